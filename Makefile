@@ -1,0 +1,78 @@
+# `make demo` and `make test` need nothing but Python 3.11 or later; the rest is for who works here.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+READY := $(VENV)/ready
+UV_VERSION := 0.13.8
+
+.PHONY: help
+help:  ## Show the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' Makefile
+
+.PHONY: demo
+demo: setup  ## Run a cluster of three brokers, kill a leader half way, and check that nothing is lost.
+	@$(VENV)/bin/strandline demo $(ARGS)
+
+.PHONY: test
+test: setup  ## Run the tests. ARGS goes to pytest: make test ARGS="tests/broker -x"
+	@$(PYTHON) -m pytest $(ARGS)
+
+.PHONY: check
+check: setup  ## Run every static check: format, lint, types, layers, generated code, docs, tidiness.
+	@$(PYTHON) -m checks $(ARGS)
+
+.PHONY: bench
+bench: setup  ## Measure (docs/performance.md says what).
+	@$(PYTHON) -m bench $(ARGS)
+
+.PHONY: setup
+setup: $(READY)  ## Put the pinned environment into .venv; done again only when the lock or pyproject.toml changes.
+
+$(READY): requirements.lock pyproject.toml
+	@python=; for candidate in python3 python3.14 python3.13 python3.12 python3.11; do \
+	  if "$$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then python=$$candidate; break; fi; \
+	done; \
+	if [ -z "$$python" ]; then echo 'strandline needs Python 3.11 or later, and none is on PATH.' >&2; exit 1; fi; \
+	if [ ! -x $(PYTHON) ]; then \
+	  echo "setup 1/3: a new environment in $(VENV), $$($$python --version)"; \
+	  "$$python" -m venv $(VENV) || { echo 'This Python cannot make environments; on Debian: apt-get install python3-venv' >&2; rm -rf $(VENV); exit 1; }; \
+	else \
+	  echo "setup 1/3: $(VENV) is there"; \
+	fi
+	@echo 'setup 2/3: the packages of requirements.lock (the first time a minute or two; PySpark is large, it carries ZooKeeper)'
+	@$(PYTHON) -m pip install --progress-bar off --disable-pip-version-check --require-hashes -r requirements.lock \
+	  | sed -u -nE -e 's/^(Collecting [^ ]+).*/  \1/p' -e 's/^ *(Building wheels?) for .*/  \1/p' -e 's/^(Installing collected packages).*/  \1/p'
+	@echo 'setup 3/3: strandline itself, editable'
+	@# By its path: a finder of setuptools' own would lose to a script's folder that has the clone in it.
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
+	  --config-settings editable_mode=compat --editable .
+	@touch $@
+
+.PHONY: proto
+proto: setup  ## Make strandline/rpc from proto/.
+	@$(PYTHON) -m grpc_tools.protoc -I proto \
+	  --python_out=. --grpc_python_out=. --mypy_out=. --mypy_grpc_out=. proto/strandline/rpc/*.proto
+
+.PHONY: docs
+docs: setup  ## Rewrite what docs/ takes from the code: the settings, and which test holds which row.
+	@$(PYTHON) -m checks.docs
+
+.PHONY: format
+format: setup  ## Format the code, and mend what ruff can mend.
+	@$(PYTHON) -m ruff check --fix --exit-zero --quiet .
+	@$(PYTHON) -m ruff format .
+
+.PHONY: lock
+lock: setup  ## Make requirements.lock anew; add ARGS=--upgrade to take newer versions.
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@$(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --group dev --extra local --custom-compile-command 'make lock' $(ARGS) pyproject.toml -o requirements.lock
+
+.PHONY: clean
+clean:  ## Remove the environment and the tools' caches.
+	@rm -rf $(VENV) build ./*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

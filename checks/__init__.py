@@ -1,0 +1,1 @@
+"""What `make check` runs: ruff, mypy and import-linter, and the rules of this project that no tool knows."""

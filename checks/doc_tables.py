@@ -1,0 +1,166 @@
+"""Tables that docs/ takes from the code: settings with defaults and bounds, errors, commands.
+
+A page marks the place: `<!-- table: settings BrokerSettings -->` … `<!-- end of table -->`. Descriptions
+are the docstrings that stand under the fields; they are read from the source, so that nothing pays for them
+at run time.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from strandline import config, errors
+
+BLOCK = re.compile(
+    r"(?P<begin><!-- table: (?P<kind>\w+)(?: (?P<argument>\w+))? -->\n).*?(?P<end><!-- end of table -->)",
+    re.DOTALL,
+)
+
+
+def described(where: type | ModuleType) -> dict[str, str]:
+    """Each annotated name of a class or module with the docstring under it on one line, or nothing."""
+    tree = ast.parse(inspect.getsource(where))
+    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else tree.body
+    found = {}
+    for field, after in zip(body, [*body[1:], ast.Pass()], strict=True):
+        if not (isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)):
+            continue
+        text = ""
+        if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            text = str(after.value.value)
+        found[field.target.id] = " ".join(text.split())
+    return found
+
+
+def _number(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool) or not isinstance(value, int):
+        return f"`{value}`" if str(value) else "empty"
+    for exponent in (63, 31):
+        if value == 2**exponent - 1:
+            return f"2^{exponent} − 1"
+    return f"{value:,}"
+
+
+def _bounds(info: FieldInfo) -> str:
+    low = high = pattern = None
+    for item in info.metadata:
+        low = getattr(item, "ge", low)
+        high = getattr(item, "le", high)
+        pattern = getattr(item, "pattern", pattern)
+    if pattern:
+        return " or ".join(f"`{word}`" for word in re.sub(r"[\^$()]", "", pattern).split("|"))
+    if low is not None and high is not None:
+        return f"{_number(low)} to {_number(high)}"
+    if low is not None:
+        return f"at least {_number(low)}"
+    return f"at most {_number(high)}" if high is not None else ""
+
+
+def settings(name: str) -> str:
+    """A settings class: each of its own fields with default, bounds and meaning."""
+    cls: type[BaseModel] = getattr(config, name)
+    meaning = described(cls)
+    rows = ["| setting | default | allowed | meaning |", "| --- | --- | --- | --- |"]
+    for field, info in cls.model_fields.items():
+        if field not in cls.__annotations__:
+            continue  # of a base class, which has a table of its own
+        default = "required" if info.is_required() else _number(info.get_default(call_default_factory=True))
+        rows.append(f"| `{info.alias or field}` | {default} | {_bounds(info)} | {meaning[field]} |")
+    return "\n".join(rows) + "\n"
+
+
+def limits(_: str | None) -> str:
+    """The bounds that no setting moves."""
+    rows = ["| limit | value | meaning |", "| --- | --- | --- |"]
+    for name, meaning in described(config).items():
+        if name not in ("KIB", "MIB"):
+            rows.append(f"| `{name}` | {_number(getattr(config, name))} | {meaning} |")
+    return "\n".join(rows) + "\n"
+
+
+def error_codes(_: str | None) -> str:
+    """Every wire error: number, name, what became of the request, and its docstring's first sentence."""
+    rows = ["| number | code | outcome | class | meaning |", "| --- | --- | --- | --- | --- |"]
+    classes = [
+        cls
+        for _, cls in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(cls, errors.StrandlineError) and "code" in vars(cls)
+    ]
+    for cls in sorted(classes, key=lambda each: (each.code, each.__name__)):
+        own = cls.__doc__ if "__doc__" in vars(cls) and cls.__doc__ else ""
+        text = " ".join(own.split("\n\n")[0].split())
+        if cls is not errors.StrandlineError:
+            rows.append(f"| {cls.code} | {cls.code.name} | {cls.outcome.value} | `{cls.__name__}` | {text} |")
+    return "\n".join(rows) + "\n"
+
+
+def _cell(text: str) -> str:
+    """Click's text as a table's cell can hold it: a bar would end it, and a range is told behind anyway."""
+    for old, new in (("|", "\\|"), ("INTEGER RANGE", "N"), ("FLOAT RANGE", "N"), ("  ", " ")):
+        text = text.replace(old, new)
+    return text
+
+
+def commands(_: str | None) -> str:
+    """Every command of the command line with its arguments and own options."""
+    # Not at the top: a command line that does not import is not to hide what else is wrong.
+    from strandline.cli.__main__ import cli
+
+    def listed(command: click.Command, path: str) -> Iterator[str]:
+        if isinstance(command, click.Group):
+            for name, child in sorted(command.commands.items()):
+                yield from listed(child, f"{path} {name}")
+            return
+        context = click.Context(command, info_name=path)
+        yield f"### `{' '.join(command.get_usage(context).removeprefix('Usage:').split())}`\n"
+        yield inspect.cleandoc(command.help or "") + "\n"
+        rows = [
+            record
+            for parameter in command.params
+            if parameter.expose_value and (record := parameter.get_help_record(context)) is not None
+        ]
+        if rows:
+            yield "| option | meaning |\n| --- | --- |"
+            yield "\n".join(f"| `{_cell(names)}` | {_cell(meaning)} |" for names, meaning in rows) + "\n"
+
+    return "\n" + "\n".join(listed(cli, "strandline")) + "\n"
+
+
+TABLES: dict[str, Callable[[Any], str]] = {
+    "settings": settings,
+    "limits": limits,
+    "errors": error_codes,
+    "commands": commands,
+}
+
+
+def rewrite(page: str) -> str:
+    """The page with every table as the code has it now. Raises KeyError for a table that nobody makes."""
+
+    def block(match: re.Match[str]) -> str:
+        return match["begin"] + TABLES[match["kind"]](match["argument"]) + match["end"]
+
+    return BLOCK.sub(block, page)
+
+
+def missing(pages: list[Path]) -> list[str]:
+    """Settings classes that no page has a table of."""
+    shown = {match["argument"] for page in pages for match in BLOCK.finditer(page.read_text())}
+    classes = {
+        name
+        for name, cls in inspect.getmembers(config, inspect.isclass)
+        if issubclass(cls, BaseModel) and cls.__module__ == config.__name__
+    }
+    return [f"no page has a table of {name}" for name in sorted(classes - shown - {"_Settings"})]

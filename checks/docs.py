@@ -1,0 +1,64 @@
+"""The pages say what the code says: links, settings, errors, and the tests behind docs/correctness.md.
+
+As a command (`make docs`) it rewrites what it can instead of complaining.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from checks import doc_tables, links, rows
+
+CORRECTNESS = Path("docs/correctness.md")
+OPERATIONS = Path("docs/operations.md")
+PACKAGES = ("strandline", "broker", "controller", "producer", "consumer")
+
+
+def pages(root: Path) -> list[Path]:
+    """The pages that people read: those at the top and those in docs/."""
+    return sorted([*root.glob("*.md"), *(root / "docs").rglob("*.md")])
+
+
+def current(page: Path, root: Path) -> str:
+    """What the page should say, given the code and the tests as they are."""
+    text = doc_tables.rewrite(page.read_text())
+    return rows.rewrite(text, rows.holders(root)) if page == root / CORRECTNESS else text
+
+
+def unsaid(page: str, root: Path) -> Iterator[str]:
+    """Messages of the page's table "it says" that no code says any more."""
+    # Literals that stand side by side are one message.
+    sources = (path.read_text() for package in PACKAGES for path in (root / package).rglob("*.py"))
+    said = re.sub(r'"\s*f?"', "", "\n".join(sources))
+    _, _, table = page.partition("| it says |")
+    for message in re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE):
+        if message not in said:
+            yield f"{OPERATIONS}: nothing says {message!r} any more"
+
+
+def problems(root: Path) -> list[str]:
+    """What is wrong in the pages, a line each."""
+    found: list[str] = []
+    for page in pages(root):
+        found += links.problems(page, root)
+        if current(page, root) != page.read_text():
+            found.append(f"{page.relative_to(root)}: is not what the code says now; run make docs")
+    found += doc_tables.missing(pages(root))
+    found += unsaid((root / OPERATIONS).read_text(), root)
+    found += rows.problems((root / CORRECTNESS).read_text(), rows.holders(root))
+    return found
+
+
+def main() -> None:
+    root = Path(__file__).resolve().parent.parent
+    for page in pages(root):
+        text = current(page, root)
+        if text != page.read_text():
+            page.write_text(text)
+            print(f"{page.relative_to(root)} rewritten")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""Rules of the house that a word or a number can tell: sizes, forbidden words, no sleep in a test."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+FILE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 70
+
+GENERATED = "strandline/rpc/"
+THIS = "checks/tidy.py"
+"""Names what it looks for, so it is not looked at."""
+
+FORBIDDEN = {
+    r"\bTODO\b|\bFIXME\b|\bXXX\b": "say it in an issue, or do it",
+    r"\.\./shared|/work/|/tmp/w/|/root/": "a path of somebody's machine",
+    r"pypi\.org|pythonhosted|artifactory|--(extra-)?index-url|--find-links": "a package registry's host",
+}
+FORBIDDEN_IN_TESTS = {
+    r"\btime\.sleep\(": "wait for a condition with a deadline",
+    r"\basyncio\.sleep\((?!0\))": "wait for a condition with a deadline",
+    r"\bmonkeypatch\b|\bMonkeyPatch\b|\bunittest\.mock\b": "put what you would replace behind a port",
+    r"@pytest\.mark\.(skip|xfail)\b": "a test that is not run is not a test",
+}
+NO_UTILS = {"utils.py", "common.py", "helpers.py", "misc.py"}
+
+EXCEPTIONS = {
+    ("tests/waiting.py", r"\basyncio\.sleep\((?!0\))"): "it is the one that waits with a deadline",
+}
+
+
+def problems(root: Path) -> list[str]:
+    """Everything that breaks a rule of this module, as `file:line: what`."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=root,
+        text=True,
+        capture_output=True,
+        check=True,
+    )
+    found: list[str] = []
+    for name in sorted(set(listed.stdout.splitlines())):
+        path = root / name
+        if name == THIS or not path.is_file():
+            continue
+        try:
+            text = path.read_text()
+        except UnicodeDecodeError:
+            found.append(f"{name}: is not text; this tree holds none but source")
+            continue
+        found += words(name, text)
+        if name.endswith(".py") and not name.startswith(GENERATED):
+            found += sizes(name, text)
+    return found
+
+
+def words(name: str, text: str) -> Iterator[str]:
+    """Forbidden words of one file."""
+    rules = FORBIDDEN | (FORBIDDEN_IN_TESTS if name.startswith("tests/") else {})
+    for pattern, advice in rules.items():
+        if (name, pattern) in EXCEPTIONS:
+            continue
+        for match in re.finditer(pattern, text):
+            line = text.count("\n", 0, match.start()) + 1
+            yield f"{name}:{line}: {match.group()!r}: {advice}"
+
+
+def sizes(name: str, text: str) -> Iterator[str]:
+    """Files and functions of one module that are too long to read, and names that say nothing."""
+    if Path(name).name in NO_UTILS:
+        yield f"{name}: a file is named after its idea"
+    lines = text.count("\n")
+    if lines > FILE_LINES_MAX:
+        yield f"{name}: {lines} lines, more than {FILE_LINES_MAX}: split it by idea"
+    for node in ast.walk(ast.parse(text, name)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > FUNCTION_LINES_MAX:
+                yield f"{name}:{node.lineno}: {node.name} has {length} lines, more than {FUNCTION_LINES_MAX}"
