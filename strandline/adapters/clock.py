@@ -1,0 +1,21 @@
+"""The system's clock: the only place that reads one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+
+class SystemClock:
+    """`Clock` of this machine. Its monotonic time goes on while the machine sleeps: a lease must see that."""
+
+    _source = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+    def monotonic(self) -> float:
+        return time.clock_gettime(self._source)
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)

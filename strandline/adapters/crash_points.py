@@ -1,0 +1,34 @@
+"""Named points at which a process kills itself, so that tests can crash it between any two steps.
+
+Off unless the setting `crash_points` names one: `election.claimed` dies there the first time,
+`election.claimed:3` the third time. An unarmed point costs one look at an empty dict.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from strandline.errors import SettingsError
+
+_armed: dict[str, int] = {}
+
+
+def arm(spec: str) -> None:
+    """Arm the points that `spec` names, commas between. Raises SettingsError for a bad count."""
+    for part in filter(None, (item.strip() for item in spec.split(","))):
+        name, _, nth = part.partition(":")
+        if nth and not nth.isdigit():
+            raise SettingsError(
+                f"setting crash_points = {spec!r}: {nth!r} is not a count (set STRANDLINE_CRASH_POINTS)"
+            )
+        _armed[name] = int(nth or 1)
+
+
+def crash_point(name: str) -> None:
+    """Die here, as if by kill -9, if this point is armed and its count is reached."""
+    if not _armed or name not in _armed:
+        return
+    _armed[name] -= 1
+    if _armed[name] <= 0:
+        os.kill(os.getpid(), signal.SIGKILL)

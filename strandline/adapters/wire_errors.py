@@ -1,0 +1,66 @@
+"""Typed errors ↔ the `Error` message, and a typed error as the status of a call that has no place for one."""
+
+from __future__ import annotations
+
+from typing import Final, NoReturn, TypeVar
+
+import grpc
+
+from strandline.errors import (
+    ErrorCode,
+    InvalidRequest,
+    LeaderHint,
+    StrandlineError,
+    error_for,
+)
+from strandline.rpc import common_pb2
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+
+ERROR_METADATA: Final = "strandline-error-bin"
+"""Trailing metadata of an aborted call: the `Error`, serialized."""
+
+
+def error_to_wire(error: StrandlineError) -> common_pb2.Error:
+    message = common_pb2.Error(code=error.code, message=error.message, limit=error.limit or 0)
+    if error.leader is not None:
+        leader = error.leader
+        message.leader.id, message.leader.host, message.leader.port = (
+            leader.broker_id,
+            leader.host,
+            leader.port,
+        )
+        message.leader_epoch = leader.leader_epoch
+    return message
+
+
+def error_from_wire(message: common_pb2.Error) -> StrandlineError | None:
+    """The exception, or None for success."""
+    if message.code == ErrorCode.NONE:
+        return None
+    leader = None
+    if message.HasField("leader"):
+        end = message.leader
+        leader = LeaderHint(end.id, end.host, end.port, message.leader_epoch)
+    return error_for(message.code, message.message, leader=leader, limit=message.limit)
+
+
+async def abort(context: grpc.aio.ServicerContext[Request, Response], error: StrandlineError) -> NoReturn:
+    """End the call with this error; `error_of_call` finds it again on the other side."""
+    if isinstance(error, InvalidRequest):
+        status = grpc.StatusCode.INVALID_ARGUMENT
+    elif error.retriable:
+        status = grpc.StatusCode.UNAVAILABLE
+    else:
+        status = grpc.StatusCode.FAILED_PRECONDITION
+    await context.abort(status, error.message, ((ERROR_METADATA, error_to_wire(error).SerializeToString()),))
+    raise AssertionError("abort returned")
+
+
+def error_of_call(error: grpc.aio.AioRpcError) -> StrandlineError | None:
+    """The typed error that a call was aborted with, None if it ended for a reason of gRPC's own."""
+    for key, value in error.trailing_metadata() or ():
+        if key == ERROR_METADATA and isinstance(value, bytes):
+            return error_from_wire(common_pb2.Error.FromString(value))
+    return None

@@ -1,0 +1,62 @@
+"""When to read a znode's children again. Knows the order of events, and nothing of how they are read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from strandline.errors import CoordinationError
+from strandline.ports import ConnectionLost
+
+
+class ChildrenWatch:
+    """Reads, which leaves one raw watch; reads again when that fires, or when the link comes back.
+
+    Lives on the event loop. `_reading`: a read is under way, so none other is sent. `_stale`: the watch
+    fired or the link came back since that read was sent, so another has to follow; the news of an event
+    may overtake the answer that it came after. `_over`: the session has ended.
+    """
+
+    def __init__(
+        self, path: str, send_read: Callable[[], None], listener: Callable[[list[str]], None]
+    ) -> None:
+        self._path = path
+        self._send_read = send_read
+        self._listener = listener
+        self._loop = asyncio.get_running_loop()
+        self._reading = False
+        self._stale = False
+        self._over = False
+
+    def arm(self) -> None:
+        """Read now, or once more after the read that is under way."""
+        if self._reading:
+            self._stale = True
+        elif not self._over:
+            self._reading, self._stale = True, False
+            self._send_read()
+
+    def take(self, answer: list[str] | CoordinationError) -> None:
+        """What became of the read.
+
+        A refusal (the path is not there) ends the watch, which would be silent for ever: the loop's
+        exception handler is told.
+        """
+        self._reading = False
+        if self._over:
+            return
+        if isinstance(answer, ConnectionLost):
+            self.arm()  # it waits for the connection, if that is down
+        elif isinstance(answer, CoordinationError):
+            self.end()
+            self._loop.call_exception_handler(
+                {"message": f"the watch of {self._path} is over", "exception": answer}
+            )
+        else:
+            self._loop.call_soon(self._listener, answer)
+            if self._stale:
+                self.arm()
+
+    def end(self) -> None:
+        """The listener hears nothing more but what is on its way to it."""
+        self._over = True

@@ -1,0 +1,258 @@
+"""`strandline verify`: clients for fault tests, one JSON line for everything that happens to a record.
+
+Every line has `event`, `seq` (a number that rises by one a line), `at` (wall time, ms since 1970) and
+`monotonic_ms` (comparable between the processes of one machine). The events:
+
+* `sent`: `record` (a number from 0), `topic`, `key`, `value`
+* `acked`: `record`, `topic`, `partition`, `offset` (-1 where the broker no longer knows it)
+* `failed`: `record`, `topic`, `code` (Kafka's number), `error`, `outcome` (retriable, fatal or
+  unknown outcome), `message`
+* `assigned`: `topic`, `partitions`: what the consumer reads
+* `received`: `topic`, `partition`, `offset`, `timestamp`, `key`, `value`
+* `error`: `topic`, and as `failed`: the client cannot go on, and ends with 1
+* `summary`: the last line, with the counts
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from strandline.cli.command import FAILED, Group, Invocation, pass_invocation, run
+from strandline.cli.consume import POLL_MS, Start, assign_from, from_option
+from strandline.cli.output import json_line, shown
+from strandline.cli.produce import ACKS, acks_option, compression_option, timeout_option
+from strandline.errors import ErrorCode, Outcome, StrandlineError
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from strandline import RecordMetadata
+
+SENDS_AHEAD_S_MAX: Final = 0.1
+"""A client that fell behind its rate catches up at most this much in one burst."""
+
+
+class History:
+    """Writes the lines, each at once: a client that is killed has said all that it knew."""
+
+    def __init__(self) -> None:
+        from strandline.adapters.clock import SystemClock
+
+        self._clock = SystemClock()
+        self._sequence = itertools.count()
+
+    @contextmanager
+    def told(self, topic: str, counts: Mapping[str, int]) -> Iterator[None]:
+        """Whatever ends the block, the summary is the last line, after the error if it was one."""
+        try:
+            yield
+        except StrandlineError as error:
+            self.note("error", topic=topic, **failure(error))
+            raise
+        finally:
+            self.note("summary", topic=topic, **counts)
+
+    def note(self, event: str, **facts: Any) -> None:
+        """One line."""
+        line = {
+            "event": event,
+            "seq": next(self._sequence),
+            "at": self._clock.wall_ms(),
+            "monotonic_ms": round(self._clock.monotonic() * 1000, 3),
+            **facts,
+        }
+        sys.stdout.write(json_line(line))
+        sys.stdout.flush()
+
+
+def failure(error: BaseException) -> dict[str, Any]:
+    """An error's facts. One without a code of its own counts as an unknown server error."""
+    code, outcome = ErrorCode.UNKNOWN_SERVER_ERROR, Outcome.UNKNOWN
+    if isinstance(error, StrandlineError):
+        code, outcome = error.code, error.outcome
+    return {
+        "code": int(code),
+        "error": type(error).__name__,
+        "outcome": outcome.value,
+        "message": str(error),
+    }
+
+
+def ended_by_sigterm() -> asyncio.Event:
+    """An event that SIGTERM sets: the client then ends in good order, with its summary."""
+    import asyncio
+    import signal
+
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    return ended
+
+
+@click.group(cls=Group)
+def verify() -> None:
+    """Clients for fault tests: JSON lines of all that was sent, acked, failed or received."""
+
+
+@verify.command("produce")
+@click.argument("topic")
+@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Records a second.")
+@click.option("--max-records", type=click.IntRange(min=1), help="End after so many.")
+@click.option("--partition", type=click.IntRange(min=0), help="Send everything to this partition.")
+@click.option("--keys", type=click.IntRange(min=1), help="Give the records this many keys in turn.")
+@click.option("--value-prefix", default="", help="Each value is this prefix and the record's number.")
+@acks_option
+@compression_option
+@timeout_option
+@pass_invocation
+def verify_produce(
+    invocation: Invocation,
+    topic: str,
+    rate: float | None,
+    max_records: int | None,
+    partition: int | None,
+    keys: int | None,
+    value_prefix: str,
+    acks: str,
+    compression: str,
+    delivery_timeout_ms: int,
+) -> None:
+    """Send numbered records to TOPIC until SIGTERM or --max-records; exit with 1 if any failed."""
+    from strandline import Producer
+
+    history = History()
+    counts = {"sent": 0, "acked": 0, "failed": 0}
+
+    def fail(record: int, error: BaseException) -> None:
+        counts["failed"] += 1
+        history.note("failed", record=record, topic=topic, **failure(error))
+
+    def ended(record: int, future: asyncio.Future[RecordMetadata]) -> None:
+        error = future.exception()
+        if error is not None:
+            fail(record, error)
+            return
+        counts["acked"] += 1
+        metadata = future.result()
+        history.note(
+            "acked", record=record, topic=topic, partition=metadata.partition, offset=metadata.offset
+        )
+
+    async def main() -> None:
+        stop = ended_by_sigterm()
+        async with Producer(
+            invocation.bootstrap_servers(),
+            acks=ACKS[acks],
+            compression=compression,
+            delivery_timeout_ms=delivery_timeout_ms,
+        ) as producer:
+            pace = Pace(rate)
+            for record in itertools.islice(itertools.count(), max_records):
+                if await pace.stopped(stop):
+                    break
+                key = None if keys is None else b"%d" % (record % keys)
+                value = f"{value_prefix}{record}".encode()
+                counts["sent"] += 1
+                history.note("sent", record=record, topic=topic, **shown("key", key), **shown("value", value))
+                try:
+                    future = await producer.send(topic, value, key, partition=partition)
+                except StrandlineError as error:
+                    fail(record, error)
+                else:
+                    future.add_done_callback(partial(ended, record))
+            await producer.flush()
+
+    with history.told(topic, counts):
+        run(main)
+    if counts["failed"]:
+        click.get_current_context().exit(FAILED)
+
+
+@verify.command("consume")
+@click.argument("topic")
+@from_option
+@click.option("--partition", type=click.IntRange(min=0), help="Read this partition only.")
+@click.option("--max-records", type=click.IntRange(min=1), help="End after so many.")
+@click.option(
+    "--idle-exit", type=click.FloatRange(min=0), metavar="S", help="End after S seconds without any."
+)
+@pass_invocation
+def verify_consume(
+    invocation: Invocation,
+    topic: str,
+    start: Start,
+    partition: int | None,
+    max_records: int | None,
+    idle_exit: float | None,
+) -> None:
+    """Read TOPIC until SIGTERM or a limit, with a line for every record received."""
+    from strandline import Consumer
+    from strandline.adapters.clock import SystemClock
+
+    history = History()
+    clock = SystemClock()
+    counts = {"received": 0}
+
+    async def main() -> None:
+        stop = ended_by_sigterm()
+        async with Consumer(invocation.bootstrap_servers(), offset_reset="none") as consumer:
+            partitions = await assign_from(consumer, [topic], partition, start)
+            history.note("assigned", topic=topic, partitions=[each.partition for each in partitions])
+            heard = clock.monotonic()
+            while not stop.is_set() and (max_records is None or counts["received"] < max_records):
+                left = None if max_records is None else max_records - counts["received"]
+                batches = await consumer.getmany(timeout_ms=POLL_MS, max_records=left)
+                for record in itertools.chain.from_iterable(batches.values()):
+                    counts["received"] += 1
+                    history.note(
+                        "received",
+                        topic=record.topic,
+                        partition=record.partition,
+                        offset=record.offset,
+                        timestamp=record.timestamp,
+                        **shown("key", record.key),
+                        **shown("value", record.value),
+                    )
+                now = clock.monotonic()
+                heard = now if batches else heard
+                if idle_exit is not None and now - heard >= idle_exit:
+                    break
+
+    with history.told(topic, counts):
+        run(main)
+
+
+class Pace:
+    """Spaces out what a client does: so many a second on the mean, without long bursts to catch up."""
+
+    def __init__(self, rate: float | None) -> None:
+        from strandline.adapters.clock import SystemClock
+
+        self._clock = SystemClock()
+        self._step = 0.0 if rate is None else 1 / rate
+        self._due = self._clock.monotonic()
+
+    async def stopped(self, stop: asyncio.Event) -> bool:
+        """Wait until the next one is due; True at once when `stop` is set."""
+        import asyncio
+
+        now = self._clock.monotonic()
+        self._due = max(self._due, now - SENDS_AHEAD_S_MAX)
+        wait = self._due - now
+        self._due += self._step
+        if wait <= 0:
+            # Whoever has no time to wait still lets what was sent go out.
+            await asyncio.sleep(0)
+            return stop.is_set()
+        try:
+            async with asyncio.timeout(wait):
+                await stop.wait()
+        except TimeoutError:
+            return False
+        return True

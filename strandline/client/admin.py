@@ -1,0 +1,309 @@
+"""The admin client: topics, and the cluster as a whole."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from strandline.adapters.clock import SystemClock
+from strandline.adapters.rpc import GrpcTransport
+from strandline.client.backoff import backoff_s
+from strandline.client.cluster import TOPIC_WAIT_MS, Cluster
+from strandline.client.messages import (
+    LATEST,
+    AlterTopic,
+    ClusterDescription,
+    CreateTopics,
+    ListedOffset,
+    MetadataAnswer,
+    MetadataQuery,
+    NewTopic,
+    TopicResult,
+)
+from strandline.client.offsets import list_offsets
+from strandline.client.scope import Scope
+from strandline.client.wire import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CLUSTER
+from strandline.config import ClientSettings, load
+from strandline.errors import (
+    BrokerNotAvailable,
+    NotController,
+    RequestTimedOut,
+    StrandlineError,
+)
+from strandline.ids import NO_BROKER, TopicId, TopicPartition
+from strandline.metadata import ClusterMetadata, Endpoint, TopicMetadata
+from strandline.ports import Clock, Method, Request, Response, Transport
+
+logger = logging.getLogger(__name__)
+
+OFFSETS_WAIT_S = 0.5
+"""How long a description waits for leaders to say how long their logs are."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    """`high_watermark` and `log_end_offset` are None while the leader cannot be asked."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    high_watermark: int | None
+    log_end_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """`config` has only what differs from the defaults."""
+
+    name: str
+    topic_id: TopicId
+    config: Mapping[str, str]
+    partitions: tuple[PartitionDescription, ...]
+
+
+class Admin:
+    """Creates, changes, deletes and describes topics (DESIGN §11).
+
+    `bootstrap` and `settings` (ClientSettings) as for a producer. What the controller does, it finds the
+    active controller for, and follows it when another one takes over.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str],
+        *,
+        transport: Transport | None = None,
+        clock: Clock | None = None,
+        **settings: Any,
+    ) -> None:
+        self._settings = load(ClientSettings, **settings)
+        self._clock = clock or SystemClock()
+        self._transport = transport or GrpcTransport()
+        self._cluster = Cluster(bootstrap, self._settings, self._transport, self._clock)
+        self._scope = Scope("admin", lambda error: logger.error("the admin client failed", exc_info=error))
+        self._controller: Endpoint | None = None
+
+    async def start(self) -> None:
+        """Connects only when something is asked."""
+        await self._scope.start()
+        self._cluster.run(self._scope)
+
+    async def stop(self) -> None:
+        try:
+            await self._scope.stop()
+        finally:
+            await self._transport.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    # --- topics ------------------------------------------------------------------------------
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int = 1,
+        config: Mapping[str, str] | None = None,
+        *,
+        wait: bool = True,
+    ) -> TopicId:
+        """Create one topic and, unless `wait` is false, wait until each partition has a leader.
+
+        Returns the topic's id. Raises what the controller refuses it with (TopicAlreadyExists,
+        InvalidReplicationFactor, InvalidConfig, …), RequestTimedOut.
+        """
+        created = await self.create_topics(
+            [NewTopic(name, partitions, replication_factor, dict(config or {}))], wait=wait
+        )
+        return created[name]
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False, wait: bool = True
+    ) -> dict[str, TopicId]:
+        """Create topics; their ids by name.
+
+        Raises the first refusal, with the others as notes, after all that were not refused exist.
+        """
+        results = await self._ask_controller(CREATE_TOPICS, CreateTopics(topics, validate_only))
+        created = {result.topic: TopicId(result.topic_id) for result in results if result.error is None}
+        if wait and created and not validate_only:
+            await self._wait_until_led(created)
+        _raise_first(results)
+        return created
+
+    async def delete_topics(self, topics: Sequence[str]) -> None:
+        """Delete topics with their records. Raises the first refusal, with the others as notes."""
+        results = await self._ask_controller(DELETE_TOPICS, topics)
+        _raise_first(results)
+
+    async def alter_topic(
+        self, topic: str, *, set: Mapping[str, str] | None = None, unset: Sequence[str] = ()
+    ) -> None:
+        """Change a topic's config, by Kafka's names. Raises UnknownTopicOrPartition, InvalidConfig."""
+        await self._ask_controller(ALTER_TOPIC, AlterTopic(topic, dict(set or {}), tuple(unset)))
+
+    async def list_topics(self) -> list[str]:
+        """The names of all topics, in order."""
+        return sorted(topic.name for topic in (await self.metadata()).topics)
+
+    async def describe_topics(self, topics: Sequence[str] | None = None) -> list[TopicDescription]:
+        """These topics, or all, with the leaders' high watermarks and log ends.
+
+        Raises UnknownTopicOrPartition.
+        """
+        metadata = await self.metadata(topics)
+        led = [
+            TopicPartition(topic.name, p.partition)
+            for topic in metadata.topics
+            for p in topic.partitions
+            if p.leader != NO_BROKER
+        ]
+        ends = await list_offsets(
+            self._cluster, dict.fromkeys(led, LATEST), self._settings, self._clock, timeout_s=OFFSETS_WAIT_S
+        )
+        return [_described(topic, ends) for topic in metadata.topics]
+
+    async def metadata(self, topics: Sequence[str] | None = None) -> ClusterMetadata:
+        """Brokers, controller and these topics (all if None), as one broker knows them.
+
+        Raises UnknownTopicOrPartition, BrokerNotAvailable.
+        """
+        self._scope.check()
+        deadline = self._clock.monotonic() + TOPIC_WAIT_MS / 1000
+        for attempt in itertools.count(1):
+            answer = await self._ask(MetadataQuery(tuple(topics or ())))
+            if not answer.errors:
+                return answer.cluster
+            error = next(iter(answer.errors.values()))
+            if not error.retriable or self._clock.monotonic() >= deadline:
+                raise error
+            await self._clock.sleep(backoff_s(self._settings, attempt))
+        raise AssertionError("counting ended")
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """Brokers and controller, as the active controller knows them. Raises NotController."""
+        description = await self._ask_controller(DESCRIBE_CLUSTER, None)
+        assert isinstance(description, ClusterDescription)
+        return description
+
+    # --- the controller ----------------------------------------------------------------------
+
+    async def _ask(self, query: MetadataQuery) -> MetadataAnswer:
+        answer = await self._cluster.ask(query)
+        self._controller = answer.cluster.controller
+        return answer
+
+    async def _ask_controller(self, method: Method[Request, Response], request: Request) -> Response:
+        """One call to the active controller, looked for within the request timeout.
+
+        Only what certainly was not carried out is asked again. Raises NotController if there is none.
+        """
+        self._scope.check()
+        deadline = self._clock.monotonic() + self._cluster.request_timeout_s
+        for attempt in itertools.count(1):
+            pause_s = backoff_s(self._settings, attempt)
+            reason = "no broker knows of an active one"
+            try:
+                if self._controller is None:
+                    await self._ask(MetadataQuery(None))
+                if self._controller is not None:
+                    return await self._call(self._controller, method, request)
+            except (NotController, BrokerNotAvailable) as error:
+                hint, reason = error.leader, error.message
+                self._controller = None
+                if hint is not None:
+                    self._controller = Endpoint(hint.broker_id, hint.host, hint.port)
+                    pause_s = 0 if attempt == 1 else pause_s  # two that point at each other are not chased
+            if self._clock.monotonic() >= deadline:
+                raise NotController(
+                    f"no active controller within {self._cluster.request_timeout_s:.1f} s: {reason}"
+                )
+            await self._clock.sleep(pause_s)
+        raise AssertionError("counting ended")
+
+    async def _call(
+        self, controller: Endpoint, method: Method[Request, Response], request: Request
+    ) -> Response:
+        """Raises NotController where it stands in an answer: then nothing at all was done."""
+        try:
+            response = await self._transport.call(
+                controller.address, method, request, timeout_s=self._cluster.request_timeout_s
+            )
+        except BrokerNotAvailable as error:
+            raise BrokerNotAvailable(
+                f"controller {controller.id} advertised {controller.address}, unreachable from here"
+            ) from error
+        if isinstance(response, StrandlineError):
+            raise response
+        if isinstance(response, list):
+            for result in response:
+                if isinstance(result, TopicResult) and isinstance(result.error, NotController):
+                    raise result.error
+        return response
+
+    async def _wait_until_led(self, created: Mapping[str, TopicId]) -> None:
+        """Return once every partition has a leader. Raises RequestTimedOut."""
+        deadline = self._clock.monotonic() + self._cluster.request_timeout_s
+        left = set(created)
+        for attempt in itertools.count(1):
+            answer = await self._ask(MetadataQuery(sorted(left)))
+            left -= {topic.name for topic in answer.cluster.topics if _is_led(topic, created[topic.name])}
+            if not left:
+                return
+            if self._clock.monotonic() >= deadline:
+                raise RequestTimedOut(
+                    f"created, but some partitions of {', '.join(sorted(left)[:10])} have no leader yet"
+                )
+            await self._clock.sleep(backoff_s(self._settings, attempt))
+
+
+def _is_led(topic: TopicMetadata, topic_id: TopicId) -> bool:
+    return topic.topic_id == topic_id and all(p.leader != NO_BROKER for p in topic.partitions)
+
+
+def _described(
+    topic: TopicMetadata, ends: Mapping[TopicPartition, ListedOffset | StrandlineError]
+) -> TopicDescription:
+    def end(partition: int, take: Callable[[ListedOffset], int]) -> int | None:
+        found = ends.get(TopicPartition(topic.name, partition))
+        return take(found) if isinstance(found, ListedOffset) else None
+
+    return TopicDescription(
+        topic.name,
+        topic.topic_id,
+        topic.config,
+        tuple(
+            PartitionDescription(
+                p.partition,
+                p.leader,
+                p.leader_epoch,
+                p.replicas,
+                p.isr,
+                end(p.partition, lambda listed: listed.high_watermark),
+                end(p.partition, lambda listed: listed.log_end_offset),
+            )
+            for p in topic.partitions
+        ),
+    )
+
+
+def _raise_first(results: Sequence[TopicResult]) -> None:
+    errors = [(result.topic, result.error) for result in results if result.error is not None]
+    if errors:
+        first = errors[0][1]
+        for topic, error in errors[1:]:
+            first.add_note(f"{topic}: {error.message}")
+        raise first

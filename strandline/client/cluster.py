@@ -1,0 +1,340 @@
+"""What a client knows of the cluster, how it learns more, and how it reaches a broker.
+
+Leaders are known by epoch and never go back to an older one. A leader that refuses or vanishes is
+*doubted*: another replica is asked, and holds its answer until it knows a leader of a higher epoch, so
+that a failover costs no polling interval (DESIGN §11).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from strandline.client.addresses import parse_bootstrap
+from strandline.client.backoff import backoff_s
+from strandline.client.messages import LeaderWait, MetadataAnswer, MetadataQuery
+from strandline.client.scope import Scope
+from strandline.client.wire import METADATA
+from strandline.config import ClientSettings
+from strandline.errors import (
+    BrokerNotAvailable,
+    InconsistentClusterId,
+    LeaderHint,
+    LeaderNotAvailable,
+    StrandlineError,
+    UnknownTopicOrPartition,
+)
+from strandline.ids import NO_BROKER, TopicPartition
+from strandline.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
+from strandline.ports import Clock, Method, Request, Response, Stream, Transport
+
+logger = logging.getLogger(__name__)
+
+LEADER_WAIT_MS: Final = 1_000
+"""How long a broker may hold its answer until it knows a new leader; then another one is asked."""
+LEADER_WAITS_AT_ONCE_MAX: Final = 64
+"""Questions for new leaders under way; with more partitions in doubt a question carries several."""
+TOPIC_WAIT_MS: Final = 3_000
+"""How long a topic may be unknown before it counts as missing: a new one takes a moment to be known
+everywhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """Who leads a partition. `broker` is NO_BROKER while nobody does."""
+
+    broker: int
+    epoch: int
+
+
+class Cluster:
+    """One client's view. `run` is its task; listeners are called after each change of a leader."""
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str],
+        settings: ClientSettings,
+        transport: Transport,
+        clock: Clock,
+    ) -> None:
+        self._bootstrap = parse_bootstrap(bootstrap)
+        self._settings = settings
+        self._transport = transport
+        self._clock = clock
+        self._cluster_id = ""
+        self._brokers: dict[int, Endpoint] = {}
+        self._topics: dict[str, TopicMetadata] = {}
+        self._refreshes = 0
+        self._refreshed: dict[str, int] = {}
+        self._refreshing = asyncio.Lock()
+        self._leaders: dict[TopicPartition, Leader] = {}
+        self._listeners: list[Callable[[TopicPartition], None]] = []
+        self._answered_last: str | None = None
+        self._scope: Scope | None = None
+        self._doubts: dict[TopicPartition, int] = {}
+        self._sought: set[TopicPartition] = set()
+        self._doubted = asyncio.Event()
+        self._turns: dict[TopicPartition, int] = {}
+
+    @property
+    def request_timeout_s(self) -> float:
+        return self._settings.request_timeout_ms / 1000
+
+    def run(self, scope: Scope) -> None:
+        """Start the view's own tasks in the client's scope."""
+        self._scope = scope
+        scope.spawn(self._seek_leaders(), "leaders")
+        scope.spawn(self._refresh_periodically(), "metadata")
+
+    # --- what is known -----------------------------------------------------------------------
+
+    def leader(self, name: TopicPartition) -> Leader | None:
+        """The leader with the highest epoch heard of; None before the partition is known."""
+        return self._leaders.get(name)
+
+    def known_topic(self, name: str) -> TopicMetadata | None:
+        return self._topics.get(name)
+
+    def on_change(self, listener: Callable[[TopicPartition], None]) -> None:
+        """Call `listener` with a partition whose leader changed, or whose search ended without one."""
+        self._listeners.append(listener)
+
+    async def topic(self, name: str) -> TopicMetadata:
+        """A topic's metadata, asked for if need be. Raises UnknownTopicOrPartition, BrokerNotAvailable."""
+        known = self._topics.get(name)
+        if known is not None:
+            return known
+        deadline = self._clock.monotonic() + TOPIC_WAIT_MS / 1000
+        attempt = 0
+        while True:
+            answer = await self.refresh([name])
+            known = self._topics.get(name)
+            if known is not None:
+                return known
+            error = answer.errors.get(name) if answer is not None else None
+            if self._clock.monotonic() >= deadline or (error is not None and not error.retriable):
+                raise error or UnknownTopicOrPartition(f"topic {name!r} does not exist")
+            attempt += 1
+            await self._clock.sleep(backoff_s(self._settings, attempt))
+
+    async def refresh(self, topics: Sequence[str]) -> MetadataAnswer | None:
+        """Ask for these topics; None if somebody else began to later than this call, and is done."""
+        before = self._refreshes
+        async with self._refreshing:
+            if all(self._refreshed.get(name, 0) > before for name in topics):
+                return None
+            self._refreshes += 1
+            number = self._refreshes
+            answer = await self.ask(MetadataQuery(topics))
+            self._refreshed.update(dict.fromkeys(topics, number))
+            return answer
+
+    # --- asking ------------------------------------------------------------------------------
+
+    async def ask(self, query: MetadataQuery, *, prefer: Iterable[int] = ()) -> MetadataAnswer:
+        """Ask any broker for metadata and take in what it answers.
+
+        Raises BrokerNotAvailable if none answers, InconsistentClusterId.
+        """
+        answer = await self.call_any(METADATA, query, prefer=prefer, wait_ms=query.max_wait_ms)
+        self._take(answer.cluster)
+        return answer
+
+    async def call_any(
+        self,
+        method: Method[Request, Response],
+        request: Request,
+        *,
+        prefer: Iterable[int] = (),
+        wait_ms: int = 0,
+    ) -> Response:
+        """Ask brokers one after the other until one answers. Raises BrokerNotAvailable with every reason."""
+        reasons: list[str] = []
+        for address in self._candidates(prefer):
+            try:
+                response = await self._transport.call(
+                    address, method, request, timeout_s=self.request_timeout_s + wait_ms / 1000
+                )
+                if isinstance(response, StrandlineError):
+                    raise response  # a broker that cannot answer now, where another one may
+            except StrandlineError as error:
+                if not error.retriable:
+                    raise
+                reasons.append(self._explained(address, error))
+                continue
+            self._answered_last = address
+            return response
+        raise BrokerNotAvailable(f"no broker answered: {'; '.join(reasons)}")
+
+    def _candidates(self, prefer: Iterable[int]) -> list[str]:
+        """Addresses to try: those preferred, who answered last, the brokers known, the bootstrap."""
+        preferred = [self._brokers[broker].address for broker in prefer if broker in self._brokers]
+        last = [self._answered_last] if self._answered_last is not None else []
+        known = [endpoint.address for endpoint in self._brokers.values()]
+        return list(dict.fromkeys([*preferred, *last, *known, *self._bootstrap]))
+
+    def _explained(self, address: str, error: StrandlineError) -> str:
+        if isinstance(error, BrokerNotAvailable):
+            for endpoint in self._brokers.values():
+                if endpoint.address == address:
+                    return f"broker {endpoint.id} advertised {address}, unreachable from here"
+        return error.message
+
+    async def call(self, broker: int, method: Method[Request, Response], request: Request) -> Response:
+        """One call to one broker. Raises as `Transport.call`."""
+        endpoint = self._endpoint(broker)
+        try:
+            return await self._transport.call(
+                endpoint.address, method, request, timeout_s=self.request_timeout_s
+            )
+        except BrokerNotAvailable as error:
+            raise BrokerNotAvailable(self._explained(endpoint.address, error)) from error
+
+    async def open(self, broker: int, method: Method[Request, Response]) -> Stream[Request, Response]:
+        """A stream to one broker. Raises BrokerNotAvailable that names what the broker advertised."""
+        endpoint = self._endpoint(broker)
+        try:
+            return await self._transport.open(
+                endpoint.address, method, timeout_s=self._settings.connect_timeout_ms / 1000
+            )
+        except BrokerNotAvailable as error:
+            raise BrokerNotAvailable(self._explained(endpoint.address, error)) from error
+
+    def _endpoint(self, broker: int) -> Endpoint:
+        endpoint = self._brokers.get(broker)
+        if endpoint is None:
+            raise BrokerNotAvailable(f"the address of broker {broker} is not known")
+        return endpoint
+
+    # --- learning ----------------------------------------------------------------------------
+
+    def follow(self, name: TopicPartition, error: StrandlineError) -> None:
+        """The leader known refused or vanished with this error: go where it points, else ask.
+
+        A pointer to an older epoch than is known is one back to where the client came from.
+        """
+        known = self._leaders.get(name)
+        hint = error.leader
+        if hint is None or (known is not None and hint.leader_epoch < known.epoch):
+            self.doubt(name)
+        else:
+            self._learn(name, hint)
+
+    def _learn(self, name: TopicPartition, hint: LeaderHint) -> None:
+        if hint.broker_id not in self._brokers:
+            self._brokers[hint.broker_id] = Endpoint(hint.broker_id, hint.host, hint.port)
+        self._lead(name, Leader(hint.broker_id, hint.leader_epoch))
+
+    def doubt(self, name: TopicPartition) -> None:
+        """The leader of this partition refused, vanished, or there is none: ask who is the next."""
+        leader = self._leaders.get(name)
+        if name not in self._sought:
+            self._doubts[name] = -1 if leader is None else leader.epoch
+            self._doubted.set()
+
+    def _lead(self, name: TopicPartition, leader: Leader) -> None:
+        known = self._leaders.get(name)
+        if known == leader or (known is not None and leader.epoch < known.epoch):
+            return
+        self._leaders[name] = leader
+        self._tell(name)
+
+    def _tell(self, name: TopicPartition) -> None:
+        for listener in self._listeners:
+            listener(name)
+
+    def _take(self, cluster: ClusterMetadata) -> None:
+        if self._cluster_id and cluster.cluster_id and cluster.cluster_id != self._cluster_id:
+            raise InconsistentClusterId(
+                f"a broker of cluster {cluster.cluster_id} answers where cluster {self._cluster_id} was meant"
+            )
+        self._cluster_id = cluster.cluster_id or self._cluster_id
+        if cluster.brokers:
+            # A broker that is gone stays known by its address: it may be on its way back.
+            self._brokers.update({endpoint.id: endpoint for endpoint in cluster.brokers})
+        for topic in cluster.topics:
+            self._topics[topic.name] = topic
+            for partition in topic.partitions:
+                name = TopicPartition(topic.name, partition.partition)
+                self._lead(name, Leader(partition.leader, partition.leader_epoch))
+
+    async def _refresh_periodically(self) -> None:
+        age_s = self._settings.metadata_max_age_ms / 1000
+        while True:
+            await self._clock.sleep(age_s)
+            if not self._topics:
+                continue
+            try:
+                await self.refresh(sorted(self._topics))
+            except StrandlineError as error:
+                logger.warning("metadata could not be refreshed: %s", error)
+
+    # --- seeking new leaders -----------------------------------------------------------------
+
+    async def _seek_leaders(self) -> None:
+        assert self._scope is not None
+        while True:
+            await self._doubted.wait()
+            self._doubted.clear()
+            # What a broken connection takes with it is doubted in one go, and asked for together.
+            await asyncio.sleep(0)
+            doubts, self._doubts = self._doubts, {}
+            self._sought |= doubts.keys()
+            size = max(1, -(-len(doubts) // LEADER_WAITS_AT_ONCE_MAX))
+            waits = [LeaderWait(name, epoch) for name, epoch in doubts.items()]
+            for start in range(0, len(waits), size):
+                self._scope.spawn(self._seek(waits[start : start + size]), "seek")
+
+    async def _seek(self, waits: Sequence[LeaderWait]) -> None:
+        """Ask once, and wait a little where that changed nothing; who still doubts says so again."""
+        topics = sorted({wait.name.topic for wait in waits})
+        asked_at = self._clock.monotonic()
+        try:
+            await self.ask(MetadataQuery(topics, waits, LEADER_WAIT_MS), prefer=self._successors(waits[0]))
+        except StrandlineError as error:
+            logger.info("nobody could be asked for a leader of %s: %s", waits[0].name, error)
+        left = [wait.name for wait in waits if not self._led_above(wait)]
+        pause_s = backoff_s(self._settings, 1) - (self._clock.monotonic() - asked_at)
+        if left and pause_s > 0:
+            await self._clock.sleep(pause_s)
+        self._sought.difference_update(wait.name for wait in waits)
+        for name in left:
+            self._tell(name)
+
+    def _led_above(self, wait: LeaderWait) -> bool:
+        leader = self._leaders.get(wait.name)
+        return leader is not None and leader.epoch > wait.above_epoch and leader.broker != NO_BROKER
+
+    def _successors(self, wait: LeaderWait) -> list[int]:
+        """Whom to ask for the next leader: in-sync replicas, then the others; another first each time."""
+        partition = self._partition(wait.name)
+        if partition is None:
+            return []
+        leader = self._leaders.get(wait.name)
+        gone = NO_BROKER if leader is None else leader.broker
+        replicas = [*partition.isr, *(r for r in partition.replicas if r not in partition.isr)]
+        others = [replica for replica in replicas if replica != gone]
+        turn = self._turns[wait.name] = self._turns.get(wait.name, -1) + 1
+        start = turn % len(others) if others else 0
+        return [*others[start:], *others[:start], gone]
+
+    def _partition(self, name: TopicPartition) -> PartitionMetadata | None:
+        topic = self._topics.get(name.topic)
+        if topic is None or name.partition >= len(topic.partitions):
+            return None
+        return topic.partitions[name.partition]
+
+    async def led_by(self, name: TopicPartition) -> Leader:
+        """The partition's leader. Raises UnknownTopicOrPartition, LeaderNotAvailable."""
+        topic = await self.topic(name.topic)
+        if not 0 <= name.partition < len(topic.partitions):
+            raise UnknownTopicOrPartition(
+                f"{name.topic} has partitions 0 to {len(topic.partitions) - 1}, there is no {name.partition}"
+            )
+        leader = self._leaders[name]
+        if leader.broker == NO_BROKER:
+            raise LeaderNotAvailable(f"{name} has no leader now")
+        return leader

@@ -1,0 +1,74 @@
+"""A TaskGroup with a start and a stop, for clients whose life is not one lexical block."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from strandline.errors import InvalidRequest
+
+
+class Scope:
+    """Owns every task of a client.
+
+    A TaskGroup has to be entered and left by one task, but users start a client in one task and stop
+    it in another. So one task, the only one outside a group, holds the group open in between. If any
+    task fails, the group ends as a whole, `on_failure` is called so that nobody is left waiting, and
+    `check` and `stop` raise what happened.
+    """
+
+    def __init__(self, what: str, on_failure: Callable[[BaseException], None]) -> None:
+        self._what = what
+        self._on_failure = on_failure
+        self._root: asyncio.Task[None] | None = None
+        self._tasks: asyncio.TaskGroup | None = None
+        self._stop = asyncio.Event()
+
+    async def start(self) -> None:
+        """Open the group. Raises InvalidRequest if it was opened before: a client starts once."""
+        if self._root is not None:
+            raise InvalidRequest(f"this {self._what} has been started already")
+        opened = asyncio.Event()
+        self._root = asyncio.get_running_loop().create_task(self._hold(opened), name=self._what)
+        await opened.wait()
+
+    async def _hold(self, opened: asyncio.Event) -> None:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                opened.set()
+                await self._stop.wait()
+                raise asyncio.CancelledError  # cancels the group's tasks, and thereby ends it
+        except BaseExceptionGroup as group:
+            self._on_failure(group)
+            raise
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Run a task until it ends or the scope does. Raises as `check`."""
+        try:
+            self.check()
+        except BaseException:
+            work.close()
+            raise
+        assert self._tasks is not None
+        self._tasks.create_task(work, name=f"{self._what}: {name}")
+
+    def check(self) -> None:
+        """Raises InvalidRequest if the client does not run, and what made it fail if something did."""
+        if self._root is None:
+            raise InvalidRequest(f"this {self._what} is not started: use `async with`, or `await start()`")
+        if self._root.done() and not self._root.cancelled() and (error := self._root.exception()) is not None:
+            raise error
+        if self._root.done() or self._stop.is_set():
+            raise InvalidRequest(f"this {self._what} has been stopped")
+
+    async def stop(self) -> None:
+        """Cancel every task and wait for their ends. May be called again."""
+        self._stop.set()
+        if self._root is not None:
+            try:
+                await asyncio.shield(self._root)
+            except asyncio.CancelledError:
+                if not self._root.cancelled():
+                    raise  # it is the caller who is being cancelled

@@ -1,0 +1,269 @@
+"""Every setting and every limit, with its default, its unit and its bounds.
+
+Settings are read from (strongest first) keyword arguments or flags, the environment
+(`STRANDLINE_…`), and a TOML file named by `STRANDLINE_CONFIG`. A wrong one is refused at start by
+`SettingsError`, which names it. Units and bounds stand last in a name: `_ms`, `_bytes`, `_max`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from strandline.errors import InvalidConfig, SettingsError
+
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+
+RECORDS_BYTES_MAX: Final = 512 * KIB
+"""Records in one message of a stream: past this protobuf's copies halve the rate."""
+
+MESSAGE_BYTES_MAX: Final = 4 * MIB
+"""What a gRPC peer accepts in one message: room to answer an oversized batch with a typed error
+instead of a broken stream."""
+
+DECOMPRESSED_BYTES_MAX: Final = 64 * MIB
+"""What the records of one batch may grow to: a few hundred bytes can be made to claim gigabytes."""
+
+SEGMENT_INDEX_ROWS_MAX: Final = 1_000_000
+"""16 bytes each in memory; a segment whose index is full is rolled."""
+
+PRODUCERS_PER_PARTITION_MAX: Final = 10_000
+PRODUCER_EXPIRY_MS: Final = 7 * 24 * 3600 * 1000
+
+TOPIC_NAME_LENGTH_MAX: Final = 249
+PARTITIONS_PER_TOPIC_MAX: Final = 10_000
+TOPICS_PER_REQUEST_MAX: Final = 1_000
+REPLICAS_PER_BROKER_MAX: Final = 20_000
+TOPIC_CHANGES_IN_FLIGHT_MAX: Final = 64
+"""Topics that one request has created or deleted at the same time."""
+
+ZOOKEEPER_READS_IN_FLIGHT_MAX: Final = 1_000
+ZNODE_BYTES_MAX: Final = 512 * KIB
+"""Half of ZooKeeper's limit of 1 MB, which shows as a lost connection when it is broken."""
+
+MULTI_BYTES_MAX: Final = 896 * KIB
+"""Paths and data of one `multi`; what is left of that limit is for its headers."""
+
+
+class TopicConfig(BaseModel):
+    """A topic's configuration under Kafka's names (`min.insync.replicas`, …).
+
+    Values cross the wire and ZooKeeper as text; `parse` reads them and `overrides` writes them.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", populate_by_name=True, alias_generator=lambda n: n.replace("_", ".")
+    )
+
+    min_insync_replicas: int | None = Field(default=None, ge=1, le=100)
+    """None: 2 at a replication factor of 3 or more, else 1."""
+    retention_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=-1)
+    retention_bytes: int = Field(default=-1, ge=-1)
+    segment_bytes: int = Field(default=256 * MIB, ge=1 * KIB, le=2**31 - 1)
+    segment_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=1)
+    index_interval_bytes: int = Field(default=4 * KIB, ge=0)
+    max_message_bytes: int = Field(default=RECORDS_BYTES_MAX, ge=1 * KIB, le=RECORDS_BYTES_MAX)
+    flush_messages: int = Field(default=2**63 - 1, ge=1)
+    """1: fsync before the acknowledgement, on the leader and on every follower."""
+    flush_ms: int = Field(default=2**63 - 1, ge=0)
+    cleanup_policy: str = Field(default="delete", pattern="^delete$")
+    unclean_leader_election_enable: bool = False
+
+    def min_insync(self, replication_factor: int) -> int:
+        """The bound in force for a partition of this many replicas."""
+        if self.min_insync_replicas is not None:
+            return min(self.min_insync_replicas, replication_factor)
+        return 2 if replication_factor >= 3 else 1
+
+    @classmethod
+    def parse(cls, values: Mapping[str, str]) -> Self:
+        """Read text values. Raises InvalidConfig that names the first wrong one."""
+        known = sorted(field.alias or name for name, field in cls.model_fields.items())
+        for name in values:
+            if name not in known:
+                raise InvalidConfig(f"unknown topic config {name!r}; known are {', '.join(known)}")
+        try:
+            return cls.model_validate(dict(values))
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(str(part) for part in first["loc"])
+            raise InvalidConfig(f"topic config {name}={first['input']!r}: {first['msg']}") from None
+
+    def overrides(self) -> dict[str, str]:
+        """The values that were set, as text under Kafka's names."""
+        dumped = self.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
+        return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in dumped.items()}
+
+
+class _Settings(BaseSettings):
+    model_config = SettingsConfigDict(env_prefix="STRANDLINE_", extra="ignore", frozen=True)
+
+    log_format: str = Field(default="json", pattern="^(json|console)$")
+    log_level: str = Field(default="info", pattern="^(debug|info|warning|error)$")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        path = os.environ.get("STRANDLINE_CONFIG")
+        file = [TomlConfigSettingsSource(settings_cls, path)] if path else []
+        return (init_settings, env_settings, *file)
+
+
+class ZooKeeperSettings(_Settings):
+    """How to reach ZooKeeper."""
+
+    zookeeper: str = "127.0.0.1:2181"
+    """host:port, several with commas, a chroot at the end if wanted."""
+    zookeeper_session_timeout_ms: int = Field(default=3_000, ge=500, le=120_000)
+    zookeeper_reconnect_delay_max_ms: int = Field(default=300, ge=10)
+
+
+class BrokerSettings(ZooKeeperSettings):
+    """One broker."""
+
+    broker_id: int = Field(ge=0, le=2**31 - 1)
+    data_dir: Path
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    port: int = Field(default=0, ge=0, le=65535)
+    """0: any free one."""
+    advertised_host: str | None = None
+    """The name under which clients and brokers reach this one; None: `host`."""
+    advertised_port: int | None = Field(default=None, ge=1, le=65535)
+    rack: str = ""
+
+    # replication
+    keep_in_sync_ms: int = Field(default=2_000, ge=10)
+    """KeepInSyncTime: how long a member of the ISR may stay behind before it leaves (seed 003)."""
+    push_window: int = Field(default=2, ge=1, le=64)
+    """Messages on a replication stream that the follower has not acknowledged yet."""
+    push_bytes_max: int = Field(default=RECORDS_BYTES_MAX, ge=1 * KIB, le=RECORDS_BYTES_MAX)
+    watermark_push_delay_ms: int = Field(default=5, ge=0)
+    """A HW without records waits this long for records to travel with."""
+    watermark_checkpoint_ms: int = Field(default=5_000, ge=10)
+    commit_queue_entries_max: int = Field(default=20_000, ge=1)
+    """Requests that may wait under one partition's HW; more are refused, retriable."""
+    session_margin_ms: int = Field(default=500, ge=0)
+    """A leader cut off from ZooKeeper stops acks=0/1 this long before its session could expire (E1)."""
+    election_step_ms: int = Field(default=150, ge=1)
+    """Each rank in the order of succession waits this much longer than the one before (no herd)."""
+    probe_timeout_ms: int = Field(default=200, ge=1)
+    """For the TCP probe that tells a dead leader from a broken stream."""
+    reconcile_ms: int = Field(default=5_000, ge=50)
+    """How often a broker compares what it does with what ZooKeeper says."""
+    fetcher_retry_ms: int = Field(default=50, ge=1)
+    handover_ms: int = Field(default=5_000, ge=0)
+    """How long a clean shutdown waits for its leaderships to be taken over."""
+
+    # serving
+    fetch_wait_ms_max: int = Field(default=30_000, ge=0)
+    produce_timeout_ms_max: int = Field(default=60_000, ge=1)
+    metadata_wait_ms_max: int = Field(default=10_000, ge=0)
+    produce_entries_in_flight_max: int = Field(default=2_000, ge=1)
+    """Entries of one produce stream without an answer; the stream is not read beyond."""
+    fetches_in_flight_max: int = Field(default=16, ge=1)
+    metadata_age_ms_max: int = Field(default=500, ge=0)
+    """How old a broker's picture of partitions that it does not host may be."""
+
+    # storage
+    retention_check_ms: int = Field(default=60_000, ge=50)
+    flush_check_ms: int = Field(default=1_000, ge=10)
+    producer_expiry_ms: int = Field(default=PRODUCER_EXPIRY_MS, ge=1)
+    producers_per_partition_max: int = Field(default=PRODUCERS_PER_PARTITION_MAX, ge=1)
+    boot_id_file: Path = Path("/proc/sys/kernel/random/boot_id")
+    """Names the running kernel: after another boot the page cache is gone (CORRECTNESS E2)."""
+    crash_points: str = ""
+    """Tests only: named points at which this process kills itself, `name` or `name:nth`, commas between."""
+
+
+class ControllerSettings(ZooKeeperSettings):
+    """One controller."""
+
+    controller_id: int = Field(default=0, ge=0)
+    host: str = "127.0.0.1"
+    port: int = Field(default=0, ge=0, le=65535)
+    advertised_host: str | None = None
+    advertised_port: int | None = Field(default=None, ge=1, le=65535)
+    reconcile_ms: int = Field(default=5_000, ge=50)
+    """How often the active one makes sure that it still is, and goes on with deletions that were left."""
+    standby_poll_ms: int = Field(default=250, ge=10)
+    """How often the others look whether there is an active one."""
+    crash_points: str = ""
+
+
+class ClientSettings(BaseModel):
+    """What producer, consumer and admin share."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    request_timeout_ms: int = Field(default=10_000, ge=1)
+    """For one try of one request."""
+    retry_backoff_ms: int = Field(default=20, ge=1)
+    retry_backoff_ms_max: int = Field(default=500, ge=1)
+    metadata_max_age_ms: int = Field(default=60_000, ge=1)
+    connect_timeout_ms: int = Field(default=5_000, ge=1)
+
+
+class ProducerSettings(ClientSettings):
+    acks: int = Field(default=-1, ge=-1, le=1)
+    """-1 all in-sync replicas, 1 the leader, 0 nobody."""
+    enable_idempotence: bool = True
+    linger_ms: float = Field(default=0, ge=0)
+    batch_bytes: int = Field(default=256 * KIB, ge=1 * KIB, le=RECORDS_BYTES_MAX)
+    buffer_bytes: int = Field(default=32 * MIB, ge=64 * KIB)
+    """`send` waits while this much is under way."""
+    in_flight_per_partition_max: int = Field(default=5, ge=1, le=5)
+    """Five is what a broker remembers of an idempotent producer."""
+    delivery_timeout_ms: int = Field(default=120_000, ge=1)
+    compression: str = Field(default="none", pattern="^(none|gzip|snappy|lz4|zstd)$")
+
+
+class ConsumerSettings(ClientSettings):
+    offset_reset: str = Field(default="latest", pattern="^(earliest|latest|none)$")
+    """Where to begin without a valid position; none: `OffsetOutOfRange` is raised."""
+    offset_reset_timestamp_ms: int | None = Field(default=None, ge=0)
+    """Begin with the first record not older than this (ms since 1970) instead."""
+    fetch_wait_ms: int = Field(default=500, ge=0)
+    fetch_min_bytes: int = Field(default=1, ge=1)
+    fetch_bytes: int = Field(default=RECORDS_BYTES_MAX, ge=1 * KIB, le=RECORDS_BYTES_MAX)
+    partition_fetch_bytes: int = Field(default=RECORDS_BYTES_MAX, ge=1 * KIB, le=RECORDS_BYTES_MAX)
+    buffer_bytes: int = Field(default=8 * MIB, ge=64 * KIB)
+    """Fetched and not yet asked for; beyond it fetching pauses."""
+    poll_records_max: int = Field(default=500, ge=1)
+
+
+SettingsT = TypeVar("SettingsT", bound=BaseModel)
+
+
+def load(cls: type[SettingsT], **given: Any) -> SettingsT:
+    """Build settings from what is given, the environment and the file.
+
+    Raises SettingsError that names the first wrong setting, its value and what is wanted.
+    """
+    try:
+        return cls(**{k: v for k, v in given.items() if v is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(str(part) for part in first["loc"])
+        value = "" if first["type"] == "missing" else f" = {first['input']!r}"
+        variable = f"STRANDLINE_{name.upper()}" if issubclass(cls, BaseSettings) else name
+        raise SettingsError(f"setting {name}{value}: {first['msg']} (set {variable})") from None
+    except (OSError, ValueError) as error:  # an unreadable or malformed file
+        raise SettingsError(f"settings file {os.environ.get('STRANDLINE_CONFIG')!r}: {error}") from error

@@ -1,0 +1,299 @@
+"""Typed errors. Each wire error has Kafka's number, and each says what the caller may do next.
+
+Three kinds matter to a producer (`Outcome`): *retriable* (nothing happened, ask again), *fatal*
+(nothing happened and asking again will not help) and *unknown* (it may have happened).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import ClassVar
+
+
+class ErrorCode(IntEnum):
+    """Kafka's error numbers; only those that strandline answers with."""
+
+    UNKNOWN_SERVER_ERROR = -1
+    NONE = 0
+    OFFSET_OUT_OF_RANGE = 1
+    CORRUPT_MESSAGE = 2
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    LEADER_NOT_AVAILABLE = 5
+    NOT_LEADER_OR_FOLLOWER = 6
+    REQUEST_TIMED_OUT = 7
+    BROKER_NOT_AVAILABLE = 8
+    MESSAGE_TOO_LARGE = 10
+    INVALID_TOPIC_EXCEPTION = 17
+    NOT_ENOUGH_REPLICAS = 19
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
+    INVALID_REQUIRED_ACKS = 21
+    TOPIC_ALREADY_EXISTS = 36
+    INVALID_PARTITIONS = 37
+    INVALID_REPLICATION_FACTOR = 38
+    INVALID_REPLICA_ASSIGNMENT = 39
+    INVALID_CONFIG = 40
+    NOT_CONTROLLER = 41
+    INVALID_REQUEST = 42
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+    DUPLICATE_SEQUENCE_NUMBER = 46
+    INVALID_PRODUCER_EPOCH = 47
+    KAFKA_STORAGE_ERROR = 56
+    UNKNOWN_PRODUCER_ID = 59
+    FENCED_LEADER_EPOCH = 74
+    UNKNOWN_LEADER_EPOCH = 75
+    UNSUPPORTED_COMPRESSION_TYPE = 76
+    STALE_BROKER_EPOCH = 77
+    OFFSET_NOT_AVAILABLE = 78
+    INVALID_RECORD = 87
+    THROTTLING_QUOTA_EXCEEDED = 89
+    INCONSISTENT_CLUSTER_ID = 104
+
+
+class Outcome(Enum):
+    """What an error says about the request that met it."""
+
+    RETRIABLE = "retriable"
+    FATAL = "fatal"
+    UNKNOWN = "unknown outcome"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderHint:
+    """The leader that the answering broker knows, so that a client need not look for it."""
+
+    broker_id: int
+    host: str
+    port: int
+    leader_epoch: int
+
+
+class StrandlineError(Exception):
+    """Any failure that strandline reports.
+
+    `code` travels on the wire; `outcome` says what became of the request; `leader` and `limit` are
+    the facts to act on, where there are any.
+    """
+
+    code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
+    outcome: ClassVar[Outcome] = Outcome.FATAL
+
+    def __init__(self, message: str, *, leader: LeaderHint | None = None, limit: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.leader = leader
+        self.limit = limit
+
+    @property
+    def retriable(self) -> bool:
+        """True if asking again may help (for an idempotent producer: also after an unknown outcome)."""
+        return self.outcome is not Outcome.FATAL
+
+
+class _Retriable(StrandlineError):
+    outcome = Outcome.RETRIABLE
+
+
+class _Unknown(StrandlineError):
+    outcome = Outcome.UNKNOWN
+
+
+class UnknownServerError(StrandlineError):
+    """The broker failed in a way that it has no name for; its log has the rest."""
+
+    outcome = Outcome.UNKNOWN
+
+
+class OffsetOutOfRange(StrandlineError):
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class CorruptMessage(StrandlineError):
+    """A batch whose size, magic or CRC is wrong. It was not appended."""
+
+    code = ErrorCode.CORRUPT_MESSAGE
+
+
+class UnknownTopicOrPartition(_Retriable):
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class LeaderNotAvailable(_Retriable):
+    code = ErrorCode.LEADER_NOT_AVAILABLE
+
+
+class NotLeaderOrFollower(_Retriable):
+    """This broker does not lead the partition; `leader` names who does, if it knows.
+
+    Before an append only; a leader deposed with requests in its queue answers `OutcomeUnknown`.
+    """
+
+    code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+class OutcomeUnknown(_Unknown):
+    """The connection or the leadership ended between the request and its answer."""
+
+    code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class RequestTimedOut(_Unknown):
+    """Appended by the leader, but not under the high watermark in the time allowed."""
+
+    code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class BrokerNotAvailable(_Retriable):
+    code = ErrorCode.BROKER_NOT_AVAILABLE
+
+
+class MessageTooLarge(StrandlineError):
+    code = ErrorCode.MESSAGE_TOO_LARGE
+
+
+class InvalidTopic(StrandlineError):
+    code = ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+class NotEnoughReplicas(_Retriable):
+    """The ISR is smaller than min.insync.replicas; nothing was appended."""
+
+    code = ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+class NotEnoughReplicasAfterAppend(_Unknown):
+    code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+class InvalidRequiredAcks(StrandlineError):
+    code = ErrorCode.INVALID_REQUIRED_ACKS
+
+
+class TopicAlreadyExists(StrandlineError):
+    code = ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+class InvalidPartitions(StrandlineError):
+    code = ErrorCode.INVALID_PARTITIONS
+
+
+class InvalidReplicationFactor(StrandlineError):
+    code = ErrorCode.INVALID_REPLICATION_FACTOR
+
+
+class InvalidReplicaAssignment(StrandlineError):
+    code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+
+
+class InvalidConfig(StrandlineError):
+    code = ErrorCode.INVALID_CONFIG
+
+
+class NotController(_Retriable):
+    """`leader` names the active controller, if one is known."""
+
+    code = ErrorCode.NOT_CONTROLLER
+
+
+class InvalidRequest(StrandlineError):
+    code = ErrorCode.INVALID_REQUEST
+
+
+class OutOfOrderSequence(StrandlineError):
+    """An earlier batch of this producer is missing; appending this one would reorder."""
+
+    code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+class DuplicateSequence(StrandlineError):
+    """Appended long ago: too old for the broker to still know its offset."""
+
+    code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
+
+
+class InvalidProducerEpoch(StrandlineError):
+    code = ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+class StorageFailed(_Retriable):
+    """The log of this replica failed and fenced itself (a full disk, an I/O error)."""
+
+    code = ErrorCode.KAFKA_STORAGE_ERROR
+
+
+class UnknownProducerId(StrandlineError):
+    """The broker knows nothing of this producer and the batch is not its first."""
+
+    code = ErrorCode.UNKNOWN_PRODUCER_ID
+
+
+class FencedLeaderEpoch(_Retriable):
+    """The request is of an older epoch than this leader's."""
+
+    code = ErrorCode.FENCED_LEADER_EPOCH
+
+
+class UnknownLeaderEpoch(_Retriable):
+    """The request is of a younger epoch than this broker knows."""
+
+    code = ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+class UnsupportedCompression(StrandlineError):
+    code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+class StaleBrokerEpoch(StrandlineError):
+    """A request of an earlier life of a broker."""
+
+    code = ErrorCode.STALE_BROKER_EPOCH
+
+
+class OffsetNotAvailable(_Retriable):
+    """A new leader has not yet reached its log end at election, so it does not know the HW (KIP-207)."""
+
+    code = ErrorCode.OFFSET_NOT_AVAILABLE
+
+
+class InvalidRecord(StrandlineError):
+    code = ErrorCode.INVALID_RECORD
+
+
+class InconsistentClusterId(StrandlineError):
+    code = ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+_BY_CODE: dict[ErrorCode, type[StrandlineError]] = {
+    cls.code: cls
+    for cls in (
+        UnknownServerError, OffsetOutOfRange, CorruptMessage, UnknownTopicOrPartition,
+        LeaderNotAvailable, NotLeaderOrFollower, RequestTimedOut, BrokerNotAvailable,
+        MessageTooLarge, InvalidTopic, NotEnoughReplicas, NotEnoughReplicasAfterAppend,
+        InvalidRequiredAcks, TopicAlreadyExists, InvalidPartitions, InvalidReplicationFactor,
+        InvalidReplicaAssignment, InvalidConfig, NotController, InvalidRequest,
+        OutOfOrderSequence, DuplicateSequence, InvalidProducerEpoch, StorageFailed,
+        UnknownProducerId, FencedLeaderEpoch, UnknownLeaderEpoch, UnsupportedCompression,
+        StaleBrokerEpoch, OffsetNotAvailable, InvalidRecord, InconsistentClusterId,
+    )
+}  # fmt: skip
+
+
+def error_for(
+    code: int, message: str, *, leader: LeaderHint | None = None, limit: int | None = None
+) -> StrandlineError:
+    """The exception for a wire error; a number nobody knows becomes `UnknownServerError`."""
+    try:
+        cls = _BY_CODE[ErrorCode(code)]
+    except (ValueError, KeyError):
+        return UnknownServerError(f"error {code}: {message}", leader=leader, limit=limit)
+    return cls(message, leader=leader, limit=limit)
+
+
+class SettingsError(StrandlineError):
+    """A setting, file or flag is wrong; the message names it and what to change."""
+
+
+class CoordinationError(StrandlineError):
+    """ZooKeeper did not do what was asked. Subclasses in `strandline.ports` say why."""
+
+    outcome = Outcome.UNKNOWN

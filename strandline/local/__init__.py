@@ -1,0 +1,1 @@
+"""A whole cluster as processes on this machine: ZooKeeper, brokers, controllers."""

@@ -1,0 +1,476 @@
+"""A whole cluster on this machine, for tests and for trying things out.
+
+    async with LocalCluster(brokers=3) as cluster:
+        producer = Producer(cluster.bootstrap)
+
+Every member is a process of its own, and ZooKeeper is a real one, so that a member can be killed, hung
+and started again. All of them start at the same time; a broker waits for ZooKeeper by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from strandline.errors import SettingsError
+from strandline.local.layout import ClusterFile, Layout, Locked, MemberFile
+from strandline.local.ports import LOOPBACK, free_ports
+from strandline.local.process import Process, ProcessFailed
+from strandline.local.service import Service, as_environment
+from strandline.local.zookeeper_process import ZooKeeperProcess
+
+START_S_MAX: Final = 30.0
+LOCK_S_MAX: Final = 2 * START_S_MAX
+"""How long a stop waits for a start of another process; that one ends by itself."""
+LOCK_POLL_S: Final = 0.05
+BROKERS_MAX: Final = 100
+CONTROLLER_PORT_OFFSET: Final = 100
+ZOOKEEPER_PORT_OFFSET: Final = 200
+"""With a base port: brokers from it on, controllers 100 above, ZooKeeper 200 above."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberStatus:
+    """One process of the cluster. `kind` is zookeeper, controller or broker."""
+
+    kind: str
+    id: int
+    host: str
+    port: int
+    rack: str
+    pid: int | None
+    """None if it does not run."""
+
+    @property
+    def alive(self) -> bool:
+        return self.pid is not None
+
+
+class LocalCluster:
+    """See the module.
+
+    Without `directory` it lives in a temporary folder, removed at the end unless `keep`. With `detached`
+    its processes outlive this one (`strandline up`); `LocalCluster.open` finds them again. Ports are
+    chosen once, free ones without `base_port`, and kept over restarts. Ids start at 1. `racks` are dealt
+    to the brokers in turn. Settings are those of `strandline.config`, by name; each broker gets
+    `broker_settings`, each controller `controller_settings`.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        controllers: int = 1,
+        directory: Path | None = None,
+        base_port: int | None = None,
+        racks: Sequence[str] = (),
+        broker_settings: Mapping[str, Any] | None = None,
+        controller_settings: Mapping[str, Any] | None = None,
+        keep: bool = False,
+        detached: bool = False,
+    ) -> None:
+        if not 0 <= brokers <= BROKERS_MAX or not 0 <= controllers <= BROKERS_MAX:
+            raise SettingsError(f"a local cluster has 0 to {BROKERS_MAX} brokers and controllers")
+        for_brokers = as_environment("broker", broker_settings or {})
+        for_controllers = as_environment("controller", controller_settings or {})
+        if directory is not None:
+            _refuse_cluster(Layout(directory))
+        ports = _ports(brokers, controllers, base_port)
+        file = ClusterFile(
+            zookeeper=MemberFile(id=1, port=ports.pop(0)),
+            controllers=[
+                MemberFile(id=1 + i, port=ports.pop(0), settings=for_controllers) for i in range(controllers)
+            ],
+            brokers=[
+                MemberFile(
+                    id=1 + i,
+                    port=ports.pop(0),
+                    rack=racks[i % len(racks)] if racks else "",
+                    settings=for_brokers,
+                )
+                for i in range(brokers)
+            ],
+        )
+        self._broker_settings = for_brokers
+        self._temporary = directory is None and not keep
+        self._is_new = True
+        home = directory if directory is not None else Path(tempfile.mkdtemp(prefix="strandline-"))
+        self._take_up(Layout(home), file, detached=detached)
+
+    @classmethod
+    def open(cls, directory: Path) -> LocalCluster:
+        """The cluster in `directory`, with those of its processes that run. `start` starts the others.
+
+        Raises SettingsError if there is none.
+        """
+        cluster = cls.__new__(cls)
+        layout = Layout(directory)
+        file = layout.read()
+        cluster._broker_settings = dict(file.brokers[0].settings) if file.brokers else {}
+        cluster._temporary = False
+        cluster._is_new = False
+        cluster._take_up(layout, file, detached=True)
+        return cluster
+
+    def _take_up(self, layout: Layout, file: ClusterFile, *, detached: bool) -> None:
+        self._layout = layout
+        self._file = file
+        self._detached = detached
+        self._zookeeper = ZooKeeperProcess(
+            layout.zookeeper, file.zookeeper.port, log_path=layout.log("zookeeper"), detached=detached
+        )
+        if file.zookeeper.process_id is not None:
+            self._zookeeper.find(file.zookeeper.process_id)
+        self._controllers = {member.id: self._service("controller", member) for member in file.controllers}
+        self._brokers = {member.id: self._service("broker", member) for member in file.brokers}
+
+    def _service(self, kind: str, member: MemberFile) -> Service:
+        log_path = self._layout.log(f"{kind}-{member.id}")
+        service = Service(kind, member, log_path=log_path, detached=self._detached)
+        service.find()
+        return service
+
+    # --- what it is ----------------------------------------------------------------------------
+
+    @property
+    def directory(self) -> Path:
+        return self._layout.directory
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port` of every broker, running or not, with commas."""
+        return ",".join(service.address for service in self._brokers.values())
+
+    @property
+    def zookeeper(self) -> str:
+        """`host:port` of ZooKeeper."""
+        return self._zookeeper.address
+
+    @property
+    def broker_ids(self) -> list[int]:
+        return list(self._brokers)
+
+    @property
+    def controller_ids(self) -> list[int]:
+        return list(self._controllers)
+
+    def address(self, broker_id: int) -> str:
+        """`host:port` of one broker."""
+        return self._broker(broker_id).address
+
+    def controller_address(self, controller_id: int) -> str:
+        return self._controller(controller_id).address
+
+    def pid(self, broker_id: int) -> int:
+        """Raises SettingsError if the broker does not run."""
+        process = self._broker(broker_id).process
+        if process is None:
+            raise SettingsError(f"broker {broker_id} does not run")
+        return process.pid
+
+    def log_path(self, broker_id: int) -> Path:
+        """What the broker printed."""
+        return self._broker(broker_id).log_path
+
+    def data_dir(self, broker_id: int) -> Path:
+        return self._layout.broker(broker_id)
+
+    def members(self) -> list[MemberStatus]:
+        """Every process that belongs to the cluster, running or not: ZooKeeper, controllers, brokers."""
+        return [
+            _status("zookeeper", self._file.zookeeper, self._zookeeper.process),
+            *(_status(s.kind, s.member, s.process) for s in self._services()),
+        ]
+
+    # --- the whole -----------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._detached:
+            self._release()
+        else:
+            await self.stop(clean=not self._temporary)
+
+    async def start(self, *, timeout_s: float = START_S_MAX) -> None:
+        """Start whatever does not run and wait until all serve.
+
+        Raises ProcessFailed, with the end of the log, if a process dies or does not come up; then what
+        was started here is stopped again, and what ran before runs on. Raises SettingsError, and does
+        nothing, if another process is starting or stopping this cluster, or has made one here meanwhile.
+        """
+        with self._layout.lock():
+            self._catch_up()
+            await self._start(timeout_s)
+
+    async def _start(self, timeout_s: float) -> None:
+        """`start`, under the lock. Each process is written down at once, so that `down` finds those of
+        a start that was killed."""
+        down = [service for service in self._services() if not service.alive]
+        had_zookeeper = self._zookeeper.alive
+        try:
+            if not had_zookeeper:
+                self._zookeeper.start()
+                self._save()
+            for service in down:
+                self._spawn(service)
+                self._save()
+            await self.wait_serving(timeout_s)
+        except BaseException:
+            await _all(service.stop(clean=False) for service in down)
+            if not had_zookeeper:
+                await self._zookeeper.discard()
+            await self._leave()
+            raise
+
+    async def wait_serving(self, timeout_s: float = START_S_MAX) -> None:
+        """Return once ZooKeeper and every broker and controller that was started serve.
+
+        Raises ProcessFailed.
+        """
+        running = [service for service in self._services() if service.process is not None]
+        waits: list[Awaitable[None]] = [_serving(service, timeout_s) for service in running]
+        await _all([self._zookeeper.wait_serving(timeout_s), *waits])
+
+    async def stop(self, *, clean: bool = True) -> int:
+        """Stop everything: brokers and controllers first, by SIGTERM if `clean`, else by SIGKILL.
+
+        A temporary folder is removed. Returns how many processes ran. Waits while another process starts
+        or stops this cluster, and raises SettingsError if that takes too long.
+        """
+        async with self._locked():
+            self._catch_up()
+            running = sum(member.alive for member in self.members())
+            await _all(service.stop(clean=clean) for service in self._services())
+            await (self._zookeeper.stop() if clean else self._zookeeper.discard())
+            await self._leave()
+        return running
+
+    @asynccontextmanager
+    async def _locked(self) -> AsyncIterator[None]:
+        """The folder's lock, waited for. Raises SettingsError after LOCK_S_MAX."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + LOCK_S_MAX
+        with ExitStack() as held:
+            while True:
+                try:
+                    held.enter_context(self._layout.lock())
+                    break
+                except Locked:
+                    if loop.time() >= deadline:
+                        raise
+                await asyncio.sleep(LOCK_POLL_S)
+            yield
+
+    def _catch_up(self) -> None:
+        """Under the lock: see what other processes did since the folder was read here.
+
+        Raises SettingsError if one of them made a cluster where this one was to be new. Who owns its
+        processes knows of them without the file.
+        """
+        if self._is_new:
+            _refuse_cluster(self._layout)
+        elif self._detached and self._layout.holds_cluster:
+            file = self._layout.read()
+            if file != self._file:
+                self._release()
+                self._take_up(self._layout, file, detached=True)
+
+    async def _leave(self) -> None:
+        """Write down that it is stopped, or remove all trace of it."""
+        if self._temporary:
+            await asyncio.to_thread(shutil.rmtree, self.directory)
+        else:
+            self._save()
+
+    # --- brokers -------------------------------------------------------------------------------
+
+    async def start_broker(
+        self, broker_id: int, *, wait_s: float | None = START_S_MAX, **settings: Any
+    ) -> None:
+        """Start a stopped broker, from now on with these settings too, and wait until it serves.
+
+        `wait_s` None: do not wait. Raises ProcessFailed, SettingsError.
+        """
+        service = self._broker(broker_id)
+        if service.alive:
+            raise SettingsError(f"broker {broker_id} runs already")
+        service.member.settings |= as_environment("broker", settings)
+        self._spawn(service)
+        self._save()
+        if wait_s is not None:
+            await _serving(service, wait_s)
+
+    async def stop_broker(self, broker_id: int) -> None:
+        """SIGTERM: it hands its leaderships over first. Waits until it is gone."""
+        await self._stop(self._broker(broker_id), clean=True)
+
+    async def kill_broker(self, broker_id: int) -> None:
+        """SIGKILL. Waits until it is gone."""
+        await self._stop(self._broker(broker_id), clean=False)
+
+    def pause_broker(self, broker_id: int) -> None:
+        """SIGSTOP: it hangs, and its connections stay open."""
+        self._broker(broker_id).pause()
+
+    def resume_broker(self, broker_id: int) -> None:
+        self._broker(broker_id).resume()
+
+    async def add_broker(self, *, rack: str = "", wait_s: float | None = START_S_MAX, **settings: Any) -> int:
+        """Add a broker with the cluster's settings and these; returns its id."""
+        member = MemberFile(
+            id=max(self._brokers, default=0) + 1,
+            port=free_ports(1)[0],
+            rack=rack,
+            settings=self._broker_settings | as_environment("broker", settings),
+        )
+        self._file.brokers.append(member)
+        self._brokers[member.id] = self._service("broker", member)
+        await self.start_broker(member.id, wait_s=wait_s)
+        return member.id
+
+    # --- controllers and ZooKeeper ---------------------------------------------------------------
+
+    async def start_controller(self, controller_id: int, *, wait_s: float | None = START_S_MAX) -> None:
+        """Start a stopped controller and wait until it serves; `wait_s` None: do not wait."""
+        service = self._controller(controller_id)
+        if service.alive:
+            raise SettingsError(f"controller {controller_id} runs already")
+        self._spawn(service)
+        self._save()
+        if wait_s is not None:
+            await _serving(service, wait_s)
+
+    async def stop_controller(self, controller_id: int) -> None:
+        """SIGTERM. Waits until it is gone."""
+        await self._stop(self._controller(controller_id), clean=True)
+
+    async def kill_controller(self, controller_id: int) -> None:
+        """SIGKILL. Waits until it is gone."""
+        await self._stop(self._controller(controller_id), clean=False)
+
+    async def start_zookeeper(self, *, wait_s: float = START_S_MAX) -> None:
+        """Start ZooKeeper on its old data and wait until it serves."""
+        self._zookeeper.start()
+        self._save()
+        await self._zookeeper.wait_serving(wait_s)
+
+    async def kill_zookeeper(self) -> None:
+        """SIGKILL. Waits until it is gone."""
+        await self._zookeeper.kill()
+        self._save()
+
+    def pause_zookeeper(self) -> None:
+        """SIGSTOP: it hangs, and its connections stay open."""
+        self._zookeeper.pause()
+
+    def resume_zookeeper(self) -> None:
+        self._zookeeper.resume()
+
+    # --- within ----------------------------------------------------------------------------------
+
+    def _services(self) -> list[Service]:
+        return [*self._controllers.values(), *self._brokers.values()]
+
+    def _broker(self, broker_id: int) -> Service:
+        return _member(self._brokers, broker_id, "broker")
+
+    def _controller(self, controller_id: int) -> Service:
+        return _member(self._controllers, controller_id, "controller")
+
+    def _spawn(self, service: Service) -> None:
+        fixed: dict[str, Any] = {"zookeeper": self.zookeeper, "host": LOOPBACK}
+        if service.kind == "broker":
+            fixed["data_dir"] = self._layout.broker(service.member.id)
+            fixed["rack"] = service.member.rack
+        service.start(fixed)
+
+    async def _stop(self, service: Service, *, clean: bool) -> None:
+        await service.stop(clean=clean)
+        self._save()
+
+    def _save(self) -> None:
+        """Write down who runs, so that another process finds them."""
+        _note(self._file.zookeeper, self._zookeeper.process)
+        for service in self._services():
+            _note(service.member, service.process)
+        self._layout.write(self._file)
+        self._is_new = False
+
+    def _release(self) -> None:
+        """Leave the processes alone from now on."""
+        for process in (self._zookeeper.process, *(service.process for service in self._services())):
+            if process is not None:
+                process.release()
+
+
+async def _serving(service: Service, timeout_s: float) -> None:
+    try:
+        async with asyncio.timeout(timeout_s):
+            await service.wait_serving()
+    except TimeoutError:
+        assert service.process is not None  # wait_serving had raised
+        raise service.process.failure(f"did not serve within {timeout_s} s") from None
+
+
+async def _all(waits: Iterable[Awaitable[None]]) -> None:
+    """Wait for all at once; the first failure ends the others and is raised by itself."""
+
+    async def wait(one: Awaitable[None]) -> None:
+        await one
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for one in waits:
+                group.create_task(wait(one))
+    except* ProcessFailed as failures:
+        first = failures.exceptions[0]
+    else:
+        return
+    raise first
+
+
+def _refuse_cluster(layout: Layout) -> None:
+    if layout.holds_cluster:
+        raise SettingsError(f"{layout.directory} holds a cluster already: LocalCluster.open takes it up")
+
+
+def _member(services: Mapping[int, Service], wanted: int, kind: str) -> Service:
+    if wanted not in services:
+        known = ", ".join(map(str, services)) or "none"
+        raise SettingsError(f"there is no {kind} {wanted}; there are: {known}")
+    return services[wanted]
+
+
+def _note(member: MemberFile, process: Process | None) -> None:
+    member.pid = None if process is None else process.id.pid
+    member.started = None if process is None else process.id.started
+
+
+def _status(kind: str, member: MemberFile, process: Process | None) -> MemberStatus:
+    running = process is not None and process.alive
+    return MemberStatus(
+        kind, member.id, LOOPBACK, member.port, member.rack, process.pid if process and running else None
+    )
+
+
+def _ports(brokers: int, controllers: int, base_port: int | None) -> list[int]:
+    """ZooKeeper's, the controllers', the brokers'."""
+    if base_port is None:
+        return free_ports(1 + controllers + brokers)
+    return [
+        base_port + ZOOKEEPER_PORT_OFFSET,
+        *(base_port + CONTROLLER_PORT_OFFSET + i for i in range(controllers)),
+        *(base_port + i for i in range(brokers)),
+    ]

@@ -1,0 +1,28 @@
+"""Become another program that is killed when its parent dies.
+
+Run as a script: `die_with_parent.py PARENT_PID PROGRAM ARGUMENT…`. The kernel keeps the wish over exec
+(prctl(2), PR_SET_PDEATHSIG), so that a killed test run leaves no process behind. A script of its own,
+because code between fork and exec is not safe in a parent that has threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+
+
+def main(parent: int, program: list[str]) -> None:
+    """Replace this process by `program`, unless `parent` is gone already."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl")
+    if os.getppid() == parent:  # else it died before the wish was made, and nobody would tell
+        os.execv(program[0], program)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,131 @@
+"""A cluster's folder: who belongs to it, on which ports, as which processes, and where its files lie.
+
+Everything is below one folder, so clusters live side by side and `rm -r` removes one for good::
+
+    cluster.json          members, ports, pids
+    lock                  held by whoever starts or stops the cluster
+    zookeeper/            configuration and data of ZooKeeper
+    brokers/[id]/         a broker's logs
+    logs/[name].log       what each process printed
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from strandline.errors import SettingsError
+from strandline.local.process import ProcessId
+
+_FILE: Final = "cluster.json"
+_LOCK: Final = "lock"
+
+
+class Locked(SettingsError):
+    """Another process is starting or stopping the cluster of the folder."""
+
+
+class MemberFile(BaseModel):
+    """One process of the cluster; without `pid` it was stopped."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: int
+    port: int
+    rack: str = ""
+    settings: dict[str, str] = Field(default_factory=dict)
+    """What differs from the defaults, as the environment has it."""
+    pid: int | None = None
+    started: int | None = None
+
+    @property
+    def process_id(self) -> ProcessId | None:
+        if self.pid is None or self.started is None:
+            return None
+        return ProcessId(self.pid, self.started)
+
+
+class ClusterFile(BaseModel):
+    """`cluster.json`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    version: Literal[1] = 1
+    zookeeper: MemberFile
+    controllers: list[MemberFile]
+    brokers: list[MemberFile]
+
+
+class Layout:
+    """Paths below one cluster's folder. Raises SettingsError if something else has its name."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory.absolute()
+        if self.directory.exists() and not self.directory.is_dir():
+            raise SettingsError(
+                f"{self.directory} is not a folder, and a cluster lives in one: move it away, or name another"
+            )
+
+    @property
+    def zookeeper(self) -> Path:
+        return self.directory / "zookeeper"
+
+    def broker(self, broker_id: int) -> Path:
+        return self.directory / "brokers" / str(broker_id)
+
+    def log(self, name: str) -> Path:
+        return self.directory / "logs" / f"{name}.log"
+
+    @property
+    def holds_cluster(self) -> bool:
+        return (self.directory / _FILE).exists()
+
+    def read(self) -> ClusterFile:
+        """Raises SettingsError if there is no cluster here, or one of another version."""
+        path = self.directory / _FILE
+        try:
+            return ClusterFile.model_validate_json(path.read_text())
+        except FileNotFoundError:
+            raise SettingsError(
+                f"there is no cluster in {self.directory}: `strandline up` makes one"
+            ) from None
+        except ValueError as error:  # pydantic's too, whose text is for programmers
+            raise SettingsError(
+                f"{path} is damaged, or not of this version: put a good copy back, "
+                "or remove the folder with all its data and start anew with `strandline up`"
+            ) from error
+
+    def write(self, cluster: ClusterFile) -> None:
+        """Replace the file at once: another process may be reading it."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path = self.directory / _FILE
+        draft = path.with_name(f"{_FILE}.{os.getpid()}.new")
+        draft.write_text(cluster.model_dump_json(indent=2, exclude_none=True) + "\n")
+        os.replace(draft, path)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Be the only process that starts or stops this cluster. Raises SettingsError if another does.
+
+        The kernel lets go of it when its holder dies. No child inherits it: a member that runs on would
+        keep the folder locked.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(self.directory / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)  # not inheritable
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise Locked(
+                    f"another process is starting or stopping the cluster in {self.directory}: "
+                    "try again when it is done"
+                ) from None
+            yield
+        finally:
+            os.close(descriptor)

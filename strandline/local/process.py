@@ -1,0 +1,214 @@
+"""One process on this machine: started here, or found again by its pid and its start time.
+
+Held by a pidfd: a signal or a wait never meets another process that was given the same number since,
+and waiting for a child works like waiting for a process that somebody else started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import sys
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from strandline.errors import StrandlineError
+from strandline.local import die_with_parent
+
+LOG_TAIL_LINES: Final = 30
+_START_TIME_FIELD: Final = 19
+"""Of /proc/[pid]/stat, counted after the command's closing parenthesis (proc(5), field 22)."""
+_SOCKET_LOCAL, _SOCKET_STATE, _SOCKET_INODE = 1, 3, 9
+"""Columns of /proc/net/tcp (proc_net(5))."""
+_LISTEN: Final = "0A"
+
+
+class ProcessFailed(StrandlineError):
+    """A process of the local cluster died, or did not come up. The message ends with its log's end."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessId:
+    """A pid, and when its process started (ticks since boot), so that a recycled pid is told apart."""
+
+    pid: int
+    started: int
+
+
+class Process:
+    """A running or finished process with its log file."""
+
+    def __init__(self, name: str, pid: int, pidfd: int, log_path: Path) -> None:
+        self.name = name
+        self.log_path = log_path
+        self.id = ProcessId(pid, _start_time(pid))
+        self._pidfd = pidfd
+        self._is_child = False
+        self._exit_status: int | None = None
+
+    @classmethod
+    def spawn(
+        cls,
+        name: str,
+        command: Sequence[str],
+        *,
+        log_path: Path,
+        environment: Mapping[str, str],
+        detached: bool = False,
+    ) -> Process:
+        """Start `command`; both its outputs are appended to `log_path`.
+
+        It dies with this process (with the thread that calls, to be exact), unless `detached`: then it
+        also leaves the terminal's process group, so that Ctrl-C does not reach it.
+        """
+        if not detached:
+            shim = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid())]
+            command = [*shim, *command]
+        log_path.parent.mkdir(parents=True, exist_ok=True)
+        append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        pid = os.posix_spawn(
+            command[0],
+            list(command),
+            environment,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, str(log_path), append, 0o644),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setsid=detached,
+            setsigdef=[signal.SIGPIPE],  # Python ignores it, and so would the child
+        )
+        process = cls(name, pid, os.pidfd_open(pid), log_path)
+        process._is_child = True
+        return process
+
+    @classmethod
+    def find(cls, name: str, wanted: ProcessId, *, log_path: Path) -> Process | None:
+        """The process that was started as `wanted`, if it still runs."""
+        try:
+            pidfd = os.pidfd_open(wanted.pid)
+        except OSError:
+            return None
+        try:
+            process = cls(name, wanted.pid, pidfd, log_path)
+        except OSError:
+            os.close(pidfd)
+            return None
+        if process.id != wanted or not process.alive:
+            process.release()
+            return None
+        return process
+
+    @property
+    def pid(self) -> int:
+        return self.id.pid
+
+    @property
+    def alive(self) -> bool:
+        if self._pidfd < 0:
+            return False
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        return not poll.poll(0)
+
+    @property
+    def exit_status(self) -> int | None:
+        """As subprocess has it (negative: the signal); None if it runs or is not our child."""
+        if not self.alive:
+            self._reap()
+        return self._exit_status
+
+    def listens(self, port: int) -> bool:
+        """True if a socket that takes connections on this TCP port is its own, and not another process's."""
+        sockets = _listening(port)
+        own = f"/proc/{self.pid}/fd"
+        try:
+            return any(os.readlink(f"{own}/{number}") in sockets for number in os.listdir(own))
+        except OSError:  # it is gone, or has just closed one of them
+            return False
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal; a process that is gone already is no error."""
+        if self.alive:
+            signal.pidfd_send_signal(self._pidfd, number)
+
+    async def wait(self, timeout_s: float | None = None) -> None:
+        """Return once it is gone. Raises TimeoutError."""
+        if self.alive:
+            loop = asyncio.get_running_loop()
+            gone = asyncio.Event()
+            own = os.dup(self._pidfd)  # a loop watches a descriptor once, but several may wait
+            loop.add_reader(own, gone.set)
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await gone.wait()
+            finally:
+                loop.remove_reader(own)
+                os.close(own)
+        self._reap()
+        self.release()
+
+    async def stop(self, *, clean: bool, timeout_s: float) -> None:
+        """SIGTERM and wait, SIGKILL after `timeout_s`; SIGKILL at once if not `clean`."""
+        if clean:
+            self.send(signal.SIGTERM)
+            self.send(signal.SIGCONT)
+            try:
+                return await self.wait(timeout_s)
+            except TimeoutError:
+                pass
+        self.send(signal.SIGKILL)
+        await self.wait()
+
+    def release(self) -> None:
+        """Let go of it, running or not; what becomes of it from here on is not known."""
+        if self.alive:
+            self._is_child = False
+        if self._pidfd >= 0:
+            os.close(self._pidfd)
+            self._pidfd = -1
+
+    def _reap(self) -> None:
+        """Take a child that is gone off the kernel's list."""
+        if self._is_child and self._exit_status is None:
+            _, status = os.waitpid(self.pid, 0)
+            self._exit_status = os.waitstatus_to_exitcode(status)
+
+    def failure(self, what: str) -> ProcessFailed:
+        """`what` happened to it; with the last lines of its log."""
+        status = self.exit_status
+        ended = "" if status is None else f" (exit status {status})"
+        return ProcessFailed(f"{self.name} {what}{ended}; the end of {self.log_path}:\n{self.log_tail()}")
+
+    def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
+        try:
+            with self.log_path.open(errors="replace") as log:
+                return "".join(deque(log, maxlen=lines))
+        except FileNotFoundError:
+            return ""
+
+
+def _start_time(pid: int) -> int:
+    """Raises OSError if there is no such process."""
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    return int(stat[stat.rindex(")") + 2 :].split()[_START_TIME_FIELD])
+
+
+def _listening(port: int) -> set[str]:
+    """The sockets that listen on a port, as /proc/[pid]/fd names them."""
+    rows = [
+        row.split()
+        for table in (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
+        if table.exists()
+        for row in table.read_text().splitlines()[1:]
+    ]
+    return {
+        f"socket:[{row[_SOCKET_INODE]}]"
+        for row in rows
+        if row[_SOCKET_STATE] == _LISTEN and int(row[_SOCKET_LOCAL].rpartition(":")[2], 16) == port
+    }

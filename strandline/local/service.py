@@ -1,0 +1,159 @@
+"""A broker or a controller as a process: how it is started, and when it serves."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import site
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+import strandline
+from strandline.config import BrokerSettings, ControllerSettings, load
+from strandline.errors import SettingsError
+from strandline.local.layout import MemberFile
+from strandline.local.ports import LOOPBACK
+from strandline.local.process import Process
+
+SERVING_POLL_S: Final = 0.01
+HEALTH_TIMEOUT_S: Final = 1.0
+STOP_S_MAX: Final = 15.0
+"""For a clean end; a broker waits at most `handover_ms` for its leaderships to be taken over."""
+
+_MALLOC: Final = {"MALLOC_MMAP_THRESHOLD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "268435456"}
+"""glibc keeps what was freed: large messages go two to four times as fast. One alone is worse than none."""
+
+_KINDS: Final[Mapping[str, type[BrokerSettings] | type[ControllerSettings]]] = {
+    "broker": BrokerSettings,
+    "controller": ControllerSettings,
+}
+
+
+class Service:
+    """One broker or controller. `kind` is also the name of its package, `python -m broker`."""
+
+    def __init__(self, kind: str, member: MemberFile, *, log_path: Path, detached: bool) -> None:
+        self.kind = kind
+        self.member = member
+        self.log_path = log_path
+        self.process: Process | None = None
+        self._detached = detached
+
+    @property
+    def name(self) -> str:
+        return f"{self.kind}-{self.member.id}"
+
+    @property
+    def address(self) -> str:
+        return f"{LOOPBACK}:{self.member.port}"
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.alive
+
+    def find(self) -> None:
+        """Take up the process that the cluster's file names, if it still runs."""
+        wanted = self.member.process_id
+        if wanted is not None:
+            self.process = Process.find(self.name, wanted, log_path=self.log_path)
+
+    def start(self, fixed: Mapping[str, Any]) -> None:
+        """Start the process. `fixed` are the settings that only the cluster knows.
+
+        Raises SettingsError for a setting that the service would refuse: here, and not in its log.
+        """
+        settings = {
+            **self.member.settings,
+            **as_environment(self.kind, fixed),
+            f"{self.kind}_id": str(self.member.id),
+            "port": str(self.member.port),
+        }
+        load(_KINDS[self.kind], **settings)
+        environment = {f"STRANDLINE_{name.upper()}": value for name, value in settings.items()}
+        self.process = Process.spawn(
+            self.name,
+            [sys.executable, "-m", self.kind],
+            log_path=self.log_path,
+            environment={**os.environ, **_MALLOC, **_python_path(), **environment},
+            detached=self._detached,
+        )
+
+    async def wait_serving(self) -> None:
+        """Return once its health service says SERVING. Raises ProcessFailed if it dies before.
+
+        Another process on its port does not count: it is about to die of that.
+        """
+        while True:
+            healthy = await self.serves()
+            if self.process is None or not self.process.alive:
+                raise self._died()
+            if healthy and self.process.listens(self.member.port):
+                return
+            await asyncio.sleep(SERVING_POLL_S)
+
+    async def serves(self) -> bool:
+        """Ask the standard gRPC health service once."""
+        if not await self._listens():  # asked first, for gRPC would wait before it connects again
+            return False
+        async with grpc.aio.insecure_channel(self.address) as channel:
+            stub = health_pb2_grpc.HealthStub(channel)
+            try:
+                answer = await stub.Check(health_pb2.HealthCheckRequest(), timeout=HEALTH_TIMEOUT_S)
+            except grpc.aio.AioRpcError:
+                return False
+        return bool(answer.status == health_pb2.HealthCheckResponse.SERVING)
+
+    async def _listens(self) -> bool:
+        try:
+            _, writer = await asyncio.open_connection(LOOPBACK, self.member.port)
+        except OSError:
+            return False
+        writer.close()
+        return True
+
+    def _died(self) -> Exception:
+        if self.process is None:
+            return SettingsError(f"{self.name} was not started")
+        return self.process.failure("died before it served")
+
+    async def stop(self, *, clean: bool) -> None:
+        """SIGTERM (SIGKILL if it takes too long), or SIGKILL at once; waits until it is gone."""
+        if self.process is not None:
+            await self.process.stop(clean=clean, timeout_s=STOP_S_MAX)
+            self.process = None
+
+    def pause(self) -> None:
+        """Hang: it answers nothing and closes nothing."""
+        if self.process is not None:
+            self.process.send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        if self.process is not None:
+            self.process.send(signal.SIGCONT)
+
+
+def as_environment(kind: str, settings: Mapping[str, Any]) -> dict[str, str]:
+    """Settings as text. Raises SettingsError for a name that `kind` does not have."""
+    known = _KINDS[kind].model_fields
+    for name in settings:
+        if name not in known:
+            raise SettingsError(f"a {kind} has no setting {name!r}; it has {', '.join(sorted(known))}")
+    return {name: _as_text(value) for name, value in settings.items() if value is not None}
+
+
+def _as_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _python_path() -> dict[str, str]:
+    """Lets a child find the packages of a checkout; installed ones it finds by itself."""
+    root = str(Path(strandline.__file__).parents[1])
+    if root in site.getsitepackages():
+        return {}
+    return {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}

@@ -1,0 +1,52 @@
+"""Kafka's RecordBatch v2 on bytes: checked, stamped, written and read (DESIGN §5; KIP-98, KIP-82).
+
+A batch is 61 bytes of header and then its records, compressed as a whole. All functions are pure.
+"""
+
+from __future__ import annotations
+
+from strandline.records.compression import Codec
+from strandline.records.decode import (
+    Columns,
+    Record,
+    RecordHeaders,
+    decode,
+    decode_batch,
+    decode_columns,
+    decode_lazily,
+)
+from strandline.records.encode import (
+    Headers,
+    PackedRecords,
+    RecordFields,
+    encode_batch,
+    encode_values,
+    pack,
+    pack_values,
+)
+from strandline.records.header import HEADER_BYTES, STAMP_BYTES, BatchHeader, iterate, split, stamp, validate
+
+__all__ = [
+    "HEADER_BYTES",
+    "STAMP_BYTES",
+    "BatchHeader",
+    "Codec",
+    "Columns",
+    "Headers",
+    "PackedRecords",
+    "Record",
+    "RecordFields",
+    "RecordHeaders",
+    "decode",
+    "decode_batch",
+    "decode_columns",
+    "decode_lazily",
+    "encode_batch",
+    "encode_values",
+    "iterate",
+    "pack",
+    "pack_values",
+    "split",
+    "stamp",
+    "validate",
+]

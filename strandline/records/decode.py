@@ -1,0 +1,185 @@
+"""Batches to records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Final, NamedTuple
+
+from strandline.errors import CorruptMessage
+from strandline.records.compression import Codec, decompress
+from strandline.records.encode import offset_deltas, split_equal
+from strandline.records.header import HEADER_BYTES, BatchHeader, Bytes, iterate
+from strandline.records.varint import decode_varint
+
+RecordHeaders = tuple[tuple[str, bytes | None], ...]
+
+
+class Record(NamedTuple):
+    """One record as it was read. `timestamp` is in milliseconds since the Unix epoch."""
+
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: RecordHeaders
+
+
+class Columns(NamedTuple):
+    """One batch's records by column, all of one length; for those who build columns anyway (Arrow)."""
+
+    offsets: list[int]
+    timestamps: list[int]
+    keys: list[bytes | None]
+    values: list[bytes | None]
+    headers: list[RecordHeaders]
+
+
+_RECORD_BYTES_MIN: Final = 7
+_FIRST_LEAD: Final = b"\x00\x00"
+"""Attributes, none of whose bits is in use, and timestamp delta, which the first record counts from."""
+_NULL: Final = 1
+"""The length -1, zigzag."""
+
+
+def decode(records: Bytes, *, from_offset: int = 0) -> list[Record]:
+    """All records at or above an offset, control batches left out.
+
+    Raises CorruptMessage if the bytes are not whole, well-formed batches.
+    """
+    decoded: list[Record] = []
+    for header in iterate(records):
+        if header.next_offset > from_offset and not header.is_control:
+            decoded += decode_batch(records, header, from_offset=from_offset)
+    return decoded
+
+
+def decode_lazily(records: Bytes, *, from_offset: int = 0) -> Iterator[tuple[BatchHeader, list[Record]]]:
+    """As `decode`, batch by batch: a batch is decompressed and read when it is asked for."""
+    for header in iterate(records):
+        if header.next_offset > from_offset and not header.is_control:
+            yield header, decode_batch(records, header, from_offset=from_offset)
+
+
+def decode_batch(records: Bytes, header: BatchHeader, *, from_offset: int = 0) -> list[Record]:
+    """The records of one batch at or above an offset. Raises CorruptMessage."""
+    columns = decode_columns(records, header)
+    decoded = list(map(tuple.__new__, repeat(Record), zip(*columns, strict=True)))
+    if header.base_offset < from_offset:
+        return [record for record in decoded if record.offset >= from_offset]
+    return decoded
+
+
+def decode_columns(records: Bytes, header: BatchHeader) -> Columns:
+    """All records of one batch by column. Raises CorruptMessage, UnsupportedCompression."""
+    body = bytes(records[header.position + HEADER_BYTES : header.end])
+    codec = header.codec
+    if codec is not Codec.NONE:
+        body = decompress(codec, body)
+    if not 0 <= header.record_count <= len(body) // _RECORD_BYTES_MIN:
+        raise CorruptMessage(
+            f"batch at offset {header.base_offset} claims {header.record_count} records in {len(body)} bytes"
+        )
+    try:
+        columns = _read_columns(body, header)
+    except (IndexError, ValueError) as error:
+        raise CorruptMessage(f"batch at offset {header.base_offset} is malformed: {error}") from None
+    if header.is_log_append_time:
+        return columns._replace(timestamps=[header.max_timestamp] * header.record_count)
+    return columns
+
+
+def _read_columns(body: bytes, header: BatchHeader) -> Columns:
+    """Raises IndexError or ValueError where the bytes are not what the header says."""
+    count, first = header.record_count, header.base_offset
+    # What is nearly always so; the exceptions are put in.
+    columns = Columns(list(range(first, first + count)), [], [None] * count, [], [()] * count)
+    values = split_equal(body, count)
+    if values is None:
+        _read_each(body, header, columns)
+    else:
+        columns.timestamps.extend(repeat(header.base_timestamp, count))
+        columns.values.extend(values)
+    return columns
+
+
+def _read_each(body: bytes, header: BatchHeader, columns: Columns) -> None:
+    """Record by record. Varints of one and two bytes are read in place: calls would double the time.
+
+    A length that is negative or runs past the batch makes a record end elsewhere than it says; that is
+    what the check at its end is for.
+    """
+    keys, add_timestamp, add_value = columns.keys, columns.timestamps.append, columns.values.append
+    at, lead, timestamp = 0, _FIRST_LEAD, header.base_timestamp
+    for index, number in enumerate(offset_deltas(header.record_count)):
+        if (raw := body[at]) < 0x80:
+            at += 1
+        elif (high := body[at + 1]) < 0x80:
+            raw, at = raw + (high << 7) - 0x80, at + 2
+        else:
+            raw, at = _longer(body, at)
+        end = at + (raw >> 1 ^ -(raw & 1))
+        # Most records have the timestamp of the one before, and the next offset.
+        expected = lead + number
+        if body.startswith(expected, at):
+            at += len(expected)
+        else:
+            delta, after = decode_varint(body, at + 1)
+            lead, timestamp = body[at:after], header.base_timestamp + delta
+            delta, at = decode_varint(body, after)
+            columns.offsets[index] = header.base_offset + delta
+        add_timestamp(timestamp)
+        if (raw := body[at]) < 0x80:
+            at += 1
+        else:
+            raw, at = _longer(body, at)
+        if raw != _NULL:
+            stop = at + (raw >> 1 ^ -(raw & 1))
+            keys[index] = body[at:stop]
+            at = stop
+        if (raw := body[at]) < 0x80:
+            at += 1
+        elif (high := body[at + 1]) < 0x80:
+            raw, at = raw + (high << 7) - 0x80, at + 2
+        else:
+            raw, at = _longer(body, at)
+        if raw == _NULL:
+            add_value(None)
+        else:
+            stop = at + (raw >> 1 ^ -(raw & 1))
+            add_value(body[at:stop])
+            at = stop
+        if body[at]:
+            columns.headers[index], at = _read_headers(body, at)
+        else:
+            at += 1
+        if at != end:
+            raise ValueError(f"a record that should end at byte {end} of its batch ends at {at}")
+    if at != len(body):
+        raise ValueError(f"{len(body) - at} bytes are left over after the last record")
+
+
+def _longer(body: bytes, at: int) -> tuple[int, int]:
+    """A varint of any length, still zigzag, and the position after it."""
+    number, end = decode_varint(body, at)
+    return (number << 1 if number >= 0 else (-number << 1) - 1), end
+
+
+def _read_headers(body: bytes, at: int) -> tuple[RecordHeaders, int]:
+    count, at = decode_varint(body, at)
+    if count < 0:
+        raise ValueError(f"{count} headers")
+    headers: list[tuple[str, bytes | None]] = []
+    for _ in range(count):
+        length, at = decode_varint(body, at)
+        if length < 0:
+            raise ValueError(f"a header key of {length} bytes")
+        name = body[at : at + length].decode()
+        at += length
+        length, at = decode_varint(body, at)
+        if length < -1:
+            raise ValueError(f"a header value of {length} bytes")
+        value = None if length < 0 else body[at : at + length]
+        at += max(length, 0)
+        headers.append((name, value))
+    return tuple(headers), at
