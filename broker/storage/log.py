@@ -1,0 +1,462 @@
+"""One replica's log: segments, epochs, producer state and the rules between them (DESIGN §5).
+
+Synchronous: the page cache answers in microseconds. Only `flush` may run in a thread, while appends
+and reads go on. A failed write, sync or read fences the log at once: every later call raises
+StorageFailed, and what the failed write left in the file is never seen (CORRECTNESS E14).
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from broker.core.epochs import EpochCache, EpochEnd
+from broker.core.producer_state import Duplicate, ProducerState
+from broker.storage import admission
+from broker.storage.epoch_file import write_epochs
+from broker.storage.fence import Fence
+from broker.storage.log_state import LogState
+from broker.storage.recovery import Recovered, recover
+from broker.storage.retention import has_expired, start_after_retention
+from broker.storage.segment import Segment
+from broker.storage.segments import Segments
+from broker.storage.snapshots import load_producers, save_snapshot
+from strandline.adapters.files import SYSTEM_FILES
+from strandline.config import PRODUCER_EXPIRY_MS, PRODUCERS_PER_PARTITION_MAX, TopicConfig
+from strandline.errors import OffsetOutOfRange, StorageFailed
+from strandline.ports import Clock, Files
+from strandline.records import STAMP_BYTES, BatchHeader, stamp
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Where a batch is in the log. `duplicate`: it was there before, nothing was written."""
+
+    base_offset: int
+    next_offset: int
+    duplicate: bool = False
+
+
+class PartitionLog:
+    """The log of one replica. Offsets run without gaps from `log_start_offset` to `log_end_offset`."""
+
+    def __init__(
+        self,
+        directory: Path,
+        config: TopicConfig,
+        *,
+        clock: Clock,
+        files: Files,
+        recovered: Recovered,
+        producers: ProducerState,
+        failed: str | None = None,
+    ) -> None:
+        """For `open`."""
+        self.directory = directory
+        self.epochs: EpochCache = recovered.epochs
+        """Leader epochs by start offset; for others to read only."""
+        self.producers: ProducerState = producers
+        """Producers by their last batches; for others to read only."""
+        self.scanned_bytes = recovered.scanned_bytes
+        """Read and checked while opening; 0 after a clean close."""
+        self.cut_bytes = recovered.cut_bytes
+        """Torn off the end while opening."""
+        self._config = config
+        self._clock = clock
+        self._files = files
+        self._fence = Fence(directory.name)
+        self._fence.failed = failed
+        self._state = recovered.state
+        self._segments = Segments(directory, files, recovered.segments)
+        self._leftovers = recovered.leftovers
+        # What the last life wrote and did not sync is unsynced still, the names of files included.
+        self._segments.names_unsynced = recovered.scanned_bytes > 0 or recovered.epochs_changed
+        self._flushed_offset = self._segments.synced_offset
+        self._unflushed_since = clock.monotonic()
+        """Monotonic seconds; means nothing while nothing is unflushed."""
+        self._lock = threading.Lock()
+        """Held by a flush, and by whatever takes files away from under it or writes `log.json`."""
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        config: TopicConfig,
+        *,
+        clock: Clock,
+        clean: bool,
+        files: Files = SYSTEM_FILES,
+        producers_max: int = PRODUCERS_PER_PARTITION_MAX,
+        producer_expiry_ms: int = PRODUCER_EXPIRY_MS,
+    ) -> PartitionLog:
+        """Open or begin a log. `clean`: the last life closed it cleanly, so nothing is scanned.
+
+        Without it, or where the folder shows otherwise, the log is recovered: see `recovery`. A
+        folder that cannot even be read gives a log that has `failed`, so that one bad disk does not
+        keep the other replicas from starting.
+        """
+        producers = ProducerState(producers_max=producers_max, expiry_ms=producer_expiry_ms)
+        failed: str | None = None
+        try:
+            files.make_directory(directory)
+            recovered = recover(
+                directory, files=files, producers=producers, interval=config.index_interval_bytes,
+                clean=clean, now_ms=clock.wall_ms(),
+            )  # fmt: skip
+            if recovered.state_changed:
+                recovered.state.save(directory, files=files)
+            if recovered.epochs_changed:
+                write_epochs(directory, recovered.epochs, files=files)
+        except OSError as error:
+            failed = f"opening {directory} failed: {error}"
+            recovered = Recovered.nothing(directory, files)
+        return cls(
+            directory,
+            config,
+            clock=clock,
+            files=files,
+            recovered=recovered,
+            producers=producers,
+            failed=failed,
+        )
+
+    def __repr__(self) -> str:
+        return f"PartitionLog({self.directory.name}, {self.log_start_offset}..{self.log_end_offset})"
+
+    # --- facts -------------------------------------------------------------------------------
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._state.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """LEO: the offset that the next record gets."""
+        return self._segments.active.next_offset
+
+    @property
+    def failed(self) -> str | None:
+        """Why the log fenced itself. Never cleared: another life of the process opens it anew."""
+        return self._fence.failed
+
+    @property
+    def corrupt(self) -> str | None:
+        """Why this replica must not lead (E15). Stays, over restarts too, until `mark_whole`."""
+        return self._state.corrupt
+
+    @property
+    def last_epoch(self) -> int:
+        """The epoch of the last record; -1 if there is none."""
+        end = self.log_end_offset
+        return self.epochs.epoch_at(end - 1) if end > self.log_start_offset else -1
+
+    @property
+    def size_bytes(self) -> int:
+        return self._segments.size_bytes
+
+    @property
+    def segment_count(self) -> int:
+        return len(self._segments)
+
+    @property
+    def unflushed_records(self) -> int:
+        """Records that a loss of power could take."""
+        return max(self.log_end_offset - self._flushed_offset, 0)
+
+    @property
+    def has_unflushed_segments(self) -> bool:
+        """True if a sealed segment awaits its sync: a flush at leisure saves a scan after a crash."""
+        return self._flushed_offset < self._segments.active.base_offset
+
+    def needs_flush(self, now: float) -> bool:
+        """True if `flush.messages` or `flush.ms` ask for a flush at this monotonic time, seconds."""
+        unflushed = self.log_end_offset - self._flushed_offset
+        if unflushed <= 0:
+            return False
+        return (
+            unflushed >= self._config.flush_messages
+            or (now - self._unflushed_since) * 1000 >= self._config.flush_ms
+        )
+
+    def end_offset_for(self, epoch: int) -> EpochEnd:
+        """The largest epoch not above the one asked and where it ends here; (-1, -1) if undefined (T9)."""
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def reconfigure(self, config: TopicConfig) -> None:
+        """Take another config; it holds from the next append, roll and retention on."""
+        self._config = config
+
+    # --- appending ---------------------------------------------------------------------------
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Begin to lead: (epoch, LEO) is in the epoch file before this returns (T4).
+
+        Raises StorageFailed, also for a corrupt log; ValueError if the log knows a younger epoch.
+        """
+        self._check_may_lead()
+        with self._fence:
+            if self.epochs.assign(epoch, self.log_end_offset):
+                self._save_epochs()
+
+    def append_as_leader(self, records: bytes, epoch: int, *, now_ms: int) -> Appended:
+        """Append one batch under the next offsets and this epoch.
+
+        A batch that an idempotent producer sent before is not written again: its old offsets return.
+        Raises before anything is written: CorruptMessage, MessageTooLarge, InvalidRecord,
+        UnsupportedCompression, and the producer's errors of `ProducerState.check`. Raises StorageFailed
+        if the log is, or with this write becomes, fenced; ValueError if `begin_epoch` was not called.
+        """
+        self._check_may_lead()
+        if epoch != self.epochs.latest:
+            raise ValueError(f"{self!r} is in epoch {self.epochs.latest}, the append in {epoch}")
+        header = admission.from_producer(records, bytes_max=self._config.max_message_bytes)
+        verdict = self.producers.check(header, now_ms)
+        if isinstance(verdict, Duplicate):
+            return Appended(verdict.base_offset, verdict.last_offset + 1, duplicate=True)
+        with self._fence:
+            base_offset = self.log_end_offset
+            segment = self._segment_for(len(records), header.record_count, now_ms)
+            head = stamp(header, base_offset=base_offset, leader_epoch=epoch)
+            position = segment.write((head, memoryview(records)[STAMP_BYTES:]), len(records))
+            self._note(segment, header, base_offset, position, now_ms)
+        return Appended(base_offset, segment.next_offset)
+
+    def append_as_follower(self, records: bytes) -> None:
+        """Append what the leader sent, under the leader's offsets and epochs.
+
+        Raises CorruptMessage, with nothing written, if a batch is damaged (E15), does not follow the
+        LEO, or goes back to an older epoch; StorageFailed. On a log whose tail was found damaged, the
+        damaged files go first: what replaces them is here.
+        """
+        start = self.log_end_offset
+        headers = admission.from_leader(records, log_end_offset=start, last_epoch=self.last_epoch)
+        now_ms = self._clock.wall_ms()
+        with self._fence:
+            if self._leftovers:
+                with self._lock:
+                    self._discard_from(start)
+            self._take_epochs(headers)
+            segment = self._segment_for(len(records), headers[-1].next_offset - start, now_ms)
+            position = segment.write((records,), len(records))
+            for header in headers:
+                self._note(segment, header, header.base_offset, position + header.position, now_ms)
+
+    def _take_epochs(self, headers: list[BatchHeader]) -> None:
+        """An entry for each epoch that begins in these batches, in the file before they are (T1)."""
+        # An epoch in which this broker led and wrote nothing is no epoch of these records (T8).
+        changed = self.epochs.truncate_from_end(self.log_end_offset)
+        for header in headers:
+            if header.leader_epoch != self.epochs.latest:
+                changed |= self.epochs.assign(header.leader_epoch, header.base_offset)
+        if changed:
+            self._save_epochs()
+
+    def _segment_for(self, size: int, records: int, now_ms: int) -> Segment:
+        segments = self._segments
+        if segments.is_full(size, records, self._config, now_ms):
+            self._roll()
+        if not segments.active.size:
+            segments.names_unsynced = True
+        if self.log_end_offset == self._flushed_offset:
+            self._unflushed_since = self._clock.monotonic()
+        return segments.active
+
+    def _note(
+        self, segment: Segment, header: BatchHeader, base_offset: int, position: int, now_ms: int
+    ) -> None:
+        self.producers.record(header, base_offset, now_ms)
+        segment.note(header, base_offset, position, self._config.index_interval_bytes, now_ms)
+
+    def _check_may_lead(self) -> None:
+        self._fence.check()
+        if self._state.corrupt is not None:
+            raise StorageFailed(f"{self.directory.name} must not lead: {self._state.corrupt}")
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def read(self, offset: int, bytes_max: int, *, below: int) -> bytes:
+        """Whole batches, the first one containing `offset`, none reaching `below`; see `read_range`."""
+        return self.read_range(offset, bytes_max, below=below)[0]
+
+    def read_range(self, offset: int, bytes_max: int, *, below: int) -> tuple[bytes, int]:
+        """Whole batches, and the offset after them.
+
+        The first batch contains `offset`, no record is at or above `below`, and there are at most
+        `bytes_max` bytes or one batch, out of one segment: `b""` if there is nothing yet. Raises
+        OffsetOutOfRange outside log start and LEO, StorageFailed.
+        """
+        with self._fence:
+            end = self.log_end_offset
+            if not self.log_start_offset <= offset <= end:
+                raise OffsetOutOfRange(f"offset {offset} is outside {self!r}", limit=self.log_start_offset)
+            limit = min(below, end)
+            if offset >= limit:
+                return b"", offset
+            return self._segments.read(offset, bytes_max, limit)
+
+    def offset_for_timestamp(self, timestamp_ms: int, *, below: int) -> tuple[int, int] | None:
+        """(offset, timestamp) of the first record of this time or later, below an offset; or None.
+
+        Raises StorageFailed.
+        """
+        with self._fence:
+            found = self._segments.first_not_older(timestamp_ms, start=self.log_start_offset, below=below)
+            return None if found is None else (found.offset, found.timestamp)
+
+    # --- cutting -----------------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut everything at or above an offset, and the epochs and producers with it (T8, T12).
+
+        An offset within a batch cuts the whole batch. At or above the LEO no record goes, yet epochs
+        that wrote nothing do. Raises StorageFailed; ValueError below the log's start.
+        """
+        if offset < self.log_start_offset:
+            raise ValueError(f"cannot truncate {self!r} to offset {offset}, below its start")
+        with self._fence, self._lock:
+            if offset < self.log_end_offset:
+                offset = self._segments.holding(offset).boundary_of(offset).offset
+                # First what says how long the log is: a crash in between leaves a log that is longer
+                # than it claims, never one that is shorter.
+                if offset < self._state.recovery_point:
+                    self._save_state(replace(self._state, recovery_point=offset))
+                self._load_producers(below=offset)
+            offset = min(offset, self.log_end_offset)
+            if self.epochs.truncate_from_end(offset):
+                self._save_epochs()
+            if offset < self.log_end_offset or self._leftovers:
+                self._discard_from(offset)
+
+    def reset_to(self, offset: int) -> None:
+        """Drop everything and begin, empty, at an offset. Raises StorageFailed; ValueError below 0."""
+        if offset < 0:
+            raise ValueError(f"cannot reset {self!r} to offset {offset}")
+        with self._fence, self._lock:
+            self._save_state(replace(self._state, recovery_point=0))
+            self.producers.clear()
+            if self.epochs.clear():
+                self._save_epochs()
+            self._segments.discard_all(offset)
+            self._save_state(replace(self._state, log_start_offset=offset, recovery_point=offset))
+            self._leftovers, self._flushed_offset = False, offset
+
+    def mark_whole(self) -> None:
+        """A leader has taken this replica back into the ISR: what was damaged is replaced (E15).
+
+        Raises StorageFailed.
+        """
+        if self._state.corrupt is not None:
+            with self._fence, self._lock:
+                self._save_state(replace(self._state, corrupt=None))
+
+    def _discard_from(self, offset: int) -> None:
+        """Drop all files from a batch boundary on. Called with the lock held."""
+        self._segments.discard_from(offset)
+        self._leftovers = False
+        self._flushed_offset = min(self._flushed_offset, offset)
+
+    # --- retention ---------------------------------------------------------------------------
+
+    def advance_log_start(self, offset: int) -> None:
+        """Forget the batches below an offset, as the leader did. A lower one changes nothing.
+
+        Raises StorageFailed; ValueError above the LEO.
+        """
+        if offset > self.log_end_offset:
+            raise ValueError(f"cannot advance the start of {self!r} to offset {offset}, above its end")
+        if offset <= self.log_start_offset:
+            return
+        with self._fence, self._lock:
+            offset = self._segments.holding(offset).boundary_of(offset).offset
+            # Written down before anything goes: what a crash leaves is deleted by the next open.
+            self._save_state(replace(self._state, log_start_offset=offset))
+            if self.epochs.truncate_from_start(offset):
+                self._save_epochs()
+            while len(self._segments) > 1 and self._segments.first.next_offset <= offset:
+                self._segments.remove_first()
+
+    def apply_retention(self, *, now_ms: int, high_watermark: int) -> int:
+        """Delete whole segments by `retention.ms` and `retention.bytes`, none at or above the HW (H9).
+
+        The active segment is sealed first if all of it has expired. Returns the log's start. Raises
+        StorageFailed.
+        """
+        self.producers.expire(now_ms)
+        segments, config = self._segments, self._config
+        with self._fence:
+            if has_expired(segments.active, config, now_ms=now_ms, high_watermark=high_watermark):
+                self._roll()
+            start = start_after_retention(
+                segments, config, start=self.log_start_offset, now_ms=now_ms, high_watermark=high_watermark
+            )
+        self.advance_log_start(start)
+        return self.log_start_offset
+
+    # --- durability --------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Sync everything appended before the call; may run in a thread. Raises StorageFailed."""
+        with self._fence, self._lock:
+            self._flush()
+
+    def _flush(self) -> None:
+        active = self._segments.active
+        target, began = self.log_end_offset, self._clock.monotonic()
+        self._segments.sync()
+        # The active segment is scanned after a crash wherever in it the recovery point is.
+        if active.base_offset > self._state.recovery_point:
+            self._save_state(replace(self._state, recovery_point=active.base_offset))
+        self._flushed_offset, self._unflushed_since = target, began
+
+    def close(self, *, clean: bool) -> None:
+        """Close the files. `clean`: sync, and leave what lets the next open scan nothing.
+
+        Does not raise: a close that fails sets `failed`, and the next open recovers.
+        """
+        with self._lock:
+            try:
+                with self._fence:
+                    if clean and not self._leftovers:
+                        self._leave_clean()
+            except StorageFailed:
+                pass  # `failed` says it
+            finally:
+                self._segments.close()
+
+    def _leave_clean(self) -> None:
+        end, last = self.log_end_offset, self._segments.last_written
+        if end == self._state.recovery_point == self._flushed_offset and (last is None or last.is_indexed):
+            return
+        if last is not None:
+            last.save_index()
+            self._save_producers()
+        self._segments.sync_bytes()
+        self._save_state(replace(self._state, recovery_point=end))  # which syncs the folder's names, too
+        self._segments.names_unsynced = False
+        self._flushed_offset = end
+
+    # --- the small files ---------------------------------------------------------------------
+
+    def _roll(self) -> None:
+        self._segments.roll()
+        self._save_producers()
+
+    def _save_state(self, state: LogState) -> None:
+        state.save(self.directory, files=self._files)
+        self._state = state
+
+    def _save_epochs(self) -> None:
+        write_epochs(self.directory, self.epochs, files=self._files)
+        self._segments.names_unsynced = True
+
+    def _save_producers(self) -> None:
+        keep = {segment.base_offset for segment in self._segments}
+        save_snapshot(self.directory, self.producers, self.log_end_offset, keep=keep, files=self._files)
+        self._segments.names_unsynced = True
+
+    def _load_producers(self, *, below: int) -> None:
+        now_ms = self._clock.wall_ms()
+        load_producers(
+            self.directory, self._segments, self.producers, end=below, files=self._files, now_ms=now_ms
+        )

@@ -1,0 +1,47 @@
+"""The few facts of a log that its segments cannot tell: `log.json` in the partition's folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from broker.storage.checkpoint import read_whole, write_atomically
+from strandline.ports import Files
+
+STATE_FILE: Final = "log.json"
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """What is written down of a log; each change replaces the file, synced."""
+
+    log_start_offset: int = 0
+    """Records below it are gone, even where their segment is still there."""
+    recovery_point: int = 0
+    """Everything below it is synced. A log that ends before it has lost what it had promised (E15)."""
+    corrupt: str | None = None
+    """Why this replica must not lead; kept until a leader has made it whole."""
+
+    def save(self, directory: Path, *, files: Files) -> None:
+        """Raises OSError."""
+        write_atomically(directory / STATE_FILE, json.dumps(asdict(self)).encode(), files=files)
+
+    @classmethod
+    def load(cls, directory: Path, *, files: Files) -> LogState | None:
+        """None if there is no file. Raises ValueError if it is damaged, OSError."""
+        try:
+            data = read_whole(directory / STATE_FILE, files=files)
+        except FileNotFoundError:
+            return None
+        try:
+            raw = json.loads(data)
+            corrupt = raw["corrupt"]
+            return cls(
+                int(raw["log_start_offset"]),
+                int(raw["recovery_point"]),
+                None if corrupt is None else str(corrupt),
+            )
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"{directory / STATE_FILE} is damaged ({error!r}): {data[:80]!r}") from None

@@ -1,0 +1,54 @@
+"""A replica's folder: its name, and `partition.json`, which says whose it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from broker.storage.checkpoint import write_atomically
+from strandline.ids import PartitionId, PartitionKey, TopicId, TopicPartition
+
+DESCRIPTION: Final = "partition.json"
+DELETED_SUFFIX: Final = ".deleted"
+"""Of a folder that was moved aside to be removed."""
+
+_TOPIC_LENGTH_MAX: Final = 180
+"""Characters of a topic's name in a folder's name, which has 255 at most; `partition.json` has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """Which partition of which incarnation of a topic, and the topic's config as last known here."""
+
+    name: TopicPartition
+    key: PartitionKey
+    config: Mapping[str, str]
+
+    def save(self, folder: Path) -> None:
+        """Not synced: ZooKeeper has the same, and a folder that lost it is set aside (`load`)."""
+        content = {
+            "topic": self.name.topic,
+            "partition": self.name.partition,
+            "topic_id": self.key.topic_id,
+            "config": dict(self.config),
+        }
+        write_atomically(folder / DESCRIPTION, json.dumps(content).encode(), sync=False)
+
+    @classmethod
+    def load(cls, folder: Path) -> Description:
+        """Raises ValueError for a folder that does not say whose it is."""
+        try:
+            raw = json.loads((folder / DESCRIPTION).read_bytes())
+            name = TopicPartition(str(raw["topic"]), int(raw["partition"]))
+            key = PartitionKey(TopicId(str(raw["topic_id"])), PartitionId(name.partition))
+            return cls(name, key, {str(k): str(v) for k, v in raw["config"].items()})
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{folder / DESCRIPTION} cannot be read: {error!r}") from error
+
+
+def folder_name(name: TopicPartition, key: PartitionKey) -> str:
+    """Readable, and another one for each incarnation of a topic."""
+    return f"{name.topic[:_TOPIC_LENGTH_MAX]}-{name.partition}-{key.topic_id}"

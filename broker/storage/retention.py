@@ -1,0 +1,34 @@
+"""What `retention.ms` and `retention.bytes` allow to be deleted."""
+
+from __future__ import annotations
+
+from broker.storage.segment import Segment
+from broker.storage.segments import Segments
+from strandline.config import TopicConfig
+
+
+def has_expired(segment: Segment, config: TopicConfig, *, now_ms: int, high_watermark: int) -> bool:
+    """True if all of a segment is committed and older than `retention.ms` (-1: for ever)."""
+    return (
+        segment.size > 0
+        and segment.next_offset <= high_watermark
+        and 0 <= config.retention_ms < now_ms - segment.newest_ms()
+    )
+
+
+def start_after_retention(
+    segments: Segments, config: TopicConfig, *, start: int, now_ms: int, high_watermark: int
+) -> int:
+    """Where the log may begin: sealed segments go from the oldest on, none that reaches above the HW (H9).
+
+    `retention.bytes` is what remains at least. Raises OSError, CorruptMessage.
+    """
+    size = segments.size_bytes
+    for segment in segments:
+        too_much = 0 <= config.retention_bytes <= size - segment.size
+        if segment is segments.active or segment.next_offset > high_watermark:
+            break
+        if not (too_much or has_expired(segment, config, now_ms=now_ms, high_watermark=high_watermark)):
+            break
+        start, size = max(start, segment.next_offset), size - segment.size
+    return start

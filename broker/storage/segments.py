@@ -1,0 +1,191 @@
+"""The segments of one log, in order: one sequence of offsets without gaps, growing at its end."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from pathlib import Path
+
+from broker.storage.segment import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    Segment,
+    file_name,
+    offset_in,
+)
+from strandline.config import TopicConfig
+from strandline.ports import Files
+from strandline.records import Record
+
+
+class Segments:
+    """At least one segment; all but the last one are sealed. Everything here may raise OSError."""
+
+    __slots__ = (
+        "_directory", "_directory_synced", "_files", "_list", "_read_last", "active", "names_unsynced",
+    )  # fmt: skip
+
+    def __init__(self, directory: Path, files: Files, segments: list[Segment]) -> None:
+        self._directory = directory
+        self._files = files
+        self._list = segments
+        self.active: Segment = segments[-1]
+        """The last one, the only one that grows."""
+        self._read_last = self.active
+        self.names_unsynced = False
+        """Files appeared, changed or went since the directory was synced."""
+        self._directory_synced = False
+        """The folder's own name, in the folder above it; once a life is enough."""
+
+    def __len__(self) -> int:
+        return len(self._list)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(tuple(self._list))
+
+    @property
+    def first(self) -> Segment:
+        return self._list[0]
+
+    @property
+    def last_written(self) -> Segment | None:
+        """The last segment that has a batch, and so a file."""
+        for segment in reversed(self._list):
+            if segment.size:
+                return segment
+        return None
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self._list)
+
+    @property
+    def synced_offset(self) -> int:
+        """Everything below it was synced when its segment was opened or last flushed."""
+        for segment in self._list:
+            if segment.synced_size < segment.size:
+                return segment.base_offset
+        return self.active.next_offset
+
+    # --- growing -----------------------------------------------------------------------------
+
+    def is_full(self, size: int, records: int, config: TopicConfig, now_ms: int) -> bool:
+        """True if a write of so many bytes and records calls for a new segment, by size or by age."""
+        active = self.active
+        return active.size > 0 and (
+            now_ms - active.created_ms >= config.segment_ms
+            or not active.has_room(size, records, config.segment_bytes)
+        )
+
+    def roll(self) -> None:
+        """Seal the active segment and go on in a new one, whose file comes with its first batch."""
+        self.active.seal()
+        self.active = Segment(self._directory, self.active.next_offset, self._files)
+        self._list.append(self.active)
+
+    # --- finding and reading -----------------------------------------------------------------------------
+
+    def holding(self, offset: int) -> Segment:
+        """The segment of an offset between the first one's base and the LEO."""
+        if offset >= self.active.base_offset:
+            return self.active
+        index = bisect_right(self._list, offset, key=lambda segment: segment.base_offset) - 1
+        segment, before = self._list[index], self._read_last
+        if segment is not before:
+            # A reader that catches up keeps one old segment open; thousands of partitions share the
+            # process's descriptors. What awaits its sync stays open for it.
+            if before is not self.active and before.synced_size == before.size:
+                before.close()
+            self._read_last = segment
+        return segment
+
+    def read(self, offset: int, bytes_max: int, limit: int) -> tuple[bytes, int]:
+        """Whole batches of one segment, and the offset after them; see `PartitionLog.read_range`.
+
+        `offset` < `limit` <= LEO.
+        """
+        segment = self.holding(offset)
+        start = segment.boundary_of(offset)
+        stop = segment.boundary_of(min(limit, segment.next_offset))
+        if stop.position <= start.position:
+            return b"", offset
+        if stop.position - start.position > bytes_max:
+            stop = segment.boundary_within(start.position + bytes_max)
+            if stop.position <= start.position:
+                stop = segment.boundary_after(start)
+        return segment.read(start.position, stop.position - start.position), stop.offset
+
+    def first_not_older(self, timestamp_ms: int, *, start: int, below: int) -> Record | None:
+        """The first record from `start` on, below `below`, of this time or later."""
+        for segment in self._list:
+            if start < segment.next_offset and segment.base_offset < below:
+                found = segment.first_not_older(timestamp_ms, start=start, below=below)
+                if found is not None:
+                    return found
+        return None
+
+    # --- shrinking ---------------------------------------------------------------------------
+
+    def discard_from(self, offset: int) -> None:
+        """Delete or cut everything at or above a batch boundary, synced.
+
+        Goes by what is in the folder, not by what was opened: damaged files behind the log's end go
+        too. A snapshot at the offset stays: it is of what lies below.
+        """
+        kept = [segment for segment in self._list if segment.base_offset < offset]
+        boundary = kept[-1].boundary_of(offset) if kept else None
+        self._delete(self._list[len(kept) :], offset, snapshots_from=offset + 1)
+        if boundary is None:
+            self._begin_at(offset)
+            return
+        self._list, self.active, self._read_last = kept, kept[-1], kept[-1]
+        self.active.cut(boundary)
+
+    def discard_all(self, offset: int) -> None:
+        """Delete every file, synced; what is left is one empty segment at an offset."""
+        self._delete(self._list, 0, snapshots_from=0)
+        self._begin_at(offset)
+
+    def _delete(self, segments: list[Segment], offset: int, *, snapshots_from: int) -> None:
+        """The files of segments from an offset on, the youngest first: what a crash leaves is a log."""
+        for segment in segments:
+            segment.close()
+        names = self._files.sizes(self._directory)
+        for suffix in (SNAPSHOT_SUFFIX, INDEX_SUFFIX, LOG_SUFFIX):
+            least = snapshots_from if suffix == SNAPSHOT_SUFFIX else offset
+            found = (at for name in names if (at := offset_in(name, suffix)) is not None and at >= least)
+            for at in sorted(found, reverse=True):
+                self._files.remove(self._directory / file_name(at, suffix))
+        self._files.sync_directory(self._directory)
+
+    def _begin_at(self, offset: int) -> None:
+        self.active = self._read_last = Segment(self._directory, offset, self._files)
+        self._list = [self.active]
+
+    def remove_first(self) -> None:
+        """Delete the oldest segment with its index and snapshot."""
+        segment = self._list.pop(0)
+        segment.remove_files()
+        self.names_unsynced = True
+
+    # --- durability --------------------------------------------------------------------------
+
+    def sync(self) -> None:
+        """Sync what is there when it begins, bytes and names; may run in a thread beside appends."""
+        self.sync_bytes()
+        if self.names_unsynced:
+            self.names_unsynced = False
+            self._files.sync_directory(self._directory)
+            if not self._directory_synced:
+                self._files.sync_directory(self._directory.parent)
+                self._directory_synced = True
+
+    def sync_bytes(self) -> None:
+        """As `sync`, without the names."""
+        for segment in self:
+            segment.sync()
+
+    def close(self) -> None:
+        for segment in self._list:
+            segment.close()

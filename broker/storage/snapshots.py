@@ -1,0 +1,67 @@
+"""Producer state on disk: a snapshot at each segment's start and at a clean close (T12).
+
+The state is a function of the log, so a snapshot is only a shortcut: from the latest one that is
+whole, the batches behind it tell the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from broker.core.producer_state import ProducerState
+from broker.storage.checkpoint import read_whole, write_atomically
+from broker.storage.segment import SNAPSHOT_SUFFIX, Segment, file_name, offset_in
+from strandline.ports import Files
+
+
+def save_snapshot(
+    directory: Path, producers: ProducerState, end: int, *, keep: Collection[int], files: Files
+) -> None:
+    """Write the state at the log's end, and delete all other snapshots but those at offsets in `keep`.
+
+    Not synced: a damaged one is passed over. Raises OSError.
+    """
+    path = directory / file_name(end, SNAPSHOT_SUFFIX)
+    write_atomically(path, producers.to_bytes(), files=files, sync=False)
+    for at in _offsets(directory, files):
+        if at != end and at not in keep:
+            files.remove(directory / file_name(at, SNAPSHOT_SUFFIX))
+
+
+def load_producers(
+    directory: Path,
+    segments: Iterable[Segment],
+    producers: ProducerState,
+    *,
+    end: int,
+    files: Files,
+    now_ms: int,
+) -> None:
+    """Make `producers` the state of the log below `end`. Raises OSError, CorruptMessage.
+
+    `now_ms` becomes the time of producers that are read from batches: too late forgets nobody too soon.
+    """
+    producers.clear()
+    parts = [segment for segment in segments if segment.base_offset < end]
+    # What lies below the first segment was deleted, its producers are still in the snapshot there.
+    start = parts[0].base_offset if parts else end
+    for at in sorted(_offsets(directory, files), reverse=True):
+        if start <= at <= end:
+            try:
+                producers.restore(read_whole(directory / file_name(at, SNAPSHOT_SUFFIX), files=files))
+            except ValueError:
+                continue  # a loss of power tore it; an older one and more of the log say the same
+            start = at
+            break
+    for segment in parts:
+        if segment.next_offset > start:
+            begin = segment.boundary_of(max(start, segment.base_offset))
+            for header in segment.headers(begin, segment.size):
+                if header.base_offset >= end:
+                    return
+                producers.record(header, header.base_offset, now_ms)
+
+
+def _offsets(directory: Path, files: Files) -> list[int]:
+    return [at for name in files.sizes(directory) if (at := offset_in(name, SNAPSHOT_SUFFIX)) is not None]
