@@ -1,0 +1,40 @@
+"""`python -m broker`: settings from the environment (`STRANDLINE_…`) and the file, then serve."""
+
+from __future__ import annotations
+
+import resource
+import sys
+
+import uvloop
+
+from broker.broker import Broker
+from strandline.adapters.telemetry import configure_logging
+from strandline.config import BrokerSettings, load
+from strandline.errors import SettingsError
+
+
+def _allow_open_files() -> None:
+    """Each log in use holds a descriptor: take as many as the system grants."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+async def _run(settings: BrokerSettings) -> None:
+    await Broker(settings).run()
+
+
+def main() -> int:
+    """Exit status 0 after a clean shutdown, 2 if a setting is wrong."""
+    try:
+        settings = load(BrokerSettings)
+        configure_logging(settings)
+        _allow_open_files()
+        uvloop.run(_run(settings))
+    except SettingsError as error:
+        print(f"broker: {error.message}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,196 @@
+"""A broker process: one gRPC server, one data folder, and one ZooKeeper session after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import AsyncExitStack
+
+import grpc
+import structlog
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import aio as health
+
+from broker.cluster_view import ClusterView
+from broker.handlers import Handlers
+from broker.replica_manager import ReplicaManager
+from broker.replica_stream import open_replica_stream
+from broker.server import LogService, ReplicationService, add_services
+from broker.session import BrokerSession, SessionOver
+from broker.storage.data_folder import DataFolder
+from strandline.adapters import zookeeper
+from strandline.adapters.clock import SystemClock
+from strandline.adapters.crash_points import arm
+from strandline.config import MESSAGE_BYTES_MAX, BrokerSettings
+from strandline.errors import SettingsError
+from strandline.ids import BrokerId
+from strandline.metadata import Endpoint
+
+logger = structlog.get_logger(__name__)
+
+SERVER_OPTIONS = (
+    ("grpc.so_reuseport", 0),  # a second process on this port has to fail
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_send_message_length", -1),
+    # Peers ping to find out that a hung broker hangs; gRPC's defaults would drop them for it.
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.keepalive_permit_without_calls", 1),
+)
+
+
+class _Either(Exception):
+    """One of two things that were waited for has come."""
+
+
+def _settings_error(group: BaseExceptionGroup[BaseException]) -> SettingsError | None:
+    """The settings error in a tree of exceptions, if there is one: it says all that a user needs."""
+    for error in group.exceptions:
+        found = _settings_error(error) if isinstance(error, BaseExceptionGroup) else error
+        if isinstance(found, SettingsError):
+            return found
+    return None
+
+
+class Broker:
+    """Runs until it is told to stop. Raises SettingsError if it may not go on."""
+
+    def __init__(self, settings: BrokerSettings) -> None:
+        arm(settings.crash_points)
+        self._settings = settings
+        self._clock = SystemClock()
+        self._stop = asyncio.Event()
+        self._session: BrokerSession | None = None
+        self._health = health.HealthServicer()
+
+    async def run(self) -> None:
+        """Open the folder, listen, and serve in one session after the other."""
+        async with AsyncExitStack() as stack:
+            folder = DataFolder(
+                self._settings.data_dir, BrokerId(self._settings.broker_id), self._settings.boot_id_file
+            )
+            stack.callback(folder.close)
+            manager = ReplicaManager(self._settings, folder, self._clock)
+            view = ClusterView(manager, self._settings, self._clock)
+            handlers = Handlers(manager, view, self._settings, self._clock, self._holds_lease)
+            server, endpoint = await self._listen(handlers)
+            stack.push_async_callback(server.stop, None)
+            loop = asyncio.get_running_loop()
+            for signum in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(signum, self._stop.set)
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    housekeeping = [
+                        tasks.create_task(task)
+                        for task in (
+                            manager.checkpoint_watermarks(),
+                            manager.apply_retention(),
+                            manager.flush_aged(),
+                        )
+                    ]
+                    await self._serve_sessions(manager, view, endpoint)
+                    for task in housekeeping:
+                        task.cancel()
+            except BaseExceptionGroup as group:
+                raise _settings_error(group) or group from None
+            await server.stop(None)
+            manager.close(clean=True)
+            logger.info("stopped", broker=self._settings.broker_id)
+
+    def _holds_lease(self) -> bool:
+        return self._session is not None and self._session.membership.holds_lease()
+
+    async def _listen(self, handlers: Handlers) -> tuple[grpc.aio.Server, Endpoint]:
+        settings = self._settings
+        server = grpc.aio.server(options=SERVER_OPTIONS)
+        add_services(server, LogService(handlers, settings), ReplicationService(handlers))
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        await self._set_health(serving=False)
+        try:
+            port = server.add_insecure_port(f"{settings.host}:{settings.port}")
+        except RuntimeError as error:
+            raise SettingsError(
+                f"setting port = {settings.port}: cannot listen on {settings.host}:{settings.port} "
+                "(set STRANDLINE_PORT)"
+            ) from error
+        await server.start()
+        logger.info("listening", broker=settings.broker_id, host=settings.host, port=port)
+        advertised = settings.advertised_host or settings.host
+        return server, Endpoint(
+            settings.broker_id, advertised, settings.advertised_port or port, settings.rack
+        )
+
+    async def _set_health(self, *, serving: bool) -> None:
+        status = (
+            health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
+        )
+        await self._health.set("", status)
+
+    # --- sessions ----------------------------------------------------------------------------
+
+    async def _serve_sessions(self, manager: ReplicaManager, view: ClusterView, endpoint: Endpoint) -> None:
+        while not self._stop.is_set():
+            coordination = await self._connect()
+            if coordination is None:
+                return
+            session = BrokerSession(
+                manager, coordination, endpoint, self._settings, self._clock, open_replica_stream
+            )
+            self._session = session
+            serving = asyncio.Event()
+
+            def on_serving(session: BrokerSession = session, serving: asyncio.Event = serving) -> None:
+                view.cluster_id = session.cluster_id
+                serving.set()
+
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._announce(serving))
+                    stopping = tasks.create_task(self._shut_down(session))
+                    await session.run(on_serving=on_serving)
+                    stopping.cancel()
+                    raise SessionOver
+            except* SessionOver:
+                await self._set_health(serving=False)
+            finally:
+                self._session = None
+                await coordination.close()
+
+    async def _announce(self, serving: asyncio.Event) -> None:
+        await serving.wait()
+        await self._set_health(serving=True)
+        logger.info("serving", broker=self._settings.broker_id)
+
+    async def _shut_down(self, session: BrokerSession) -> None:
+        """On SIGTERM: leadership away first, then the session."""
+        await self._stop.wait()
+        logger.info("shutting down", broker=self._settings.broker_id)
+        await self._set_health(serving=False)
+        await session.shut_down()
+        raise SessionOver
+
+    async def _connect(self) -> zookeeper.ZooKeeperSession | None:
+        """A session, however long ZooKeeper takes; None if told to stop meanwhile."""
+
+        def waiting(seconds: float) -> None:
+            logger.warning(
+                "waiting for ZooKeeper", zookeeper=self._settings.zookeeper, seconds=round(seconds, 1)
+            )
+
+        connected: list[zookeeper.ZooKeeperSession] = []
+
+        async def connect() -> None:
+            connected.append(await zookeeper.connect(self._settings, on_waiting=waiting))
+            raise _Either
+
+        async def stop() -> None:
+            await self._stop.wait()
+            raise _Either
+
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(connect())
+                tasks.create_task(stop())
+        except* _Either:
+            pass
+        return connected[0] if connected else None

@@ -1,0 +1,166 @@
+"""What a broker tells clients about the cluster: brokers, controller, topics, leaders.
+
+A broker watches no partitions, so it reads from ZooKeeper what it is asked for, at most once in
+`metadata_age_ms_max`, and answers from what it read last while ZooKeeper cannot be reached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from broker.replica_manager import ReplicaManager
+from strandline.adapters import znodes
+from strandline.config import BrokerSettings
+from strandline.errors import CoordinationError, LeaderNotAvailable, UnknownTopicOrPartition
+from strandline.ids import NO_BROKER, TopicPartition
+from strandline.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
+from strandline.ports import Clock, NoNode
+
+
+class ClusterView:
+    """Reads through one session; a new session has a new view."""
+
+    def __init__(self, manager: ReplicaManager, settings: BrokerSettings, clock: Clock) -> None:
+        self._manager = manager
+        self._clock = clock
+        self._age_max_s = settings.metadata_age_ms_max / 1000
+        self._wait_max_s = settings.metadata_wait_ms_max / 1000
+        self._topics: dict[str, tuple[float, TopicMetadata]] = {}
+        self.cluster_id = ""
+
+    async def describe(
+        self, topics: Sequence[str], *, omit_topics: bool = False
+    ) -> tuple[ClusterMetadata, list[str]]:
+        """The cluster with these topics (all of them if none is named), and the names unknown.
+
+        `omit_topics`: with none at all, for who only looks for brokers or the controller.
+        """
+        session = self._manager.session
+        if session is None:
+            raise LeaderNotAvailable("this broker has no ZooKeeper session right now; ask another")
+        try:
+            names = list(topics)
+            if not names and not omit_topics:
+                names = sorted(await session.coordination.children(znodes.TOPICS))
+        except CoordinationError:
+            names = sorted(self._topics)
+        found = await self._read_topics(names)
+        brokers = tuple(r.endpoint for _, r in sorted(self._manager.live.items()) if not r.shutting_down)
+        known = tuple(found[name] for name in names if name in found)
+        metadata = ClusterMetadata(self.cluster_id, brokers, await self._controller(), known)
+        return metadata, [name for name in names if name not in found]
+
+    async def _controller(self) -> Endpoint | None:
+        session = self._manager.session
+        if session is None:
+            return None
+        try:
+            return znodes.load_controller((await session.coordination.get(znodes.CONTROLLER)).data).endpoint
+        except (CoordinationError, ValueError):
+            return None
+
+    async def _read_topics(self, names: Iterable[str]) -> dict[str, TopicMetadata]:
+        found: dict[str, TopicMetadata] = {}
+
+        async def read(name: str) -> None:
+            try:
+                found[name] = self._with_own(await self._topic(name))
+            except UnknownTopicOrPartition:
+                return
+
+        async with asyncio.TaskGroup() as tasks:
+            for name in names:
+                tasks.create_task(read(name))
+        return found
+
+    def _with_own(self, topic: TopicMetadata) -> TopicMetadata:
+        """What this broker knows better: leaders of a higher epoch, and its own ISRs."""
+
+        def newest(p: PartitionMetadata) -> PartitionMetadata:
+            try:
+                replica = self._manager.named(topic.name, p.partition)
+            except UnknownTopicOrPartition:
+                return p
+            if replica.key.topic_id != topic.topic_id:
+                return p
+            if replica.leadership is not None:
+                state = replica.leadership.core.state
+                return PartitionMetadata(
+                    p.partition, state.leader, state.leader_epoch, p.replicas, state.isr_ids
+                )
+            if replica.leader_epoch > p.leader_epoch and replica.leader != NO_BROKER:
+                return PartitionMetadata(p.partition, replica.leader, replica.leader_epoch, p.replicas, p.isr)
+            return p
+
+        return TopicMetadata(topic.name, topic.topic_id, tuple(map(newest, topic.partitions)), topic.config)
+
+    async def _topic(self, name: str) -> TopicMetadata:
+        """From the cache while it is young, else read once for all who ask at the same time."""
+        cached = self._topics.get(name)
+        if cached is not None and self._clock.monotonic() - cached[0] < self._age_max_s:
+            return cached[1]
+        try:
+            topic = await self._read_topic(name)
+        except NoNode:
+            self._topics.pop(name, None)
+            raise UnknownTopicOrPartition(f"topic {name!r} does not exist") from None
+        except CoordinationError as error:
+            if cached is None:
+                raise LeaderNotAvailable(
+                    f"topic {name!r} cannot be read from ZooKeeper now: {error}"
+                ) from error
+            return cached[1]
+        self._topics[name] = (self._clock.monotonic(), topic)
+        return topic
+
+    async def _read_topic(self, name: str) -> TopicMetadata:
+        session = self._manager.session
+        if session is None:
+            raise LeaderNotAvailable("this broker has no ZooKeeper session right now; ask another")
+        coordination = session.coordination
+        node = znodes.load_topic(name, (await coordination.get(znodes.topic(name))).data)
+
+        if not node.partitions:  # still being created: it is a topic once it has all of them
+            raise NoNode(znodes.topic(name))
+
+        async def read(partition: int) -> PartitionMetadata:
+            raw = (await coordination.get(znodes.replicas(name, partition))).data
+            state_node = await coordination.get(znodes.isr(name, partition))
+            state = znodes.load_isr(name, partition, state_node.data)
+            return PartitionMetadata(
+                partition,
+                state.leader,
+                state.leader_epoch,
+                znodes.load_replicas(name, partition, raw),
+                state.isr_ids,
+            )
+
+        async with asyncio.TaskGroup() as tasks:
+            reads = [tasks.create_task(read(partition)) for partition in range(node.partitions)]
+        return TopicMetadata(name, node.topic_id, tuple(r.result() for r in reads), dict(node.config))
+
+    async def wait_for_leader(self, partition: TopicPartition, above_epoch: int, deadline: float) -> None:
+        """Return when a leader of a higher epoch is known here, or at the deadline."""
+        try:
+            replica = self._manager.named(*partition)
+        except UnknownTopicOrPartition:
+            return
+        news = asyncio.Event()
+        replica.listen(news.set)
+        try:
+            while replica.leader_epoch <= above_epoch or replica.leader == NO_BROKER:
+                news.clear()
+                async with asyncio.timeout(max(0.0, deadline - self._clock.monotonic())):
+                    await news.wait()
+        except TimeoutError:
+            return
+        finally:
+            replica.unlisten(news.set)
+
+    async def wait_for_leaders(self, waits: Sequence[tuple[TopicPartition, int]], max_wait_s: float) -> None:
+        """Hold an answer until every one of these has a new leader, bounded by the settings."""
+        deadline = self._clock.monotonic() + min(max_wait_s, self._wait_max_s)
+        for partition, above_epoch in waits:
+            await self.wait_for_leader(partition, above_epoch, deadline)
+            self._topics.pop(partition.topic, None)

@@ -1,0 +1,156 @@
+"""Who leads next: what one replica does about a partition, from what ZooKeeper says (DESIGN §4).
+
+A leader is chosen by the replicas themselves. The compare-and-set on the `isr` znode makes any
+winner safe; the ranks below only keep everybody from trying at once (no herd, seed 002 goal 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+
+from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch
+from strandline.metadata import IsrMember, PartitionState, Registration
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """All that a replica knows when it decides.
+
+    `lives` are the broker epochs under which this broker held its log without losing its tail
+    (CORRECTNESS E2): its present life, earlier ones of this process, and, after a clean shutdown or
+    a crash that the page cache survived, the ones before. `suspects` are lives whose connection was
+    refused or reset while their registration still stands.
+    """
+
+    assigned: tuple[BrokerId, ...]
+    state: PartitionState
+    live: Mapping[BrokerId, Registration]
+    suspects: Set[BrokerEpoch]
+    me: BrokerId
+    lives: Set[BrokerEpoch]
+    log_whole: bool
+    """False if this replica's log is corrupt or failed: it never leads (CORRECTNESS E15)."""
+    unclean_allowed: bool
+    leads_epoch: LeaderEpoch = NO_EPOCH
+    """The epoch in which this broker itself leads the partition right now, if it does."""
+    handed_over: bool = False
+    """The last leader named this replica its successor."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Try to become leader, `rank` election steps after the vacancy was noticed."""
+
+    rank: int
+    unclean: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    leader: BrokerId
+    epoch: LeaderEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class LeadOn:
+    """This broker leads already, in the epoch of record: a late notice of a vacancy changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nobody leads and this replica may not: why."""
+
+    reason: str
+
+
+Decision = Stand | Follow | LeadOn | Wait
+
+
+def leader_stands(
+    state: PartitionState, live: Mapping[BrokerId, Registration], suspects: Set[BrokerEpoch]
+) -> bool:
+    """True if the leader of record is alive in the life in which it was elected (CORRECTNESS E4)."""
+    if state.leader == NO_BROKER:
+        return False
+    registration = live.get(state.leader)
+    if registration is None or registration.epoch in suspects:
+        return False
+    return IsrMember(state.leader, registration.epoch) in state.isr
+
+
+def decide(ballot: Ballot) -> Decision:
+    """What this replica does now."""
+    state = ballot.state
+    # A leadership of record that this broker does not exercise (its claim was lost on the way, or its
+    # log failed) is a vacancy: it is taken up in a new epoch, never resumed.
+    dormant = state.leader == ballot.me and ballot.leads_epoch != state.leader_epoch
+    if leader_stands(state, ballot.live, ballot.suspects) and not dormant:
+        return LeadOn() if state.leader == ballot.me else Follow(state.leader, state.leader_epoch)
+    if ballot.me not in ballot.assigned:
+        return Wait("this broker is not among the assigned replicas")
+    if not ballot.log_whole:
+        return Wait("this replica's log is damaged")
+    order = _succession(ballot)
+    if state.leader_epoch == NO_EPOCH:  # never led: every replica is empty, any may begin
+        return Stand(order.index(ballot.me), unclean=False)
+    if any(member.broker == ballot.me and member.broker_epoch in ballot.lives for member in state.isr):
+        return Stand(0 if ballot.handed_over else order.index(ballot.me), unclean=False)
+    if ballot.unclean_allowed:
+        # Behind everybody who might do it without a loss.
+        return Stand(len(ballot.assigned) + order.index(ballot.me), unclean=True)
+    held_by = sorted(state.isr_ids)
+    return Wait(f"only {held_by} were in sync and unclean election is off")
+
+
+def _succession(ballot: Ballot) -> list[BrokerId]:
+    """The live replicas: members of the ISR in the life that joined, members in another life (they
+    may still know their log whole), then the rest; each in AR order."""
+
+    def distance(broker: BrokerId) -> int:
+        registration = ballot.live.get(broker)
+        if registration is not None and IsrMember(broker, registration.epoch) in ballot.state.isr:
+            return 0 if registration.epoch not in ballot.suspects else 1
+        return 1 if broker in ballot.state else 2
+
+    alive = [broker for broker in ballot.assigned if broker in ballot.live or broker == ballot.me]
+    return sorted(alive, key=distance)
+
+
+def claim(ballot: Ballot, epoch: LeaderEpoch, broker_epoch: BrokerEpoch, *, unclean: bool) -> PartitionState:
+    """What the winner writes: itself as leader, and the members of the ISR that live on.
+
+    A leader that is gone, or suspected, leaves the ISR here: from this compare-and-set on it can
+    neither shrink the ISR nor count on the new leader's fetches, so it can commit nothing. An
+    unclean winner starts with itself alone: what it lacks, no member may still count on.
+    """
+    mine = IsrMember(ballot.me, broker_epoch)
+    if unclean:
+        return PartitionState(ballot.me, epoch, (mine,))
+    others = tuple(
+        member
+        for member in ballot.state.isr
+        if member.broker != ballot.me
+        and member.broker in ballot.live
+        and ballot.live[member.broker].epoch == member.broker_epoch
+        and member.broker_epoch not in ballot.suspects
+    )
+    ranks = {broker: rank for rank, broker in enumerate(ballot.assigned)}
+    members = tuple(sorted((mine, *others), key=lambda m: ranks.get(m.broker, len(ranks))))
+    return PartitionState(ballot.me, epoch, members)
+
+
+def successor(
+    state: PartitionState, assigned: tuple[BrokerId, ...], live: Mapping[BrokerId, Registration]
+) -> BrokerId | None:
+    """Whom a leader that steps down on purpose names: the first other live member in AR order."""
+    for broker in assigned:
+        registration = live.get(broker)
+        if (
+            broker != state.leader
+            and registration is not None
+            and not registration.shutting_down
+            and IsrMember(broker, registration.epoch) in state.isr
+        ):
+            return broker
+    return None

@@ -1,0 +1,270 @@
+"""A led partition: the commit loop of seed 003 as a pure machine.
+
+    event methods   note what happened: an append, a follower's position, a change of who is alive,
+                    the outcome of a write to ZooKeeper
+    step(now)       the seed's loop body: late members leave, caught-up ones return (both in
+                    ZooKeeper first), the HW moves to the least LEO of the ISR, requests commit
+
+The driver (`broker/leadership.py`) carries the effects out in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic
+
+from broker.core.commit_queue import CommitQueue, Ticket
+from broker.core.isr import InSyncReplicas, IsrChange, Progress, is_late, may_join
+from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
+from strandline.metadata import IsrMember, PartitionState, Registration
+
+
+@dataclass(frozen=True, slots=True)
+class WriteIsr:
+    """Compare-and-set the `isr` znode; answer with `isr_read`. Nothing that depends on it happens before."""
+
+    state: PartitionState
+    version: int
+    left: tuple[BrokerId, ...]
+    joined: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AdvanceWatermark:
+    high_watermark: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge(Generic[Ticket]):
+    tickets: Sequence[Ticket]
+
+
+@dataclass(frozen=True, slots=True)
+class TimeOut(Generic[Ticket]):
+    """These waited too long under the HW; they may yet commit."""
+
+    tickets: Sequence[Ticket]
+
+
+@dataclass(frozen=True, slots=True)
+class StepDown:
+    """Another epoch leads, or this leader may not lead on; `state` is what ZooKeeper has."""
+
+    state: PartitionState
+
+
+Effect = WriteIsr | AdvanceWatermark | Acknowledge[Ticket] | TimeOut[Ticket] | StepDown
+
+
+class LeaderPartition(Generic[Ticket]):
+    """One leadership: one partition, one epoch.
+
+    Offsets are exclusive ends. `log_end_offset` is the leader's own LEO as far as it may count for
+    the HW: with `flush.messages=1` it follows the fsync, not the append.
+    """
+
+    def __init__(
+        self,
+        *,
+        me: BrokerId,
+        epoch: LeaderEpoch,
+        log_end_offset: Offset,
+        high_watermark: Offset,
+        assigned: tuple[BrokerId, ...],
+        members: tuple[IsrMember, ...],
+        version: int,
+        live: Mapping[BrokerId, Registration],
+        min_insync: int,
+        keep_in_sync_s: float,
+        queue_entries_max: int,
+        now: float,
+    ) -> None:
+        assert any(member.broker == me for member in members), f"leader {me} is not in the ISR {members}"
+        assert high_watermark <= log_end_offset, f"HW {high_watermark} above LEO {log_end_offset}"
+        self.me = me
+        self.epoch = epoch
+        self.epoch_start = log_end_offset
+        self.log_end_offset = log_end_offset
+        self.high_watermark = high_watermark
+        self.assigned = assigned
+        self.min_insync = min_insync
+        self.keep_in_sync_s = keep_in_sync_s
+        self.isr = InSyncReplicas(members, version)
+        self.queue: CommitQueue[Ticket] = CommitQueue(epoch, queue_entries_max)
+        self.isr_writable = True
+        """False while the link to ZooKeeper is down: changes of the ISR are parked (DESIGN §3)."""
+        self._live = live
+        # The lag timers start at the election: a follower has KeepInSyncTime to appear (I9).
+        self._followers = {
+            broker: Progress(None, Offset(-1), log_end_offset, now) for broker in assigned if broker != me
+        }
+
+    # --- what others may ask ---------------------------------------------------------------
+
+    @property
+    def knows_watermark(self) -> bool:
+        """False for a new leader until its HW has reached the LEO of its election (H1, KIP-207)."""
+        return self.high_watermark >= self.epoch_start
+
+    @property
+    def enough_in_sync(self) -> bool:
+        return self.isr.size_min() >= self.min_insync
+
+    @property
+    def state(self) -> PartitionState:
+        return PartitionState(self.me, self.epoch, self.isr.members)
+
+    @property
+    def catching_up(self) -> tuple[BrokerId, ...]:
+        """CUR: assigned, not in the ISR, and fetching."""
+        return tuple(
+            broker
+            for broker, progress in self._followers.items()
+            if broker not in self.isr and progress.broker_epoch is not None
+        )
+
+    def follower_end(self, broker: BrokerId) -> Offset:
+        """The follower's LEO as last told in this epoch, -1 if it never was."""
+        progress = self._followers.get(broker)
+        return Offset(-1) if progress is None else progress.log_end_offset
+
+    def next_wakeup(self) -> float | None:
+        """When `step` has to be called even if nothing happens."""
+        moments = [
+            progress.behind_since + self.keep_in_sync_s
+            for broker, progress in self._followers.items()
+            if progress.behind_since is not None and broker in self.isr and self._may_write_isr()
+        ]
+        if self.queue.next_deadline is not None:
+            moments.append(self.queue.next_deadline)
+        return min(moments, default=None)
+
+    # --- events ----------------------------------------------------------------------------
+
+    def appended(self, log_end_offset: Offset, now: float) -> None:
+        """The leader's own log reaches this far."""
+        assert log_end_offset >= self.log_end_offset, f"LEO {self.log_end_offset} → {log_end_offset}"
+        self.log_end_offset = log_end_offset
+        for progress in self._followers.values():
+            if progress.behind_since is None:
+                progress.expect(log_end_offset, now)
+
+    def fetched(
+        self,
+        broker: BrokerId,
+        broker_epoch: BrokerEpoch,
+        log_end_offset: Offset,
+        now: float,
+        *,
+        subscription: int = 0,
+    ) -> None:
+        """A follower's position, told in this epoch (H2) and checked against the leader's log (T6).
+
+        It may lie beyond the leader's own `log_end_offset` while that waits for an fsync. Subscriptions
+        count upwards in one life of a follower. What an older one tells, or an older life, was read
+        late from a stream that broke: the follower may have lost it since (I2, I6).
+        """
+        progress = self._followers.get(broker)
+        if progress is None:  # not assigned (any more): it may read, it does not count
+            return
+        flow = (broker_epoch, subscription)
+        if flow >= progress.flow:
+            progress.flow, progress.broker_epoch = flow, broker_epoch
+            progress.reached(log_end_offset, self.log_end_offset, now)
+
+    def stopped_fetching(self, broker: BrokerId, broker_epoch: BrokerEpoch, *, subscription: int = 0) -> None:
+        """This subscription ended, and no younger one has begun. What it told stands until it is late."""
+        progress = self._followers.get(broker)
+        if progress is not None and progress.flow == (broker_epoch, subscription):
+            progress.broker_epoch = None
+
+    def live_changed(self, live: Mapping[BrokerId, Registration]) -> None:
+        """Who is alive, as a new mapping (never changed in place: H4)."""
+        self._live = live
+
+    def isr_read(self, state: PartitionState, version: int) -> StepDown | None:
+        """What the `isr` znode holds after a write of ours, whatever became of that (I4).
+
+        The same epoch: adopt it, and a lost reply costs nothing. Another epoch or leader: step down.
+        """
+        if state.leader != self.me or state.leader_epoch != self.epoch:
+            return StepDown(state)
+        self.isr.settle(state.isr, version)
+        return None
+
+    # --- the loop --------------------------------------------------------------------------
+
+    def step(self, now: float) -> list[Effect[Ticket]]:
+        """One turn of the seed's loop, for everything that is queued (group commit)."""
+        effects: list[Effect[Ticket]] = []
+        if self._may_write_isr() and (write := self._change_isr(now)) is not None:
+            effects.append(write)
+        if self._advance():
+            effects.append(AdvanceWatermark(self.high_watermark))
+        if done := self.queue.committed(self.high_watermark):
+            effects.append(Acknowledge(done))
+        if late := self.queue.expired(now):
+            effects.append(TimeOut(late))
+        return effects
+
+    def _may_write_isr(self) -> bool:
+        return self.isr_writable and self.isr.change is None
+
+    def _change_isr(self, now: float) -> WriteIsr | None:
+        stay = tuple(
+            member
+            for member in self.isr.members
+            if member.broker == self.me
+            or (
+                member.broker in self._followers
+                and not is_late(member, self._followers[member.broker], self._live, now, self.keep_in_sync_s)
+            )
+        )
+        present = {member.broker for member in stay}
+        joined = tuple(
+            IsrMember(broker, self._live[broker].epoch)
+            for broker, progress in self._followers.items()
+            if broker not in present
+            and may_join(progress, self._live.get(broker), self.high_watermark, self.epoch_start)
+            and not self._overdue(progress, now)
+        )
+        after = tuple(sorted(stay + joined, key=lambda member: self._rank(member.broker)))
+        if after == self.isr.members:
+            return None
+        change: IsrChange = self.isr.propose(after)
+        before, now_in = {m.broker for m in change.before}, {m.broker for m in after}
+        return WriteIsr(
+            PartitionState(self.me, self.epoch, after),
+            change.version,
+            left=tuple(sorted(before - now_in)),
+            joined=tuple(sorted(now_in - before)),
+        )
+
+    def _overdue(self, progress: Progress, now: float) -> bool:
+        """Behind for so long that it would have to leave again in the same turn."""
+        return progress.behind_since is not None and now - progress.behind_since >= self.keep_in_sync_s
+
+    def _rank(self, broker: BrokerId) -> int:
+        return self.assigned.index(broker) if broker in self.assigned else len(self.assigned)
+
+    def _advance(self) -> bool:
+        """HW = least LEO of the maximal ISR; frozen below min in-sync (H5); never back."""
+        if not self.enough_in_sync:
+            return False
+        candidate = self.log_end_offset
+        for broker in self.isr.maximal():
+            if broker == self.me:
+                continue
+            progress = self._followers.get(broker)
+            if progress is None:
+                return False
+            candidate = min(candidate, progress.log_end_offset)
+        if candidate <= self.high_watermark:
+            return False
+        self.high_watermark = candidate
+        return True
+
+    def resign(self) -> list[Ticket]:
+        """The end of this leadership: the requests whose outcome is now unknown (H6)."""
+        return self.queue.drain()

@@ -1,0 +1,198 @@
+"""Idempotence on one partition: what each producer wrote last, so that a retry is not a second write.
+
+KIP-98, and KIP-360 for producers that were forgotten. The state is a function of the log: it is
+rolled back with it (CORRECTNESS T12) and rebuilt from it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import google_crc32c
+
+from strandline.errors import DuplicateSequence, InvalidProducerEpoch, OutOfOrderSequence, UnknownProducerId
+from strandline.records import BatchHeader
+
+BATCHES_REMEMBERED: Final = 5
+"""As many as an idempotent producer may have in flight on a partition."""
+
+SEQUENCES: Final = 2**31
+"""Sequences count modulo this."""
+
+
+class RememberedBatch(NamedTuple):
+    """A batch by its sequences, and where it was written."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+
+    @property
+    def last_offset(self) -> int:
+        return self.base_offset + (self.last_sequence - self.first_sequence) % SEQUENCES
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """Append the batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """The batch is in the log already, at these offsets."""
+
+    base_offset: int
+    last_offset: int
+
+
+ACCEPT: Final = Accept()
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """One producer's tail, the oldest batch first; never empty, at most BATCHES_REMEMBERED."""
+
+    epoch: int
+    batches: tuple[RememberedBatch, ...]
+    at_ms: int
+
+
+class ProducerState:
+    """All producers of one partition, the least recently heard of first."""
+
+    __slots__ = ("_expiry_ms", "_producers", "_producers_max")
+
+    def __init__(self, *, producers_max: int, expiry_ms: int) -> None:
+        self._producers: OrderedDict[int, Producer] = OrderedDict()
+        self._producers_max = producers_max
+        self._expiry_ms = expiry_ms
+
+    def __len__(self) -> int:
+        return len(self._producers)
+
+    def __iter__(self) -> Iterator[tuple[int, Producer]]:
+        return iter(self._producers.items())
+
+    def check(self, header: BatchHeader, now_ms: int) -> Accept | Duplicate:
+        """What to do with a batch that is about to be appended. Changes nothing.
+
+        Raises UnknownProducerId (never heard of or forgotten, and not its first batch: accepting it
+        could reorder), InvalidProducerEpoch, OutOfOrderSequence, DuplicateSequence (written longer
+        ago than the batches that are remembered).
+        """
+        if header.producer_id < 0:
+            return ACCEPT
+        producer = self._producers.get(header.producer_id)
+        if producer is None or now_ms - producer.at_ms > self._expiry_ms:
+            if header.base_sequence != 0:
+                raise UnknownProducerId(
+                    f"nothing is known of producer {header.producer_id} here, "
+                    f"and its batch begins with sequence {header.base_sequence} instead of 0"
+                )
+            return ACCEPT
+        if header.producer_epoch < producer.epoch:
+            raise InvalidProducerEpoch(
+                f"batch of producer {header.producer_id} has epoch {header.producer_epoch}, "
+                f"its latest is {producer.epoch}"
+            )
+        if header.producer_epoch > producer.epoch:
+            if header.base_sequence != 0:
+                raise OutOfOrderSequence(
+                    f"producer {header.producer_id} begins epoch {header.producer_epoch} "
+                    f"with sequence {header.base_sequence} instead of 0"
+                )
+            return ACCEPT
+        return _follow(producer, header)
+
+    def record(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
+        """Take note of a batch that is in the log at `base_offset`.
+
+        Nothing is refused: a follower writes what its leader let pass. Beyond the bound the producer
+        heard of least recently is forgotten; it will be told so by UnknownProducerId.
+        """
+        producer_id = header.producer_id
+        if producer_id < 0:
+            return
+        last = (header.base_sequence + header.last_offset_delta) % SEQUENCES
+        batch = RememberedBatch(header.base_sequence, last, base_offset)
+        known = self._producers.pop(producer_id, None)
+        tail = known.batches if known is not None and known.epoch == header.producer_epoch else ()
+        kept = (*tail[1 - BATCHES_REMEMBERED :], batch)
+        self._producers[producer_id] = Producer(header.producer_epoch, kept, now_ms)
+        if len(self._producers) > self._producers_max:
+            self._producers.popitem(last=False)
+
+    def expire(self, now_ms: int) -> int:
+        """Forget the producers that were not heard of for the expiry time; how many."""
+        expired = [key for key, producer in self if now_ms - producer.at_ms > self._expiry_ms]
+        for key in expired:
+            del self._producers[key]
+        return len(expired)
+
+    def clear(self) -> None:
+        self._producers.clear()
+
+    # --- snapshots ---------------------------------------------------------------------------
+
+    def to_bytes(self) -> bytes:
+        """A snapshot: magic, count, producers, CRC-32C."""
+        parts = [_SNAPSHOT_HEAD.pack(_SNAPSHOT_MAGIC, len(self._producers))]
+        for key, producer in self:
+            parts.append(_PRODUCER.pack(key, producer.epoch, producer.at_ms, len(producer.batches)))
+            parts.extend(_BATCH.pack(*batch) for batch in producer.batches)
+        body = b"".join(parts)
+        return body + _CRC.pack(google_crc32c.value(body))
+
+    def restore(self, snapshot: bytes) -> None:
+        """Become what `to_bytes` was called on. Raises ValueError if the snapshot is damaged."""
+        body, crc = snapshot[: -_CRC.size], snapshot[-_CRC.size :]
+        if len(snapshot) < _SNAPSHOT_HEAD.size + _CRC.size or crc != _CRC.pack(google_crc32c.value(body)):
+            raise ValueError(f"producer snapshot of {len(snapshot)} bytes is damaged")
+        magic, count = _SNAPSHOT_HEAD.unpack_from(body)
+        if magic != _SNAPSHOT_MAGIC:
+            raise ValueError(f"producer snapshot begins with {magic!r} instead of {_SNAPSHOT_MAGIC!r}")
+        self._producers.clear()
+        at = _SNAPSHOT_HEAD.size
+        for _ in range(count):
+            key, epoch, at_ms, batches = _PRODUCER.unpack_from(body, at)
+            at += _PRODUCER.size
+            end = at + batches * _BATCH.size
+            tail = tuple(RememberedBatch(*fields) for fields in _BATCH.iter_unpack(body[at:end]))
+            self._producers[key] = Producer(epoch, tail, at_ms)
+            at = end
+
+
+def _follow(producer: Producer, header: BatchHeader) -> Accept | Duplicate:
+    """A batch of the epoch in force: it must continue the tail, or be in it."""
+    first = header.base_sequence
+    last = (first + header.last_offset_delta) % SEQUENCES
+    newest, oldest = producer.batches[-1], producer.batches[0]
+    if first == (newest.last_sequence + 1) % SEQUENCES:
+        return ACCEPT
+    for batch in producer.batches:
+        if batch.first_sequence == first and batch.last_sequence == last:
+            return Duplicate(batch.base_offset, batch.last_offset)
+    if _precedes(last, oldest.first_sequence):
+        raise DuplicateSequence(
+            f"sequences {first}..{last} of producer {header.producer_id} were written before the "
+            f"{len(producer.batches)} batches remembered, which begin with {oldest.first_sequence}"
+        )
+    raise OutOfOrderSequence(
+        f"producer {header.producer_id} sends sequences {first}..{last} after {newest.last_sequence}"
+    )
+
+
+def _precedes(sequence: int, other: int) -> bool:
+    """True if `sequence` is the earlier one, taking the shorter way around the circle."""
+    return 0 < (other - sequence) % SEQUENCES < SEQUENCES // 2
+
+
+_SNAPSHOT_MAGIC: Final = b"STPS0001"
+_SNAPSHOT_HEAD: Final = struct.Struct(">8sI")
+_PRODUCER: Final = struct.Struct(">qhqB")
+_BATCH: Final = struct.Struct(">iiq")
+_CRC: Final = struct.Struct(">I")

@@ -1,0 +1,55 @@
+"""The states of a replica on its broker, and every legal transition (DESIGN §4, seed 002 goal 2).
+
+    absent    nothing on disk, or not known here
+    starting  its log is being opened or created
+    follower  fetches, or waits until it knows from whom
+    leader    leads in one epoch
+    closing   stops: no fetching, no leading, requests refused
+    closed    its log is on disk, nothing uses it
+    deleted   its log is gone; the end of this incarnation
+
+An illegal transition is a defect of the caller and fails fast with the values.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+
+class ReplicaState(Enum):
+    ABSENT = "absent"
+    STARTING = "starting"
+    FOLLOWER = "follower"
+    LEADER = "leader"
+    CLOSING = "closing"
+    CLOSED = "closed"
+    DELETED = "deleted"
+
+
+_S = ReplicaState
+
+LEGAL: Final[dict[ReplicaState, frozenset[ReplicaState]]] = {
+    _S.ABSENT: frozenset({_S.STARTING}),
+    _S.STARTING: frozenset({_S.FOLLOWER, _S.CLOSING}),
+    # A leader that is elected again leads on in a new epoch; a follower may change its leader.
+    _S.FOLLOWER: frozenset({_S.FOLLOWER, _S.LEADER, _S.CLOSING}),
+    _S.LEADER: frozenset({_S.LEADER, _S.FOLLOWER}),
+    _S.CLOSING: frozenset({_S.CLOSED}),
+    _S.CLOSED: frozenset({_S.STARTING, _S.DELETED}),
+    _S.DELETED: frozenset(),
+}
+
+
+class IllegalTransition(AssertionError):
+    """A replica was told to do what its state does not allow."""
+
+
+def transition(who: object, current: ReplicaState, wanted: ReplicaState) -> ReplicaState:
+    """`wanted`, if that may follow `current`. Raises IllegalTransition with the values."""
+    if wanted not in LEGAL[current]:
+        allowed = ", ".join(sorted(state.value for state in LEGAL[current])) or "nothing"
+        raise IllegalTransition(
+            f"replica {who}: {current.value} → {wanted.value} is illegal; {current.value} allows {allowed}"
+        )
+    return wanted

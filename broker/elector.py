@@ -1,0 +1,298 @@
+"""Fills vacancies: reads what ZooKeeper says, lets the core decide, and claims in one `multi`.
+
+Vacancies are taken in batches, so that a thousand leaderships of one dead broker cost one epoch, a
+pipelined read and a pipelined `multi` each, not a thousand round trips one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from broker.core.election import Ballot, Follow, LeadOn, Stand, Wait, claim, decide
+from broker.membership import Membership
+from broker.replica import Replica
+from broker.replica_manager import ReplicaManager
+from broker.state_changes import StateChangeSender
+from strandline.adapters import znodes
+from strandline.adapters.crash_points import crash_point
+from strandline.config import BrokerSettings
+from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, LeaderEpoch, PartitionKey
+from strandline.metadata import IsrMember, PartitionState
+from strandline.ports import (
+    Clock,
+    ConnectionLost,
+    Coordination,
+    Create,
+    Delete,
+    MultiFailed,
+    NoNode,
+    Operation,
+    SetData,
+)
+
+logger = structlog.get_logger(__name__)
+
+PATIENCE_PER_VACANCY_S = 0.001
+
+
+@dataclass(slots=True)
+class _Vacancy:
+    """A partition without a leader, as far as this broker knows."""
+
+    replica: Replica
+    noticed: float
+    due: float
+    handed_over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidacy:
+    """A claim about to be made, with what it was decided on."""
+
+    vacancy: _Vacancy
+    ballot: Ballot
+    version: int
+    leader_node_stands: bool
+    unclean: bool
+
+
+class Elector:
+    """The elections of one session. `run` is its task; the rest never awaits."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        membership: Membership,
+        session: Coordination,
+        sender: StateChangeSender,
+        settings: BrokerSettings,
+        clock: Clock,
+    ) -> None:
+        self._manager = manager
+        self._membership = membership
+        self._session = session
+        self._sender = sender
+        self._clock = clock
+        self._step_s = settings.election_step_ms / 1000
+        self._vacancies: dict[PartitionKey, _Vacancy] = {}
+        self._waiting: dict[PartitionKey, str] = {}
+        """Why a partition has no leader that this broker could follow, as last said."""
+        self._suspects: set[BrokerEpoch] = set()
+        self._wake = asyncio.Event()
+        self.accepting = True
+        """False while this broker shuts down: it hands leadership over and takes none."""
+
+    # --- what is noticed ---------------------------------------------------------------------
+
+    def vacant(self, replica: Replica, *, handed_over: bool = False) -> None:
+        """Look into this partition now; the order of succession counts from the first notice."""
+        now = self._clock.monotonic()
+        vacancy = self._vacancies.get(replica.key)
+        if vacancy is None:
+            self._vacancies[replica.key] = _Vacancy(replica, now, now, handed_over)
+        else:
+            vacancy.due = now
+            vacancy.handed_over = vacancy.handed_over or handed_over
+        self._wake.set()
+
+    def suspect(self, life: BrokerEpoch) -> None:
+        """This broker's connection was refused or reset: its partitions are vacant (DESIGN §4)."""
+        self._suspects.add(life)
+        self.look_over()
+
+    def cleared(self, life: BrokerEpoch) -> None:
+        """It answered after all: whoever waited because of the suspicion follows it again."""
+        if life not in self._suspects:
+            return
+        self._suspects.discard(life)
+        for replica in self._manager:
+            if replica.leadership is None and replica.leader == NO_BROKER:
+                self.vacant(replica)
+
+    def look_over(self) -> None:
+        """Find every replica here whose leader is not alive in the life known, or whose log is damaged."""
+        live = self._membership.live
+        self._suspects &= {registration.epoch for registration in live.values()}
+        for replica in self._manager:
+            if replica.leadership is None:
+                registration = live.get(replica.leader)
+                if (
+                    registration is None
+                    or registration.epoch in self._suspects
+                    or replica.leader == self._manager.me
+                    or replica.log.corrupt is not None
+                ):
+                    self.vacant(replica)
+
+    def live_changed(self, gone: Callable[[Replica], bool]) -> None:
+        """`gone` tells the replicas whose leader's life ended."""
+        for replica in self._manager:
+            if replica.leadership is None and gone(replica):
+                self.vacant(replica)
+
+    # --- the task ----------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Contest whatever is due. Runs until cancelled."""
+        while True:
+            now = self._clock.monotonic()
+            due = [v for v in self._vacancies.values() if v.due <= now]
+            if due:
+                await self._contest(due)
+                continue
+            self._wake.clear()
+            next_due = min((v.due for v in self._vacancies.values()), default=None)
+            try:
+                async with asyncio.timeout(None if next_due is None else max(0.0, next_due - now)):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def _contest(self, due: list[_Vacancy]) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            looks = [tasks.create_task(self._look(vacancy)) for vacancy in due]
+        candidacies = [candidacy for look in looks if (candidacy := look.result()) is not None]
+        if not candidacies:
+            return
+        try:
+            crash_point("election.before_epoch")
+            # The version that this unconditional write returns is an epoch nobody else can get.
+            epoch = LeaderEpoch(await self._session.set(znodes.EPOCH, b""))
+            crash_point("election.after_epoch")
+        except ConnectionLost:
+            self._later([candidacy.vacancy for candidacy in candidacies])
+            return
+        async with asyncio.TaskGroup() as tasks:
+            for candidacy in candidacies:
+                tasks.create_task(self._claim(candidacy, epoch))
+
+    def _later(self, vacancies: list[_Vacancy]) -> None:
+        for vacancy in vacancies:
+            vacancy.due = self._clock.monotonic() + self._step_s
+
+    async def _look(self, vacancy: _Vacancy) -> _Candidacy | None:
+        """Read and decide; None if there is nothing to claim now."""
+        replica = vacancy.replica
+        name = replica.name
+        vacancy.due = float("inf")  # a new notice while this one is looked into brings it back
+        try:
+            leader_node = await self._session.exists(znodes.leader(name.topic, name.partition))
+            node = await self._session.get(znodes.isr(name.topic, name.partition))
+        except NoNode:
+            self._vacancies.pop(replica.key, None)  # deleted; its queue entry does the rest
+            return None
+        except ConnectionLost:
+            self._later([vacancy])
+            return None
+        if self._manager.get(replica.key) is not replica:
+            self._vacancies.pop(replica.key, None)
+            return None
+        ballot = self._ballot(vacancy, znodes.load_isr(name.topic, name.partition, node.data))
+        leadership = replica.leadership
+        if leadership is not None and leadership.epoch < ballot.state.leader_epoch:
+            self._manager.step_down(replica, ballot.state)
+        match decide(ballot):
+            case LeadOn():
+                self._settle(vacancy)
+            case Follow(leader, epoch):
+                self._settle(vacancy)
+                self._manager.follow(replica, leader, epoch)
+                mine = IsrMember(self._manager.me, self._membership.registration.epoch)
+                if replica.log.corrupt is not None and mine in ballot.state.isr:
+                    logger.info("a damaged log was made whole by its leader", partition=str(name))
+                    replica.log.mark_whole()
+            case Wait(reason):
+                self._settle(vacancy)
+                replica.learn_leader(NO_BROKER, ballot.state.leader_epoch)
+                if self._waiting.get(replica.key) != reason:  # once, not at each look
+                    logger.info("waiting for a leader", partition=str(name), reason=reason)
+                self._waiting[replica.key] = reason
+            case Stand(rank, unclean):
+                moment = vacancy.noticed + rank * self._patience_s()
+                if not self.accepting:
+                    self._settle(vacancy)
+                elif moment > self._clock.monotonic():
+                    vacancy.due = min(vacancy.due, moment)
+                else:
+                    return _Candidacy(vacancy, ballot, node.version, leader_node is not None, unclean)
+        return None
+
+    def _patience_s(self) -> float:
+        """How long each rank waits for the one before it: a thousand vacancies take their first
+        candidates longer than one does, and should not be taken from them for that."""
+        return self._step_s + PATIENCE_PER_VACANCY_S * len(self._vacancies)
+
+    def _settle(self, vacancy: _Vacancy) -> None:
+        """Done with it, unless it was noticed again meanwhile."""
+        if vacancy.due == float("inf"):
+            self._vacancies.pop(vacancy.replica.key, None)
+
+    def _ballot(self, vacancy: _Vacancy, state: PartitionState) -> Ballot:
+        replica = vacancy.replica
+        return Ballot(
+            assigned=replica.assigned,
+            state=state,
+            live=self._membership.live,
+            suspects=frozenset(self._suspects),
+            me=self._manager.me,
+            lives=self._manager.folder.lives,
+            log_whole=replica.whole,
+            unclean_allowed=replica.config.unclean_leader_election_enable,
+            leads_epoch=NO_EPOCH if replica.leadership is None else replica.leadership.epoch,
+            handed_over=vacancy.handed_over,
+        )
+
+    async def _claim(self, candidacy: _Candidacy, epoch: LeaderEpoch) -> None:
+        """One `multi`: compare-and-set the ISR, remove what stands of the old leader, take its place."""
+        vacancy, ballot = candidacy.vacancy, candidacy.ballot
+        replica, name = vacancy.replica, vacancy.replica.name
+        registration = self._membership.registration
+        state = claim(ballot, epoch, registration.epoch, unclean=candidacy.unclean)
+        leader_path = znodes.leader(name.topic, name.partition)
+        operations: list[Operation] = [
+            SetData(znodes.isr(name.topic, name.partition), znodes.dump_isr(state), candidacy.version)
+        ]
+        if candidacy.leader_node_stands:
+            operations.append(Delete(leader_path))
+        operations.append(
+            Create(
+                leader_path, znodes.dump_leader(registration.id, registration.epoch, epoch), ephemeral=True
+            )
+        )
+        crash_point("election.before_claim")
+        try:
+            await self._session.multi(operations)
+        except (MultiFailed, ConnectionLost) as error:
+            # Somebody was faster, or nobody knows: look again, and follow whoever leads now.
+            logger.info("election lost", partition=str(name), epoch=epoch, reason=str(error))
+            vacancy.noticed = self._clock.monotonic()
+            vacancy.due = vacancy.noticed + self._step_s / 10
+            return
+        crash_point("election.after_claim")
+        self._settle(vacancy)
+        logger.info(
+            "elected",
+            partition=str(name),
+            epoch=epoch,
+            previous=ballot.state.leader,
+            isr=list(state.isr_ids),
+            unclean=candidacy.unclean,
+            log_end=replica.log.log_end_offset,
+            high_watermark=replica.high_watermark,
+            noticed_ms=round((self._clock.monotonic() - vacancy.noticed) * 1000, 1),
+        )
+        if candidacy.unclean:
+            logger.error(
+                "unclean election: committed records from here on are lost",
+                partition=str(name),
+                epoch=epoch,
+                first=replica.log.log_end_offset,
+                in_sync=list(ballot.state.isr_ids),
+            )
+        self._manager.lead(replica, state, candidacy.version + 1)
+        crash_point("election.before_start_replica")
+        self._sender.start_replicas(replica, epoch)

@@ -1,0 +1,288 @@
+"""What a broker does for clients, in its own types: no gRPC here, so that another listener, or a
+simulator, can call it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from broker.cluster_view import ClusterView
+from broker.leadership import Done
+from broker.pusher import FollowerLink, Hello
+from broker.replica import Replica
+from broker.replica_manager import ReplicaManager
+from strandline.adapters import znodes
+from strandline.config import RECORDS_BYTES_MAX, BrokerSettings
+from strandline.errors import (
+    FencedLeaderEpoch,
+    InconsistentClusterId,
+    InvalidRequest,
+    InvalidRequiredAcks,
+    LeaderNotAvailable,
+    NotLeaderOrFollower,
+    OffsetNotAvailable,
+    StaleBrokerEpoch,
+    StrandlineError,
+    UnknownLeaderEpoch,
+)
+from strandline.ids import TopicPartition
+from strandline.metadata import ClusterMetadata
+from strandline.ports import Clock, ConnectionLost
+
+LATEST, EARLIEST = -1, -2
+PRODUCER_ID_BLOCK = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPartition:
+    name: TopicPartition
+    offset: int
+    leader_epoch: int
+    bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """`high_watermark` is -1 while a new leader does not know it yet."""
+
+    name: TopicPartition
+    error: StrandlineError | None = None
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    leader_epoch: int = -1
+    records: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """`offset` and `timestamp_ms` are -1 where no record is as young as was asked."""
+
+    name: TopicPartition
+    error: StrandlineError | None = None
+    offset: int = -1
+    timestamp_ms: int = -1
+    leader_epoch: int = -1
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    log_end_offset: int = -1
+
+
+class Handlers:
+    """Requests of clients and followers against the replicas of this broker."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        view: ClusterView,
+        settings: BrokerSettings,
+        clock: Clock,
+        holds_lease: Callable[[], bool],
+    ) -> None:
+        self._manager = manager
+        self._view = view
+        self._settings = settings
+        self._clock = clock
+        self._holds_lease = holds_lease
+        self._producer_ids = iter(range(0))
+
+    # --- produce -----------------------------------------------------------------------------
+
+    def produce(
+        self, topic: str, partition: int, records: bytes, acks: int, timeout_ms: int, done: Done
+    ) -> None:
+        """Append one batch; `done` is called exactly once, with the outcome."""
+        try:
+            replica = self._manager.named(topic, partition)
+        except StrandlineError as error:
+            done(error)
+            return
+        try:
+            self._append(replica, records, acks, timeout_ms, done)
+        except NotLeaderOrFollower as error:
+            done(NotLeaderOrFollower(error.message, leader=self._manager.hint(replica)))
+        except StrandlineError as error:
+            done(error)
+
+    def _append(self, replica: Replica, records: bytes, acks: int, timeout_ms: int, done: Done) -> None:
+        if acks not in (-1, 0, 1):
+            raise InvalidRequiredAcks(f"acks = {acks}: use all (-1), 1 or 0")
+        leadership = replica.led()
+        if acks != -1 and not self._holds_lease():
+            # Another broker may lead already; only acks=all would find out (CORRECTNESS E1).
+            raise NotLeaderOrFollower(f"cut off from ZooKeeper: only acks=all is safe for {replica.name} now")
+        timeout_ms = min(max(timeout_ms, 1), self._settings.produce_timeout_ms_max)
+        leadership.produce(records, acks=acks, timeout_ms=timeout_ms, done=done)
+
+    # --- fetch -------------------------------------------------------------------------------
+
+    async def fetch(
+        self, partitions: Sequence[FetchPartition], *, wait_ms: int, bytes_min: int, bytes_max: int
+    ) -> list[Fetched]:
+        """Long poll: what is committed at these positions, once it is enough, an error, or late."""
+        deadline = self._clock.monotonic() + min(max(wait_ms, 0), self._settings.fetch_wait_ms_max) / 1000
+        bytes_max = min(max(bytes_max, 1), RECORDS_BYTES_MAX)
+        news = asyncio.Event()
+        watched = self._listen(partitions, news.set)
+        try:
+            while True:
+                news.clear()
+                found, size = self._read(partitions, bytes_max)
+                left = deadline - self._clock.monotonic()
+                if size >= bytes_min or left <= 0 or any(f.error is not None for f in found):
+                    return found
+                try:
+                    async with asyncio.timeout(left):
+                        await news.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            for replica in watched:
+                replica.unlisten(news.set)
+
+    def _listen(self, partitions: Sequence[FetchPartition], listener: Callable[[], None]) -> list[Replica]:
+        watched: list[Replica] = []
+        for wanted in partitions:
+            try:
+                replica = self._manager.named(*wanted.name)
+            except StrandlineError:
+                continue  # `_read` answers with the error
+            replica.listen(listener)
+            watched.append(replica)
+        return watched
+
+    def _read(self, partitions: Sequence[FetchPartition], bytes_max: int) -> tuple[list[Fetched], int]:
+        found: list[Fetched] = []
+        size = 0
+        for wanted in partitions:
+            if size >= bytes_max:
+                break
+            fetched = self._read_one(wanted, bytes_max - size)
+            if size and size + len(fetched.records) > bytes_max:
+                continue  # a batch that does not fit comes first next time
+            size += len(fetched.records)
+            found.append(fetched)
+        return found, size
+
+    def _read_one(self, wanted: FetchPartition, room: int) -> Fetched:
+        try:
+            replica = self._manager.named(*wanted.name)
+        except StrandlineError as error:
+            return Fetched(wanted.name, error)
+        try:
+            self._check_epoch(replica, wanted.leader_epoch)
+            leadership = replica.led()
+            records = replica.read_committed(wanted.offset, max(1, min(wanted.bytes_max, room)))
+        except NotLeaderOrFollower as error:
+            return Fetched(
+                wanted.name, NotLeaderOrFollower(error.message, leader=self._manager.hint(replica))
+            )
+        except StrandlineError as error:
+            return Fetched(wanted.name, error)
+        return Fetched(
+            wanted.name,
+            high_watermark=replica.high_watermark if leadership.core.knows_watermark else -1,
+            log_start_offset=replica.log.log_start_offset,
+            leader_epoch=replica.leader_epoch,
+            records=records,
+        )
+
+    def _check_epoch(self, replica: Replica, epoch: int) -> None:
+        if 0 <= epoch < replica.leader_epoch:
+            raise FencedLeaderEpoch(
+                f"{replica.name}: epoch {epoch} is over, {replica.leader_epoch} is current",
+                leader=self._manager.hint(replica),
+            )
+        if epoch > replica.leader_epoch:
+            raise UnknownLeaderEpoch(
+                f"{replica.name}: epoch {epoch} is not known here, {replica.leader_epoch} is"
+            )
+
+    # --- offsets -----------------------------------------------------------------------------
+
+    def list_offset(self, name: TopicPartition, timestamp_ms: int) -> Listed:
+        """-1 latest (the HW), -2 earliest, else the first committed record not older."""
+        try:
+            replica = self._manager.named(*name)
+        except StrandlineError as error:
+            return Listed(name, error)
+        try:
+            return self._list(replica, timestamp_ms)
+        except NotLeaderOrFollower as error:
+            return Listed(name, NotLeaderOrFollower(error.message, leader=self._manager.hint(replica)))
+        except StrandlineError as error:
+            return Listed(name, error)
+
+    def _list(self, replica: Replica, timestamp_ms: int) -> Listed:
+        leadership = replica.led()
+        if not leadership.core.knows_watermark:
+            raise OffsetNotAvailable(f"{replica.name}: the new leader does not know the high watermark yet")
+        log, watermark = replica.log, replica.high_watermark
+        if timestamp_ms == LATEST:
+            offset, timestamp = int(watermark), -1
+        elif timestamp_ms == EARLIEST:
+            offset, timestamp = log.log_start_offset, -1
+        elif timestamp_ms < 0:
+            raise InvalidRequest(f"timestamp {timestamp_ms}: use -1 (latest), -2 (earliest) or milliseconds")
+        else:
+            offset, timestamp = log.offset_for_timestamp(timestamp_ms, below=watermark) or (-1, -1)
+        return Listed(
+            replica.name,
+            None,
+            offset,
+            timestamp,
+            replica.leader_epoch,
+            watermark,
+            log.log_start_offset,
+            log.log_end_offset,
+        )
+
+    # --- the cluster -------------------------------------------------------------------------
+
+    async def metadata(
+        self,
+        topics: Sequence[str],
+        waits: Sequence[tuple[TopicPartition, int]],
+        max_wait_ms: int,
+        *,
+        omit_topics: bool = False,
+    ) -> tuple[ClusterMetadata, list[str]]:
+        """The cluster as this broker knows it, and the topics named that do not exist."""
+        if waits:
+            await self._view.wait_for_leaders(waits, max_wait_ms / 1000)
+        return await self._view.describe(topics, omit_topics=omit_topics)
+
+    async def new_producer_id(self) -> int:
+        """An id that no other producer of this cluster has. Raises LeaderNotAvailable."""
+        while (producer_id := next(self._producer_ids, None)) is None:
+            session = self._manager.session
+            if session is None:
+                raise LeaderNotAvailable("this broker has no ZooKeeper session right now; ask another")
+            try:
+                # The version of an unconditional write is nobody else's: it names the block.
+                block = await session.coordination.set(znodes.PRODUCER_IDS, b"")
+            except ConnectionLost as error:
+                raise LeaderNotAvailable(f"no producer ids without ZooKeeper: {error}") from error
+            self._producer_ids = iter(range(block * PRODUCER_ID_BLOCK, (block + 1) * PRODUCER_ID_BLOCK))
+        return producer_id
+
+    # --- followers ---------------------------------------------------------------------------
+
+    def follower(self, hello: Hello) -> FollowerLink:
+        """Open the leader's end of a stream.
+
+        Raises InconsistentClusterId, StaleBrokerEpoch, InvalidRequest.
+        """
+        if self._view.cluster_id and hello.cluster_id != self._view.cluster_id:
+            raise InconsistentClusterId(
+                f"broker {hello.broker_id} is of cluster {hello.cluster_id}, "
+                f"this one of {self._view.cluster_id}"
+            )
+        if hello.leader_id != self._manager.me:
+            raise InvalidRequest(f"broker {hello.leader_id} was meant, this is broker {self._manager.me}")
+        registration = self._manager.live.get(hello.broker_id)
+        if registration is not None and hello.broker_epoch < registration.epoch:
+            raise StaleBrokerEpoch(
+                f"broker {hello.broker_id} lives in epoch {registration.epoch}, not {hello.broker_epoch}"
+            )
+        return FollowerLink(hello, self._manager.known, self._settings)

@@ -1,0 +1,324 @@
+"""Exercises one leadership: carries out what `LeaderPartition` decides, in its order.
+
+Turns of the commit loop run as soon as something happened (an append, a follower's position), so a
+commit waits for nobody's schedule; the commit task owns what takes time: writes of the ISR, fsyncs
+and deadlines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from broker.core.partition import Acknowledge, AdvanceWatermark, LeaderPartition, StepDown, TimeOut, WriteIsr
+from broker.replica import Replica
+from strandline.adapters import znodes
+from strandline.adapters.crash_points import crash_point
+from strandline.config import BrokerSettings
+from strandline.errors import (
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    OutcomeUnknown,
+    RequestTimedOut,
+    StorageFailed,
+    StrandlineError,
+)
+from strandline.ids import BrokerEpoch, BrokerId, Offset
+from strandline.metadata import PartitionState, Registration
+from strandline.ports import BadVersion, Clock, ConnectionLost, Coordination, NoNode
+
+logger = structlog.get_logger(__name__)
+
+LOOK_AGAIN_S = 0.05
+"""How soon a write of the ISR whose outcome is unknown is looked up again."""
+
+TIMER_SLACK_S = 0.001
+"""A turn that is due so little later than wanted is not moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """Where a batch landed."""
+
+    base_offset: int
+    log_start_offset: int
+
+
+Outcome = Produced | StrandlineError
+Done = Callable[[Outcome], None]
+
+
+@dataclass(slots=True)
+class _Ticket:
+    produced: Produced
+    done: Done
+
+
+class Leadership:
+    """One partition, one epoch. `run` is its commit task; the other methods never await."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        state: PartitionState,
+        version: int,
+        *,
+        settings: BrokerSettings,
+        session: Coordination,
+        clock: Clock,
+        live: Mapping[BrokerId, Registration],
+        on_step_down: Callable[[Replica, PartitionState | None], None],
+    ) -> None:
+        self.replica = replica
+        self.epoch = state.leader_epoch
+        self.draining = False
+        """True while leadership is being handed over: nothing new is accepted."""
+        self._ended = False
+        self.followers: set[Callable[[], None]] = set()
+        """Called after each append: the streams that push this partition."""
+        self._settings = settings
+        self._session = session
+        self._clock = clock
+        self._on_step_down = on_step_down
+        self._isr_write: WriteIsr | None = None
+        self._wake = asyncio.Event()
+        self._drained = asyncio.Event()
+        self._timer: asyncio.Handle | None = None
+        # Kept beside it: uvloop's handle of what is due at once knows no time.
+        self._timer_due = 0.0
+        self.core: LeaderPartition[_Ticket] = LeaderPartition(
+            me=state.leader,
+            epoch=state.leader_epoch,
+            log_end_offset=Offset(replica.log.log_end_offset),
+            high_watermark=replica.high_watermark,
+            assigned=replica.assigned,
+            members=state.isr,
+            version=version,
+            live=live,
+            min_insync=replica.config.min_insync(len(replica.assigned)),
+            keep_in_sync_s=settings.keep_in_sync_ms / 1000,
+            queue_entries_max=settings.commit_queue_entries_max,
+            now=clock.monotonic(),
+        )
+
+    def ended(self) -> bool:
+        """True once this broker no longer leads in this epoch."""
+        return self._ended
+
+    # --- produce ---------------------------------------------------------------------------
+
+    def produce(self, records: bytes, *, acks: int, timeout_ms: int, done: Done) -> None:
+        """Append one batch; `done` is called once, now or when it commits.
+
+        Raises, before anything is written: NotLeaderOrFollower, NotEnoughReplicas, StorageFailed, and
+        what the log refuses.
+        """
+        if self.draining or self.ended():
+            raise NotLeaderOrFollower(f"{self.replica.name} is being handed over")
+        core = self.core
+        if acks == -1:
+            if not core.enough_in_sync:
+                raise NotEnoughReplicas(
+                    f"{self.replica.name} has {core.isr.size_min()} in-sync replicas, "
+                    f"min.insync.replicas is {core.min_insync}",
+                    limit=core.min_insync,
+                )
+            if core.queue.full:
+                raise NotEnoughReplicas(
+                    f"{len(core.queue)} requests wait for {self.replica.name} already",
+                    limit=core.queue.entries_max,
+                )
+        log = self.replica.log
+        try:
+            appended = log.append_as_leader(records, self.epoch, now_ms=self._clock.wall_ms())
+        except StorageFailed:
+            self._on_step_down(self.replica, None)
+            raise
+        produced = Produced(appended.base_offset, log.log_start_offset)
+        now = self._clock.monotonic()
+        if acks == -1:
+            core.queue.push(Offset(appended.next_offset), now + timeout_ms / 1000, _Ticket(produced, done))
+        if not appended.duplicate:
+            if log.needs_flush(now):
+                self._wake.set()  # the commit task syncs first, then lets the LEO count
+            else:
+                core.appended(Offset(log.log_end_offset), now)
+            for follower in self.followers:
+                follower()
+        if acks != -1:
+            done(produced)
+        self.turn()
+
+    # --- what happens ------------------------------------------------------------------------
+
+    def fetched(
+        self, broker: BrokerId, broker_epoch: BrokerEpoch, log_end_offset: int, *, subscription: int
+    ) -> None:
+        """A follower's position in this epoch. The caller calls `turn` when it has told all."""
+        now = self._clock.monotonic()
+        self.core.fetched(broker, broker_epoch, Offset(log_end_offset), now, subscription=subscription)
+
+    def stopped_fetching(self, broker: BrokerId, broker_epoch: BrokerEpoch, *, subscription: int) -> None:
+        self.core.stopped_fetching(broker, broker_epoch, subscription=subscription)
+
+    def live_changed(self, live: Mapping[BrokerId, Registration]) -> None:
+        self.core.live_changed(live)
+        self.turn()
+
+    def link_changed(self, connected: bool) -> None:
+        """ZooKeeper can, or cannot, be written (DESIGN §3: while suspended, ISR changes are parked)."""
+        self.core.isr_writable = connected
+        self.turn()
+
+    def turn(self) -> None:
+        """One turn of the commit loop, with its effects, in order."""
+        if self.ended():
+            return
+        core = self.core
+        for effect in core.step(self._clock.monotonic()):
+            match effect:
+                case AdvanceWatermark(high_watermark):
+                    self.replica.raise_watermark(high_watermark)
+                case Acknowledge(tickets):
+                    for ticket in tickets:
+                        ticket.done(ticket.produced)
+                case TimeOut(tickets):
+                    self._time_out(tickets)
+                case WriteIsr():
+                    self._isr_write = effect
+                    self._wake.set()
+                case StepDown():
+                    raise AssertionError("a turn never steps down by itself")
+        if self.draining and not core.queue and core.high_watermark == core.log_end_offset:
+            self._drained.set()
+        self._set_timer(core.next_wakeup())
+
+    def _time_out(self, tickets: Sequence[_Ticket]) -> None:
+        for ticket in tickets:
+            ticket.done(
+                RequestTimedOut(
+                    f"{self.replica.name} offset {ticket.produced.base_offset} was appended, but did not "
+                    f"reach all in-sync replicas {list(self.core.state.isr_ids)} in time"
+                )
+            )
+
+    def _set_timer(self, moment: float | None) -> None:
+        """Take a turn at this moment, unless one is due before it."""
+        if moment is None:
+            return
+        if self._timer is not None:
+            if self._timer_due <= moment + TIMER_SLACK_S:
+                return
+            self._timer.cancel()
+        delay = max(0.0, moment - self._clock.monotonic())
+        self._timer_due = moment
+        self._timer = asyncio.get_running_loop().call_later(delay, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        self._timer = None
+        self.turn()
+
+    # --- the commit task ---------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Write the ISR and sync the log whenever a turn asks for it, until this leadership ends."""
+        self.turn()
+        while not self.ended():
+            await self._wake.wait()
+            self._wake.clear()
+            if self.replica.log.needs_flush(self._clock.monotonic()):
+                await self._flush()
+            if not self.ended() and (write := self._isr_write) is not None:
+                self._isr_write = None
+                await self._write_isr(write)
+
+    async def _flush(self) -> None:
+        end = self.replica.log.log_end_offset
+        try:
+            await asyncio.to_thread(self.replica.log.flush)
+        except StorageFailed:
+            self._on_step_down(self.replica, None)
+            return
+        if not self.ended():
+            self.core.appended(Offset(end), self._clock.monotonic())
+            if self.replica.log.log_end_offset > end:
+                self._wake.set()
+            self.turn()
+
+    async def _write_isr(self, write: WriteIsr) -> None:
+        """Compare-and-set; whatever came of it, go on from what ZooKeeper has (CORRECTNESS I4, E7)."""
+        name = self.replica.name
+        path = znodes.isr(name.topic, name.partition)
+        crash_point("isr.before_write")
+        try:
+            version = await self._session.set(path, znodes.dump_isr(write.state), version=write.version)
+            state: PartitionState | None = write.state
+        except (BadVersion, ConnectionLost):
+            state, version = await self._read_isr(path)
+        except NoNode:
+            state, version = None, 0
+        crash_point("isr.after_write")
+        if self.ended():
+            return
+        if state is None or self.core.isr_read(state, version) is not None:
+            self._on_step_down(self.replica, state)
+            return
+        logger.info(
+            "in-sync replicas changed",
+            partition=str(name),
+            epoch=self.epoch,
+            isr=list(state.isr_ids),
+            left=list(write.left),
+            joined=list(write.joined),
+            high_watermark=self.core.high_watermark,
+        )
+        self.replica.announce()
+        self.turn()
+
+    async def _read_isr(self, path: str) -> tuple[PartitionState | None, int]:
+        """The znode after everything that was under way; waits out a broken connection."""
+        name = self.replica.name
+        while True:
+            try:
+                await self._session.sync(path)
+                znode = await self._session.get(path)
+                return znodes.load_isr(name.topic, name.partition, znode.data), znode.version
+            except NoNode:
+                return None, 0
+            except ConnectionLost:
+                await self._clock.sleep(LOOK_AGAIN_S)
+
+    # --- the end -----------------------------------------------------------------------------
+
+    async def drained(self) -> None:
+        """Accept nothing more, and return when everything accepted is committed."""
+        self.draining = True
+        self.turn()
+        await self._drained.wait()
+
+    def undrain(self) -> None:
+        """The handover did not happen: serve on."""
+        self.draining = False
+        self._drained.clear()
+
+    def end(self) -> None:
+        """This epoch is over here: every queued request fails with an unknown outcome (H6)."""
+        if self.ended():
+            return
+        self._ended = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._wake.set()
+        self._drained.set()
+        for follower in tuple(self.followers):
+            follower()
+        for ticket in self.core.resign():
+            ticket.done(
+                OutcomeUnknown(
+                    f"leadership of {self.replica.name} ended in epoch {self.epoch} before offset "
+                    f"{ticket.produced.base_offset} was committed"
+                )
+            )

@@ -1,0 +1,298 @@
+"""The leader's end of a replication stream: what one follower is pushed, and when.
+
+A message goes out as soon as something is ready and the window is open; while it is not, everything
+that becomes ready coalesces into the next message, records of all partitions and watermarks alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from broker.leadership import Leadership
+from broker.replica import Replica
+from strandline.config import BrokerSettings
+from strandline.errors import (
+    FencedLeaderEpoch,
+    InvalidRequest,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    StorageFailed,
+    StrandlineError,
+    UnknownLeaderEpoch,
+)
+from strandline.ids import BrokerEpoch, BrokerId, PartitionKey
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Who follows, and in which life."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    leader_id: BrokerId
+    cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """See `Subscribe` in proto/strandline/rpc/replication.proto."""
+
+    subscription_id: int
+    topic: str
+    key: PartitionKey
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """News of one subscription; with `error` or `diverging` it has ended."""
+
+    subscription_id: int
+    high_watermark: int = -1
+    log_start_offset: int = 0
+    records: bytes = b""
+    error: StrandlineError | None = None
+    diverging: tuple[int, int] | None = None
+    """(epoch, end offset)"""
+
+
+class _Subscription:
+    """The flow of one partition in one epoch to one follower."""
+
+    __slots__ = ("_link", "id", "leadership", "queued", "replica", "sent_offset", "stale", "told_watermark")
+
+    def __init__(self, link: FollowerLink, sub_id: int, leadership: Leadership, sent_offset: int) -> None:
+        self._link = link
+        self.id = sub_id
+        self.leadership = leadership
+        self.replica = leadership.replica
+        self.sent_offset = sent_offset
+        self.told_watermark = -1
+        self.queued = False
+        self.stale = False
+
+    def wake(self) -> None:
+        """Something may have to be told: records, a watermark, or the end."""
+        if self.queued:
+            return
+        if self.leadership.ended() or self.sent_offset < self.replica.log.log_end_offset:
+            self._link.queue(self)
+        elif self.told_watermark < self.replica.high_watermark:
+            self._link.queue_watermark(self)
+
+
+class FollowerLink:
+    """One stream of one follower."""
+
+    def __init__(
+        self, hello: Hello, find: Callable[[PartitionKey, str], Replica], settings: BrokerSettings
+    ) -> None:
+        self.hello = hello
+        self._find = find
+        self._settings = settings
+        self._subscriptions: dict[int, _Subscription] = {}
+        self._ready: deque[_Subscription] = deque()
+        self._stale: list[_Subscription] = []  # only their watermark is news
+        self._stale_timer: asyncio.TimerHandle | None = None
+        self._endings: list[Push] = []
+        self._sequence = 0
+        self._acknowledged = 0
+        self._wake = asyncio.Event()
+
+    # --- what the follower says --------------------------------------------------------------
+
+    def acknowledge(self, sequence: int) -> None:
+        """Open the window. Raises InvalidRequest for a message that was never sent."""
+        if sequence > self._sequence:
+            raise InvalidRequest(f"message {sequence} was acknowledged, {self._sequence} were sent")
+        if sequence > self._acknowledged:
+            self._acknowledged = sequence
+            self._wake.set()
+
+    def subscribe(self, request: Subscribe) -> None:
+        """Start a flow, or answer why not."""
+        try:
+            opened = self._open(request)
+        except StrandlineError as error:
+            opened = Push(request.subscription_id, error=error)
+        if isinstance(opened, Push):
+            self._endings.append(opened)
+            self._wake.set()
+            return
+        self._subscriptions[opened.id] = opened
+        leadership = opened.leadership
+        leadership.followers.add(opened.wake)
+        opened.replica.listen(opened.wake)
+        leadership.fetched(
+            self.hello.broker_id, self.hello.broker_epoch, request.fetch_offset, subscription=opened.id
+        )
+        self.queue(opened)
+        leadership.turn()
+
+    def _open(self, request: Subscribe) -> _Subscription | Push:
+        if request.subscription_id in self._subscriptions:
+            raise InvalidRequest(f"subscription {request.subscription_id} is open already")
+        replica = self._find(request.key, request.topic)
+        if request.leader_epoch > replica.leader_epoch:
+            raise UnknownLeaderEpoch(
+                f"{replica.name}: epoch {request.leader_epoch} is not known here, {replica.leader_epoch} is"
+            )
+        if request.leader_epoch < replica.leader_epoch:
+            raise FencedLeaderEpoch(
+                f"{replica.name}: epoch {request.leader_epoch} is over, {replica.leader_epoch} is current"
+            )
+        leadership = replica.led()
+        log = replica.log
+        if log.failed is not None:
+            raise StorageFailed(f"{replica.name}: {log.failed}")
+        if request.fetch_offset < log.log_start_offset:
+            raise OffsetOutOfRange(
+                f"{replica.name} begins at {log.log_start_offset}, {request.fetch_offset} was asked",
+                limit=log.log_start_offset,
+            )
+        if request.last_fetched_epoch < 0:  # an empty log has no epoch to compare (T9)
+            diverging = (-1, -1) if request.fetch_offset != log.log_start_offset else None
+        else:
+            epoch, end = log.end_offset_for(request.last_fetched_epoch)
+            diverging = (
+                (epoch, end) if epoch != request.last_fetched_epoch or end < request.fetch_offset else None
+            )
+        if diverging is not None:
+            return Push(request.subscription_id, log_start_offset=log.log_start_offset, diverging=diverging)
+        return _Subscription(self, request.subscription_id, leadership, request.fetch_offset)
+
+    def progress(self, positions: Sequence[tuple[int, int]]) -> None:
+        """(subscription id, LEO) of what the follower has appended; unknown ids are of ended flows."""
+        turned: list[Leadership] = []
+        for sub_id, log_end_offset in positions:
+            subscription = self._subscriptions.get(sub_id)
+            if subscription is None or subscription.leadership.ended():
+                continue
+            if log_end_offset > subscription.sent_offset:
+                raise InvalidRequest(
+                    f"{subscription.replica.name}: follower {self.hello.broker_id} claims {log_end_offset}, "
+                    f"{subscription.sent_offset} was sent"
+                )
+            subscription.leadership.fetched(
+                self.hello.broker_id, self.hello.broker_epoch, log_end_offset, subscription=sub_id
+            )
+            turned.append(subscription.leadership)
+        for leadership in turned:
+            leadership.turn()
+
+    def unsubscribe(self, sub_id: int) -> None:
+        subscription = self._subscriptions.pop(sub_id, None)
+        if subscription is not None:
+            self._stop(subscription)
+
+    def close(self) -> None:
+        """The stream is gone: nobody counts on its positions to grow."""
+        if self._stale_timer is not None:
+            self._stale_timer.cancel()
+        for subscription in self._subscriptions.values():
+            self._stop(subscription)
+        self._subscriptions.clear()
+
+    def _stop(self, subscription: _Subscription) -> None:
+        subscription.leadership.followers.discard(subscription.wake)
+        subscription.replica.unlisten(subscription.wake)
+        subscription.leadership.stopped_fetching(
+            self.hello.broker_id, self.hello.broker_epoch, subscription=subscription.id
+        )
+
+    # --- what the follower is told -----------------------------------------------------------
+
+    def queue(self, subscription: _Subscription) -> None:
+        if not subscription.queued:
+            subscription.queued = True
+            self._ready.append(subscription)
+            self._wake.set()
+
+    def queue_watermark(self, subscription: _Subscription) -> None:
+        """A watermark alone is in no hurry: it waits a moment for records to travel with."""
+        if subscription.stale:
+            return
+        subscription.stale = True
+        self._stale.append(subscription)
+        if self._stale_timer is None:
+            delay = self._settings.watermark_push_delay_ms / 1000
+            self._stale_timer = asyncio.get_running_loop().call_later(delay, self._queue_stale)
+
+    def _queue_stale(self) -> None:
+        self._stale_timer = None
+        stale, self._stale = self._stale, []
+        for subscription in stale:
+            subscription.stale = False
+            if subscription.told_watermark < subscription.replica.high_watermark:
+                self.queue(subscription)
+
+    async def next_message(self) -> tuple[int, list[Push]]:
+        """(sequence, pushes): the next message, once there is one and the window is open."""
+        while True:
+            if self._sequence - self._acknowledged < self._settings.push_window:
+                pushes = self._collect()
+                if pushes:
+                    self._sequence += 1
+                    return self._sequence, pushes
+            self._wake.clear()
+            await self._wake.wait()
+
+    def _collect(self) -> list[Push]:
+        pushes, self._endings = self._endings, []
+        budget = self._settings.push_bytes_max
+        while self._ready and budget > 0:
+            subscription = self._ready[0]
+            if subscription.id not in self._subscriptions:
+                self._ready.popleft()
+                continue
+            push = self._push(subscription, budget, first=budget == self._settings.push_bytes_max)
+            if push is None:
+                break  # its next batch does not fit this message
+            self._ready.popleft()
+            subscription.queued = False
+            pushes.append(push)
+            budget -= len(push.records)
+            if push.error is not None:
+                self.unsubscribe(subscription.id)
+            elif subscription.sent_offset < subscription.replica.log.log_end_offset:
+                self.queue(subscription)
+        return pushes
+
+    def _push(self, subscription: _Subscription, budget: int, *, first: bool) -> Push | None:
+        replica, log = subscription.replica, subscription.replica.log
+        if subscription.leadership.ended():
+            return Push(
+                subscription.id, error=NotLeaderOrFollower(f"this broker no longer leads {replica.name}")
+            )
+        records = b""
+        try:
+            if subscription.sent_offset < log.log_start_offset:
+                raise OffsetOutOfRange(
+                    f"{replica.name} begins at {log.log_start_offset}", limit=log.log_start_offset
+                )
+            if subscription.sent_offset < log.log_end_offset:
+                records, next_offset = log.read_range(
+                    subscription.sent_offset, budget, below=log.log_end_offset
+                )
+                if not first and len(records) > budget:
+                    return None
+                subscription.sent_offset = next_offset
+        except (OffsetOutOfRange, StorageFailed) as error:
+            return Push(subscription.id, error=error)
+        known = subscription.leadership.core.knows_watermark
+        subscription.told_watermark = replica.high_watermark
+        return Push(
+            subscription.id,
+            high_watermark=replica.high_watermark if known else -1,
+            log_start_offset=log.log_start_offset,
+            records=records,
+        )

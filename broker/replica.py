@@ -1,0 +1,153 @@
+"""One replica on this broker: its log, its watermark, and the role it plays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import structlog
+
+from broker.core.replica_states import ReplicaState, transition
+from broker.storage.log import PartitionLog
+from strandline.config import TopicConfig
+from strandline.errors import NotLeaderOrFollower, OffsetOutOfRange, StorageFailed
+from strandline.ids import NO_BROKER, NO_EPOCH, BrokerId, LeaderEpoch, Offset, PartitionKey, TopicPartition
+
+if TYPE_CHECKING:
+    from broker.leadership import Leadership
+
+logger = structlog.get_logger(__name__)
+
+Listener = Callable[[], None]
+
+
+class Replica:
+    """State that belongs to the partition, whoever leads it. Changed only between awaits."""
+
+    def __init__(
+        self,
+        name: TopicPartition,
+        key: PartitionKey,
+        log: PartitionLog,
+        config: TopicConfig,
+        high_watermark: Offset,
+    ) -> None:
+        self.name = name
+        self.key = key
+        self.log = log
+        self.config = config
+        self.assigned: tuple[BrokerId, ...] = ()
+        self.state = transition(name, ReplicaState.ABSENT, ReplicaState.STARTING)
+        self.leader: BrokerId = NO_BROKER
+        self.leader_epoch: LeaderEpoch = NO_EPOCH
+        """The highest epoch known here. Never decreases."""
+        self.leadership: Leadership | None = None
+        self.high_watermark = Offset(max(log.log_start_offset, min(high_watermark, log.log_end_offset)))
+        """Never above the LEO; never decreases but by an unclean truncation."""
+        self._listeners: set[Listener] = set()
+
+    def become(self, wanted: ReplicaState) -> None:
+        """Change the state; an illegal change raises IllegalTransition."""
+        self.state = transition(self.name, self.state, wanted)
+
+    @property
+    def whole(self) -> bool:
+        """True if this log may lead: neither corrupt nor failed (CORRECTNESS E14, E15)."""
+        return self.log.corrupt is None and self.log.failed is None
+
+    # --- news ------------------------------------------------------------------------------
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` whenever the watermark moves, the leader changes or the replica closes."""
+        self._listeners.add(listener)
+
+    def unlisten(self, listener: Listener) -> None:
+        self._listeners.discard(listener)
+
+    def announce(self) -> None:
+        for listener in tuple(self._listeners):
+            listener()
+
+    def raise_watermark(self, high_watermark: Offset) -> None:
+        """Take a higher HW, as far as the log reaches; a lower one changes nothing."""
+        reached = Offset(min(high_watermark, self.log.log_end_offset))
+        if reached > self.high_watermark:
+            self.high_watermark = reached
+            self.announce()
+
+    def learn_leader(self, leader: BrokerId, epoch: LeaderEpoch) -> bool:
+        """Take note of a leader. False if a higher epoch is known already."""
+        if epoch < self.leader_epoch:
+            return False
+        changed = (leader, epoch) != (self.leader, self.leader_epoch)
+        self.leader, self.leader_epoch = leader, epoch
+        if changed:
+            self.announce()
+        return True
+
+    # --- the log, as followers change it ----------------------------------------------------
+
+    def truncate(self, offset: Offset) -> None:
+        """Cut what diverges from the leader's log.
+
+        Below the HW nothing is ever cut while elections are clean: it would be a committed record,
+        so the replica fails itself rather than lose it silently (CORRECTNESS T11). With unclean
+        election allowed, the loss is reported as an exact range.
+        """
+        end = self.log.log_end_offset
+        if offset < self.high_watermark:
+            if not self.config.unclean_leader_election_enable:
+                logger.critical(
+                    "refusing to truncate below the high watermark",
+                    partition=str(self.name),
+                    to=offset,
+                    high_watermark=self.high_watermark,
+                    log_end=end,
+                )
+                raise StorageFailed(
+                    f"{self.name}: the leader of epoch {self.leader_epoch} lacks committed records "
+                    f"{offset}..{self.high_watermark}; this replica keeps them and stops"
+                )
+            logger.error(
+                "unclean election lost committed records",
+                partition=str(self.name),
+                first=offset,
+                end=self.high_watermark,
+                count=self.high_watermark - offset,
+                epoch=self.leader_epoch,
+            )
+        if offset < end:
+            logger.info(
+                "truncating", partition=str(self.name), first=offset, end=end, epoch=self.leader_epoch
+            )
+        self.log.truncate_to(offset)
+        self.high_watermark = Offset(min(self.high_watermark, self.log.log_end_offset))
+
+    def restart_at(self, offset: Offset) -> None:
+        """Drop everything and begin again where the leader's log begins (H7)."""
+        logger.warning(
+            "the leader no longer has what follows here: starting over",
+            partition=str(self.name),
+            log_end=self.log.log_end_offset,
+            offset=offset,
+        )
+        self.log.reset_to(offset)
+        self.high_watermark = offset
+
+    # --- reads ------------------------------------------------------------------------------
+
+    def led(self) -> Leadership:
+        """The leadership exercised here. Raises NotLeaderOrFollower."""
+        if self.leadership is None:
+            raise NotLeaderOrFollower(f"this broker does not lead {self.name}")
+        return self.leadership
+
+    def read_committed(self, offset: int, bytes_max: int) -> bytes:
+        """Whole batches below the HW. Raises OffsetOutOfRange, StorageFailed."""
+        start, end = self.log.log_start_offset, self.log.log_end_offset
+        if not start <= offset <= end:
+            raise OffsetOutOfRange(f"offset {offset} of {self.name} is outside {start}..{end}")
+        below = self.high_watermark  # once per read (H8)
+        if offset >= below:
+            return b""
+        return self.log.read(offset, bytes_max, below=below)

@@ -1,0 +1,399 @@
+"""Every replica on this broker, and the changes of role: lead, follow, step down, close, delete.
+
+Changes of role never await: what decides them was read before, the epoch guards against what came
+in between, and the change itself cannot be seen half done (STYLE: decide, then act).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+
+from broker.core.replica_states import ReplicaState
+from broker.leadership import Leadership
+from broker.replica import Replica
+from broker.storage.checkpoint import Checkpoint
+from broker.storage.data_folder import DataFolder
+from broker.storage.log import PartitionLog
+from broker.storage.partition_folder import DELETED_SUFFIX, Description, folder_name
+from strandline.adapters.crash_points import crash_point
+from strandline.config import BrokerSettings, TopicConfig
+from strandline.errors import (
+    InvalidConfig,
+    LeaderHint,
+    StorageFailed,
+    StrandlineError,
+    UnknownTopicOrPartition,
+)
+from strandline.ids import (
+    NO_BROKER,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    PartitionKey,
+    TopicPartition,
+)
+from strandline.metadata import PartitionState, Registration
+from strandline.ports import Clock, Coordination
+
+logger = structlog.get_logger(__name__)
+
+
+class Fetchers(Protocol):
+    """Where a follower's fetching is started and stopped."""
+
+    def follow(self, replica: Replica) -> None: ...
+
+    def unfollow(self, replica: Replica) -> None: ...
+
+    def follow_again(self, replica: Replica) -> None:
+        """Ask the same leader once more, after a moment, unless that is under way."""
+        ...
+
+
+class Session(Protocol):
+    """What the manager needs of the ZooKeeper session in force: it is gone when the session ends."""
+
+    @property
+    def coordination(self) -> Coordination: ...
+
+    @property
+    def fetchers(self) -> Fetchers: ...
+
+    def exercise(self, leadership: Leadership) -> None:
+        """Run the leadership's commit task."""
+        ...
+
+    def vacant(self, replica: Replica) -> None:
+        """This partition has no leader as far as this broker knows: look into it."""
+        ...
+
+    def resign(self, replica: Replica, epoch: LeaderEpoch) -> None:
+        """Write down that this broker cannot lead on in this epoch, and let another one stand."""
+        ...
+
+
+class ReplicaManager:
+    """The replicas of one broker process. Outlives ZooKeeper sessions; leads only within one."""
+
+    def __init__(self, settings: BrokerSettings, folder: DataFolder, clock: Clock) -> None:
+        self.me = BrokerId(settings.broker_id)
+        self.settings = settings
+        self.folder = folder
+        self.clock = clock
+        self.live: Mapping[BrokerId, Registration] = {}
+        self.session: Session | None = None
+        self._replicas: dict[PartitionKey, Replica] = {}
+        self._by_name: dict[TopicPartition, Replica] = {}
+        self._loaded = False
+        self._watermarks = Checkpoint(folder.path / "watermarks")
+
+    # --- finding -----------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Replica]:
+        return iter(tuple(self._replicas.values()))
+
+    def get(self, key: PartitionKey) -> Replica | None:
+        return self._replicas.get(key)
+
+    def named(self, topic: str, partition: int) -> Replica:
+        """Raises UnknownTopicOrPartition."""
+        replica = self._by_name.get(TopicPartition(topic, partition))
+        if replica is None:
+            raise UnknownTopicOrPartition(f"broker {self.me} has no replica of {topic}-{partition}")
+        return replica
+
+    def known(self, key: PartitionKey, topic: str) -> Replica:
+        """By incarnation. Raises UnknownTopicOrPartition."""
+        replica = self._replicas.get(key)
+        if replica is None:
+            raise UnknownTopicOrPartition(
+                f"broker {self.me} has no replica of {topic}-{key.partition} with topic id {key.topic_id}"
+            )
+        return replica
+
+    def hint(self, replica: Replica) -> LeaderHint | None:
+        """The leader that this broker believes in, if it is another one and alive."""
+        registration = self.live.get(replica.leader)
+        if registration is None or replica.leader == self.me:
+            return None
+        end = registration.endpoint
+        return LeaderHint(replica.leader, end.host, end.port, replica.leader_epoch)
+
+    # --- opening and closing -----------------------------------------------------------------
+
+    def load(self) -> None:
+        """Open every log in the data folder, recovering those of a life that did not end cleanly; once."""
+        if self._loaded:
+            return
+        self._loaded = True
+        for path in self.folder.partition_folders():
+            if path.name.endswith(DELETED_SUFFIX):
+                shutil.rmtree(path)
+                continue
+            try:
+                found = Description.load(path)
+                config = TopicConfig.parse(found.config)
+            except (ValueError, InvalidConfig) as error:
+                # A loss of power right after the folder was made. It is kept, and not used.
+                logger.error("not a replica's folder", path=str(path), reason=str(error))
+                continue
+            self._open(found.name, found.key, path, config, clean=self.folder.clean)
+
+    def create(self, name: TopicPartition, key: PartitionKey, config: TopicConfig) -> Replica:
+        """A new, empty replica, or the one that is there; requests by name go to it from now on."""
+        existing = self._replicas.get(key)
+        if existing is None:
+            path = self.folder.path / folder_name(name, key)
+            path.mkdir(exist_ok=True)
+            Description(name, key, config.overrides()).save(path)
+            existing = self._open(name, key, path, config, clean=True)
+        self._by_name[name] = existing
+        return existing
+
+    def _open(
+        self, name: TopicPartition, key: PartitionKey, path: Path, config: TopicConfig, *, clean: bool
+    ) -> Replica:
+        log = PartitionLog.open(
+            path,
+            config,
+            clock=self.clock,
+            clean=clean,
+            producers_max=self.settings.producers_per_partition_max,
+            producer_expiry_ms=self.settings.producer_expiry_ms,
+        )
+        if log.corrupt is not None:
+            logger.error(
+                "a log is damaged: this replica will not lead", partition=str(name), reason=log.corrupt
+            )
+        watermark = self._watermarks.get(self._checkpoint_key(key))
+        replica = Replica(name, key, log, config, Offset(watermark or 0))
+        replica.become(ReplicaState.FOLLOWER)
+        self._replicas[key] = replica
+        self._by_name[name] = replica
+        return replica
+
+    def reconfigure(self, replica: Replica, assigned: tuple[BrokerId, ...], config: TopicConfig) -> None:
+        """Take what ZooKeeper says of the partition and its topic."""
+        replica.assigned = assigned
+        if config != replica.config:
+            replica.config = config
+            replica.log.reconfigure(config)
+            Description(replica.name, replica.key, config.overrides()).save(replica.log.directory)
+        if replica.leadership is not None:
+            replica.leadership.core.min_insync = config.min_insync(len(assigned))
+
+    def delete(self, replica: Replica) -> Path:
+        """Close the replica and move its folder aside; the caller removes the folder returned."""
+        if replica.state is ReplicaState.LEADER:
+            self.step_down(replica, None)
+        self._stop_following(replica)
+        replica.become(ReplicaState.CLOSING)
+        replica.log.close(clean=False)
+        replica.become(ReplicaState.CLOSED)
+        aside = replica.log.directory.with_name(self._checkpoint_key(replica.key) + DELETED_SUFFIX)
+        replica.log.directory.rename(aside)
+        replica.become(ReplicaState.DELETED)
+        del self._replicas[replica.key]
+        if self._by_name.get(replica.name) is replica:
+            del self._by_name[replica.name]
+        self._watermarks.forget(self._checkpoint_key(replica.key))
+        replica.announce()
+        return aside
+
+    # --- roles -------------------------------------------------------------------------------
+
+    def lead(self, replica: Replica, state: PartitionState, version: int) -> None:
+        """Lead in the epoch that was just won: (epoch, LEO) goes to the epoch file first (T4).
+
+        Where `flush.messages` asks for it, the tail is synced before it counts. A log that fails at this
+        leads nowhere: the epoch is resigned.
+        """
+        session = self.session
+        if session is None or not replica.learn_leader(self.me, state.leader_epoch):
+            return
+        self._end(replica)
+        self._stop_following(replica)
+        crash_point("election.before_epoch_file")
+        try:
+            if replica.log.needs_flush(self.clock.monotonic()):
+                replica.log.flush()
+            replica.log.begin_epoch(state.leader_epoch)
+        except StorageFailed as error:
+            logger.error(
+                "a replica failed as it was elected", partition=str(replica.name), reason=error.message
+            )
+            replica.become(ReplicaState.FOLLOWER)
+            session.resign(replica, state.leader_epoch)
+            return
+        crash_point("election.after_epoch_file")
+        leadership = Leadership(
+            replica,
+            state,
+            version,
+            settings=self.settings,
+            session=session.coordination,
+            clock=self.clock,
+            live=self.live,
+            on_step_down=self.step_down,
+        )
+        replica.become(ReplicaState.LEADER)
+        replica.leadership = leadership
+        session.exercise(leadership)
+        replica.announce()
+
+    def follow(self, replica: Replica, leader: BrokerId, epoch: LeaderEpoch) -> None:
+        """Follow a leader, unless a higher epoch is known already."""
+        known = (replica.leader, replica.leader_epoch)
+        if not replica.learn_leader(leader, epoch):
+            return
+        if replica.leadership is not None:
+            self._end(replica)
+            replica.become(ReplicaState.FOLLOWER)
+        elif known == (leader, epoch):
+            if self.session is not None:
+                self.session.fetchers.follow_again(replica)
+            return
+        if self.session is not None and replica.log.failed is None:
+            self.session.fetchers.follow(replica)
+
+    def step_down(self, replica: Replica, state: PartitionState | None) -> None:
+        """Stop leading: another epoch leads (`state`), or this broker cannot go on (None)."""
+        if replica.leadership is None:
+            return
+        logger.warning(
+            "stepping down",
+            partition=str(replica.name),
+            epoch=replica.leader_epoch,
+            failed=replica.log.failed,
+            new_leader=None if state is None else state.leader,
+        )
+        if state is not None and state.leader not in (self.me, NO_BROKER):
+            self.follow(replica, state.leader, state.leader_epoch)
+            return
+        epoch = replica.leadership.epoch
+        self.retire(replica, NO_BROKER)
+        if self.session is not None:
+            if state is None:
+                self.session.resign(replica, epoch)
+            else:
+                self.session.vacant(replica)
+
+    def retire(self, replica: Replica, next_leader: BrokerId) -> None:
+        """Stop leading for good reason; follow the one named next, if there is one."""
+        if next_leader != NO_BROKER:
+            self.follow(replica, next_leader, replica.leader_epoch)
+            return
+        self._end(replica)
+        replica.become(ReplicaState.FOLLOWER)
+        replica.leader = NO_BROKER
+        replica.announce()
+
+    def _end(self, replica: Replica) -> None:
+        if replica.leadership is not None:
+            leadership, replica.leadership = replica.leadership, None
+            leadership.end()
+
+    def _stop_following(self, replica: Replica) -> None:
+        if self.session is not None:
+            self.session.fetchers.unfollow(replica)
+
+    def end_session(self) -> None:
+        """The ZooKeeper session is over: lead nothing, believe in no leader (DESIGN §3)."""
+        self.session = None
+        for replica in tuple(self._replicas.values()):
+            if replica.leadership is not None:
+                self._end(replica)
+                replica.become(ReplicaState.FOLLOWER)
+            replica.leader = NO_BROKER
+            replica.announce()
+
+    def live_changed(self, live: Mapping[BrokerId, Registration]) -> None:
+        """Who is alive, as a new mapping."""
+        self.live = live
+        for leadership in self._leaderships():
+            leadership.live_changed(live)
+
+    def link_changed(self, connected: bool) -> None:
+        for leadership in self._leaderships():
+            leadership.link_changed(connected)
+
+    def _leaderships(self) -> list[Leadership]:
+        return [r.leadership for r in self._replicas.values() if r.leadership is not None]
+
+    # --- housekeeping ------------------------------------------------------------------------
+
+    @staticmethod
+    def _checkpoint_key(key: PartitionKey) -> str:
+        return f"{key.topic_id}-{key.partition}"
+
+    def _watermarks_now(self) -> dict[str, int]:
+        return {self._checkpoint_key(r.key): r.high_watermark for r in self._replicas.values()}
+
+    async def checkpoint_watermarks(self) -> None:
+        """The HW checkpoint task: all of them, atomically; what else the file knows stays in it (H7)."""
+        while True:
+            await self.clock.sleep(self.settings.watermark_checkpoint_ms / 1000)
+            try:
+                await asyncio.to_thread(self._watermarks.write, self._watermarks_now())
+            except OSError as error:  # an older one is true as well, only lower; the disk may have room again
+                logger.error("high watermarks were not checkpointed", reason=str(error))
+
+    async def apply_retention(self) -> None:
+        """The retention task: leaders delete what is old or too much, never at or above the HW (H9)."""
+        while True:
+            await self.clock.sleep(self.settings.retention_check_ms / 1000)
+            await self._each(self._retain)
+
+    async def flush_aged(self) -> None:
+        """The flush task: `flush.ms`, and segments that grow no more, so that a crash scans the last one."""
+        while True:
+            await self.clock.sleep(self.settings.flush_check_ms / 1000)
+            now = self.clock.monotonic()
+            for replica in tuple(self._replicas.values()):
+                log = replica.log
+                if log.failed is None and (log.needs_flush(now) or log.has_unflushed_segments):
+                    try:
+                        await asyncio.to_thread(replica.log.flush)
+                    except StorageFailed as error:
+                        logger.error("a replica failed", partition=str(replica.name), reason=error.message)
+                        self.step_down(replica, None)
+
+    async def _each(self, action: Callable[[Replica], None]) -> None:
+        """Go through all replicas, giving way to requests after each."""
+        for replica in tuple(self._replicas.values()):
+            if replica.log.failed is None and replica.state in (ReplicaState.LEADER, ReplicaState.FOLLOWER):
+                try:
+                    action(replica)
+                except StrandlineError as error:
+                    logger.error("a replica failed", partition=str(replica.name), reason=error.message)
+                    self.step_down(replica, None)
+                await asyncio.sleep(0)
+
+    def _retain(self, replica: Replica) -> None:
+        if replica.leadership is not None:
+            replica.log.apply_retention(now_ms=self.clock.wall_ms(), high_watermark=replica.high_watermark)
+
+    def close(self, *, clean: bool) -> None:
+        """Close every log; after a clean one the next start scans nothing."""
+        whole = True
+        try:
+            self._watermarks.write(self._watermarks_now())
+        except OSError as error:
+            logger.error("high watermarks were not checkpointed", reason=str(error))
+            whole = False
+        for replica in tuple(self._replicas.values()):
+            if replica.leadership is not None:
+                self._end(replica)
+                replica.become(ReplicaState.FOLLOWER)
+            replica.become(ReplicaState.CLOSING)
+            replica.log.close(clean=clean)
+            replica.become(ReplicaState.CLOSED)
+            whole = whole and replica.whole
+        if clean and whole:
+            self.folder.mark_clean()

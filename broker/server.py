@@ -1,0 +1,235 @@
+"""The gRPC face of a broker: streams and unary calls onto `handlers`, bounded everywhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+import grpc
+import structlog
+
+from broker import wire
+from broker.handlers import Handlers
+from broker.leadership import Outcome
+from broker.pusher import FollowerLink
+from strandline.adapters.wire_errors import abort, error_to_wire
+from strandline.config import BrokerSettings
+from strandline.errors import StrandlineError
+from strandline.ids import TopicPartition
+from strandline.rpc import log_pb2, replication_pb2
+
+logger = structlog.get_logger(__name__)
+
+ProduceContext = grpc.aio.ServicerContext[log_pb2.ProduceRequest, log_pb2.ProduceResponse]
+# These two answer with messages that are serialized already (`strandline.adapters.frames`).
+FetchContext = grpc.aio.ServicerContext[log_pb2.FetchRequest, bytes]
+ReplicaContext = grpc.aio.ServicerContext[replication_pb2.ReplicaFetchRequest, bytes]
+
+
+class _ProduceStream:
+    """One produce stream: entries in, results out in the order in which they are known, coalesced."""
+
+    def __init__(self, handlers: Handlers, settings: BrokerSettings) -> None:
+        self._handlers = handlers
+        self._in_flight_max = settings.produce_entries_in_flight_max
+        self._in_flight = 0
+        self._results: list[log_pb2.ProduceResult] = []
+        self._news = asyncio.Event()
+        self._room = asyncio.Event()
+        self._finished = False
+
+    def _done(self, correlation_id: int, acks: int, outcome: Outcome) -> None:
+        self._in_flight -= 1
+        self._room.set()
+        if acks != 0:  # acks=0: nobody listens
+            self._results.append(wire.produce_result(correlation_id, outcome))
+        self._news.set()
+
+    async def read(self, requests: AsyncIterator[log_pb2.ProduceRequest]) -> None:
+        produce, done = self._handlers.produce, self._done
+        async for request in requests:
+            for entry in request.entries:
+                self._in_flight += 1
+                produce(
+                    entry.topic,
+                    entry.partition,
+                    entry.records,
+                    entry.acks,
+                    entry.timeout_ms,
+                    partial(done, entry.correlation_id, entry.acks),
+                )
+            while self._in_flight >= self._in_flight_max:
+                self._room.clear()
+                await self._room.wait()
+        self._finished = True
+        self._news.set()
+
+    async def write(self, context: ProduceContext) -> None:
+        while not (self._finished and self._in_flight == 0 and not self._results):
+            await self._news.wait()
+            self._news.clear()
+            if self._results:
+                results, self._results = self._results, []
+                await context.write(log_pb2.ProduceResponse(results=results))
+
+
+class LogService:
+    """`strandline.v1.Log`."""
+
+    def __init__(self, handlers: Handlers, settings: BrokerSettings) -> None:
+        self._handlers = handlers
+        self._settings = settings
+
+    async def Produce(
+        self, request_iterator: AsyncIterator[log_pb2.ProduceRequest], context: ProduceContext
+    ) -> None:
+        stream = _ProduceStream(self._handlers, self._settings)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(stream.read(request_iterator))
+            tasks.create_task(stream.write(context))
+
+    async def Fetch(
+        self, request_iterator: AsyncIterator[log_pb2.FetchRequest], context: FetchContext
+    ) -> None:
+        slots = asyncio.Semaphore(self._settings.fetches_in_flight_max)
+        writing = asyncio.Lock()
+
+        async def answer(request: log_pb2.FetchRequest) -> None:
+            try:
+                found = await self._handlers.fetch(
+                    wire.fetch_partitions(request),
+                    wait_ms=request.max_wait_ms,
+                    bytes_min=request.min_bytes,
+                    bytes_max=request.max_bytes,
+                )
+                response = wire.fetch_response(request.correlation_id, found)
+                async with writing:
+                    await context.write(response)
+            finally:
+                slots.release()
+
+        async with asyncio.TaskGroup() as tasks:
+            async for request in request_iterator:
+                await slots.acquire()
+                tasks.create_task(answer(request))
+
+    async def ListOffsets(
+        self, request: log_pb2.ListOffsetsRequest, context: object
+    ) -> log_pb2.ListOffsetsResponse:
+        listed = [
+            self._handlers.list_offset(TopicPartition(p.topic, p.partition), p.timestamp_ms)
+            for p in request.partitions
+        ]
+        return log_pb2.ListOffsetsResponse(partitions=map(wire.listed_offset, listed))
+
+    async def Metadata(
+        self,
+        request: log_pb2.MetadataRequest,
+        context: grpc.aio.ServicerContext[log_pb2.MetadataRequest, log_pb2.MetadataResponse],
+    ) -> log_pb2.MetadataResponse:
+        try:
+            cluster, unknown = await self._handlers.metadata(
+                request.topics,
+                wire.leader_waits(request),
+                request.max_wait_ms,
+                omit_topics=request.omit_topics,
+            )
+        except StrandlineError as error:
+            await abort(context, error)
+        return wire.metadata_response(cluster, unknown, include_config=request.include_config)
+
+    async def InitProducerId(
+        self, request: log_pb2.InitProducerIdRequest, context: object
+    ) -> log_pb2.InitProducerIdResponse:
+        try:
+            producer_id = await self._handlers.new_producer_id()
+        except StrandlineError as error:
+            return log_pb2.InitProducerIdResponse(error=error_to_wire(error))
+        return log_pb2.InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+class ReplicationService:
+    """`strandline.v1.Replication`."""
+
+    def __init__(self, handlers: Handlers) -> None:
+        self._handlers = handlers
+
+    async def ReplicaFetch(
+        self,
+        request_iterator: AsyncIterator[replication_pb2.ReplicaFetchRequest],
+        context: ReplicaContext,
+    ) -> None:
+        first = await anext(request_iterator, None)
+        if first is None:
+            return
+        try:
+            link = self._handlers.follower(wire.hello(first))
+            self._take(link, first)
+        except StrandlineError as error:
+            await abort(context, error)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                pushing = tasks.create_task(self._push(link, context))
+                async for request in request_iterator:
+                    self._take(link, request)
+                pushing.cancel()
+        except* StrandlineError as group:
+            refusal = group.exceptions[0]
+            assert isinstance(refusal, StrandlineError)
+            logger.warning(
+                "replication stream refused", follower=link.hello.broker_id, reason=refusal.message
+            )
+            await abort(context, refusal)
+        finally:
+            link.close()
+
+    @staticmethod
+    def _take(link: FollowerLink, request: replication_pb2.ReplicaFetchRequest) -> None:
+        for sub_id in request.unsubscribe:
+            link.unsubscribe(sub_id)
+        for subscribe in wire.subscriptions(request):
+            link.subscribe(subscribe)
+        if request.progress:
+            link.progress([(p.subscription_id, p.log_end_offset) for p in request.progress])
+        link.acknowledge(request.acknowledged)
+
+    @staticmethod
+    async def _push(link: FollowerLink, context: ReplicaContext) -> None:
+        while True:
+            sequence, pushes = await link.next_message()
+            await context.write(wire.replica_response(sequence, pushes))
+
+
+def add_services(server: grpc.aio.Server, log: LogService, replication: ReplicationService) -> None:
+    """Serve both. Not by the generated functions: two of the streams write bytes, not messages."""
+    handlers: dict[str, dict[str, grpc.RpcMethodHandler[Any, Any]]] = {
+        "strandline.v1.Log": {
+            "Produce": grpc.stream_stream_rpc_method_handler(
+                log.Produce, log_pb2.ProduceRequest.FromString, log_pb2.ProduceResponse.SerializeToString
+            ),
+            "Fetch": grpc.stream_stream_rpc_method_handler(log.Fetch, log_pb2.FetchRequest.FromString),
+            "ListOffsets": grpc.unary_unary_rpc_method_handler(
+                log.ListOffsets,
+                log_pb2.ListOffsetsRequest.FromString,
+                log_pb2.ListOffsetsResponse.SerializeToString,
+            ),
+            "Metadata": grpc.unary_unary_rpc_method_handler(
+                log.Metadata, log_pb2.MetadataRequest.FromString, log_pb2.MetadataResponse.SerializeToString
+            ),
+            "InitProducerId": grpc.unary_unary_rpc_method_handler(
+                log.InitProducerId,
+                log_pb2.InitProducerIdRequest.FromString,
+                log_pb2.InitProducerIdResponse.SerializeToString,
+            ),
+        },
+        "strandline.v1.Replication": {
+            "ReplicaFetch": grpc.stream_stream_rpc_method_handler(
+                replication.ReplicaFetch, replication_pb2.ReplicaFetchRequest.FromString
+            ),
+        },
+    }
+    server.add_generic_rpc_handlers(
+        tuple(grpc.method_handlers_generic_handler(name, methods) for name, methods in handlers.items())
+    )

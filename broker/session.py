@@ -1,0 +1,273 @@
+"""One ZooKeeper session of a broker, from registration to its end.
+
+Everything that a session entitles to (a registration, leadership, elections, the queue) lives in one
+TaskGroup here. When the session ends, the group ends, and with it every claim made in its name; the
+next session starts from nothing but the logs (CORRECTNESS E10–E13).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from broker.elector import Elector
+from broker.fetcher import LeaderLink, ReplicaStream
+from broker.handover import Handover
+from broker.leadership import Leadership
+from broker.membership import Membership, join_cluster
+from broker.pusher import Hello
+from broker.replica import Replica
+from broker.replica_manager import ReplicaManager
+from broker.state_changes import StateChangeReceiver, StateChangeSender
+from strandline.adapters import znodes
+from strandline.config import BrokerSettings
+from strandline.errors import StrandlineError
+from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
+from strandline.metadata import Endpoint, Registration
+from strandline.ports import Clock, ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
+
+logger = structlog.get_logger(__name__)
+
+FULL_RECONCILE_EVERY = 24
+"""Rounds of the reconcile loop between two readings of every topic."""
+
+HANDOVER_POLL_S = 0.01
+
+
+class SessionOver(Exception):
+    """Ends the session's TaskGroup: the session ended, or the broker shuts down."""
+
+
+class BrokerSession:
+    """See the module. Fulfils `replica_manager.Session` and `replica_manager.Fetchers`."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        coordination: Coordination,
+        endpoint: Endpoint,
+        settings: BrokerSettings,
+        clock: Clock,
+        open_stream: Callable[[Endpoint], ReplicaStream],
+    ) -> None:
+        self.coordination = coordination
+        self.fetchers = self
+        self.cluster_id = ""
+        self._manager = manager
+        self._settings = settings
+        self._clock = clock
+        self._open_stream = open_stream
+        self._links: dict[BrokerId, LeaderLink] = {}
+        self._following: dict[TopicPartition, BrokerId] = {}
+        self._tasks: asyncio.TaskGroup | None = None
+        self.membership = Membership(coordination, manager.folder, settings, clock, endpoint)
+        self._sender = StateChangeSender(manager.me, coordination, clock)
+        self._elector = Elector(manager, self.membership, coordination, self._sender, settings, clock)
+        self._handover = Handover(manager, coordination, settings, clock)
+        self._receiver = StateChangeReceiver(
+            manager,
+            coordination,
+            clock,
+            lambda replica, handed: self._elector.vacant(replica, handed_over=handed),
+        )
+
+    async def run(self, *, on_serving: Callable[[], None]) -> None:
+        """Serve until the session ends (returns) or this broker may not go on (raises SettingsError)."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                self._tasks = tasks
+                tasks.create_task(self._until_ended())
+                self.cluster_id = await join_cluster(self.coordination, self._manager.folder)
+                self._manager.load()
+                await self.membership.register()
+                self._manager.session = self
+                self._manager.live_changed(await self.membership.read_live())
+                self.membership.live = self._manager.live
+                self.coordination.on_state(self._link_changed)
+                tasks.create_task(self.membership.watch(self._live_changed))
+                tasks.create_task(self.membership.keep_lease())
+                tasks.create_task(self._sender.run())
+                # A broker that starts drains its queue before it serves (DESIGN §4).
+                await self._receiver.open()
+                await self._receiver.drain()
+                await self._read_assignments()
+                for task in (self._receiver.run(), self._receiver.run_notices(), self._elector.run()):
+                    tasks.create_task(task)
+                tasks.create_task(self._reconcile())
+                on_serving()
+        except* (SessionEnded, SessionOver, ConnectionLost) as group:
+            logger.warning(
+                "session over: this broker leads nothing until it has another",
+                broker=self._manager.me,
+                reasons=sorted({repr(e) for e in group.exceptions}),
+            )
+        finally:
+            self._manager.end_session()
+
+    async def _until_ended(self) -> None:
+        await self.coordination.wait_ended()
+        raise SessionOver
+
+    # --- what the manager asks -----------------------------------------------------------------
+
+    def exercise(self, leadership: Leadership) -> None:
+        assert self._tasks is not None
+        self._tasks.create_task(leadership.run())
+
+    def vacant(self, replica: Replica) -> None:
+        self._elector.vacant(replica)
+
+    def resign(self, replica: Replica, epoch: LeaderEpoch) -> None:
+        assert self._tasks is not None
+        self._tasks.create_task(self._resign(replica, epoch))
+
+    async def _resign(self, replica: Replica, epoch: LeaderEpoch) -> None:
+        await self._handover.resign(replica, epoch, self.membership.live, keep_place=False)
+        self._elector.vacant(replica)
+
+    def follow(self, replica: Replica) -> None:
+        """Fetch this replica from the leader that it knows."""
+        self.unfollow(replica)
+        leader = replica.leader
+        if leader < 0 or leader == self._manager.me:
+            return
+        link = self._links.get(leader)
+        if link is None:
+            link = self._links[leader] = self._open_link(leader)
+        self._following[replica.name] = leader
+        link.follow(replica)
+
+    def follow_again(self, replica: Replica) -> None:
+        link = self._links.get(replica.leader)
+        if link is None or self._following.get(replica.name) != replica.leader:
+            self.follow(replica)
+        else:
+            link.follow_again(replica)
+
+    def unfollow(self, replica: Replica) -> None:
+        leader = self._following.pop(replica.name, None)
+        if leader is not None:
+            self._links[leader].unfollow(replica.key)
+
+    def _open_link(self, leader: BrokerId) -> LeaderLink:
+        assert self._tasks is not None
+        registration = self.membership.registration
+        link = LeaderLink(
+            leader,
+            Hello(registration.id, registration.epoch, leader, self.cluster_id),
+            open_stream=self._open_stream,
+            endpoint=self._endpoint,
+            on_lost=self._leader_lost,
+            on_refused=self._refused,
+            settings=self._settings,
+            clock=self._clock,
+        )
+        self._tasks.create_task(link.run())
+        return link
+
+    def _endpoint(self, broker: BrokerId) -> Endpoint | None:
+        registration = self.membership.live.get(broker)
+        return None if registration is None else registration.endpoint
+
+    # --- what happens ------------------------------------------------------------------------
+
+    def _link_changed(self, state: LinkState) -> None:
+        if state is not LinkState.ENDED:
+            self._manager.link_changed(state is LinkState.CONNECTED)
+        if state is LinkState.CONNECTED:
+            self.membership.look_again()
+
+    def _live_changed(self, live: Mapping[BrokerId, Registration]) -> None:
+        before = self._manager.live
+        self._manager.live_changed(live)
+
+        def gone(replica: Replica) -> bool:
+            now, then = live.get(replica.leader), before.get(replica.leader)
+            return now is None or then is None or now.epoch != then.epoch
+
+        self._elector.live_changed(gone)
+
+    def _refused(self, replica: Replica, error: StrandlineError) -> None:
+        """The leader that this broker believes in is none: find out who is."""
+        logger.info(
+            "not the leader any more",
+            partition=str(replica.name),
+            leader=replica.leader,
+            reason=error.message,
+        )
+        self._elector.vacant(replica)
+
+    def _leader_lost(self, leader: BrokerId) -> None:
+        """The stream broke. Only a refused or unreachable port says that the process is gone."""
+        registration = self.membership.live.get(leader)
+        if registration is not None and self._tasks is not None:
+            self._tasks.create_task(self._probe(registration))
+
+    async def _probe(self, registration: Registration) -> None:
+        end = registration.endpoint
+        try:
+            async with asyncio.timeout(self._settings.probe_timeout_ms / 1000):
+                _, writer = await asyncio.open_connection(end.host, end.port)
+            writer.close()
+            self._elector.cleared(registration.epoch)
+        except TimeoutError:
+            return  # mere silence: the session decides
+        except OSError as error:
+            logger.info("leader unreachable: taking over", leader=registration.id, reason=str(error))
+            self._elector.suspect(registration.epoch)
+
+    # --- reconcile -----------------------------------------------------------------------------
+
+    async def _reconcile(self) -> None:
+        """Find what a lost watch or request missed (CORRECTNESS E8, Q7)."""
+        rounds = 0
+        while True:
+            await self._clock.sleep(self._settings.reconcile_ms / 1000)
+            rounds += 1
+            try:
+                self.membership.look_again()
+                self._elector.look_over()
+                self._receiver.look_again()
+                if rounds % FULL_RECONCILE_EVERY == 0:
+                    await self._read_assignments()
+            except ConnectionLost:
+                logger.debug("not reconciled: no connection to ZooKeeper")
+
+    async def _read_assignments(self) -> None:
+        """Read every topic, and have each replica that is assigned to this broker."""
+        await self.coordination.sync(znodes.TOPICS)
+        async with asyncio.TaskGroup() as tasks:
+            for topic in await self.coordination.children(znodes.TOPICS):
+                tasks.create_task(self._read_topic(topic))
+
+    async def _read_topic(self, topic: str) -> None:
+        try:
+            node = znodes.load_topic(topic, (await self.coordination.get(znodes.topic(topic))).data)
+        except NoNode:
+            return
+        except ValueError as error:
+            logger.error("not a topic", topic=topic, reason=str(error))
+            return
+        async with asyncio.TaskGroup() as tasks:
+            for partition in range(node.partitions):
+                tasks.create_task(self._receiver.start(topic, partition, node))
+
+    # --- shutdown ----------------------------------------------------------------------------
+
+    async def shut_down(self) -> None:
+        """Hand leadership over first; then the caller ends the session."""
+        self._elector.accepting = False
+        try:
+            await self.membership.leave()
+            live = await self.membership.read_live()
+            handed = await self._handover.leave_all(live)
+            deadline = self._clock.monotonic() + self._settings.handover_ms / 1000
+            while (
+                any(r.leader_epoch == epoch for r, epoch in handed.items())
+                and self._clock.monotonic() < deadline
+            ):
+                await self._clock.sleep(HANDOVER_POLL_S)
+        except (ConnectionLost, SessionEnded, NoNode) as error:
+            logger.warning("shutting down without a handover", reason=str(error))

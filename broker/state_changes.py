@@ -1,0 +1,278 @@
+"""State-change requests: sent to other brokers' queues in ZooKeeper, received from this broker's own.
+
+A request is a hint with a fence: what it asks is done only if ZooKeeper still says so (Q7), a request
+of another incarnation of the topic or of an older epoch is superseded (Q1), and doing one twice
+changes nothing, so it is removed from the queue only after it was done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import structlog
+
+from broker.replica import Replica
+from broker.replica_manager import ReplicaManager
+from strandline.adapters import znodes
+from strandline.adapters.crash_points import crash_point
+from strandline.adapters.znodes import Command, StateChange
+from strandline.config import TopicConfig
+from strandline.errors import InvalidConfig
+from strandline.ids import NO_EPOCH, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicPartition
+from strandline.ports import Clock, ConnectionLost, Coordination, NoNode
+
+logger = structlog.get_logger(__name__)
+
+REQUESTS_PER_ZNODE_MAX: Final = 1_000
+ENTRIES_PER_ROUND_MAX: Final = 200
+READ_AGAIN_S: Final = 0.1
+
+
+class StateChangeSender:
+    """Queues requests for other brokers, many in one znode. `run` is its task."""
+
+    def __init__(self, me: BrokerId, session: Coordination, clock: Clock) -> None:
+        self._me = me
+        self._session = session
+        self._clock = clock
+        self._outbox: dict[BrokerId, list[StateChange]] = defaultdict(list)
+        self._wake = asyncio.Event()
+
+    def start_replicas(self, replica: Replica, epoch: LeaderEpoch) -> None:
+        """Tell every other assigned replica who leads from now on, dead ones too."""
+        for broker in replica.assigned:
+            if broker != self._me:
+                self._outbox[broker].append(
+                    StateChange(
+                        uuid4().hex,
+                        Command.START_REPLICA,
+                        replica.name.topic,
+                        replica.key,
+                        epoch,
+                        self._me,
+                        self._clock.wall_ms(),
+                    )
+                )
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Send what is in the outbox. Runs until cancelled; a request may be sent twice, never not at all."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            async with asyncio.TaskGroup() as tasks:
+                for broker, requests in self._outbox.items():
+                    while requests:
+                        batch, requests[:REQUESTS_PER_ZNODE_MAX] = requests[:REQUESTS_PER_ZNODE_MAX], []
+                        tasks.create_task(self._send(broker, batch))
+
+    async def _send(self, broker: BrokerId, batch: list[StateChange]) -> None:
+        data = znodes.dump_state_changes(batch)
+        while True:
+            try:
+                await self._session.create(znodes.state_entry_prefix(broker), data, sequential=True)
+                return
+            except NoNode:
+                await self._session.ensure_path(znodes.state_queue(broker))
+            except ConnectionLost:
+                await self._clock.sleep(READ_AGAIN_S)
+
+
+class StateChangeReceiver:
+    """Works off this broker's own queue, and its notices of handed-over leadership."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        session: Coordination,
+        clock: Clock,
+        vacant: Callable[[Replica, bool], None],
+    ) -> None:
+        self._manager = manager
+        self._session = session
+        self._clock = clock
+        self._vacant = vacant
+        self._queue = znodes.state_queue(manager.me)
+        self._notices = znodes.elections(manager.me)
+        self._queue_changed = asyncio.Event()
+        self._notices_changed = asyncio.Event()
+
+    async def open(self) -> None:
+        """Make sure of the folders and set the two watches."""
+        await self._session.ensure_path(self._queue)
+        await self._session.ensure_path(self._notices)
+        self._session.watch_children(self._queue, lambda _: self._queue_changed.set())
+        self._session.watch_children(self._notices, lambda _: self._notices_changed.set())
+
+    # --- requests ----------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Drain the queue whenever it changes. Runs until cancelled."""
+        while True:
+            await self._queue_changed.wait()
+            self._queue_changed.clear()
+            try:
+                await self.drain()
+            except ConnectionLost:
+                await self._clock.sleep(READ_AGAIN_S)
+                self._queue_changed.set()
+
+    def look_again(self) -> None:
+        """Have `run` read the queue, whether the watch fired or not."""
+        self._queue_changed.set()
+
+    async def drain(self) -> None:
+        """Do everything that is queued now, in order, then remove it."""
+        while True:
+            entries = sorted(await self._session.children(self._queue))[:ENTRIES_PER_ROUND_MAX]
+            if not entries:
+                return
+            async with asyncio.TaskGroup() as tasks:
+                reads = [tasks.create_task(self._read(f"{self._queue}/{entry}")) for entry in entries]
+            changes = [change for read in reads for change in read.result()]
+            await self._carry_out(changes)
+            crash_point("state_change.before_remove")
+            await self._remove([f"{self._queue}/{entry}" for entry in entries])
+
+    async def _read(self, path: str) -> list[StateChange]:
+        try:
+            return znodes.load_state_changes((await self._session.get(path)).data)
+        except NoNode:
+            return []
+        except ValueError as error:
+            logger.error("removing a malformed state-change request", path=path, reason=str(error))
+            return []
+
+    async def _remove(self, paths: list[str]) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for path in paths:
+                tasks.create_task(self._delete(path))
+
+    async def _delete(self, path: str) -> None:
+        try:
+            await self._session.delete(path)
+        except NoNode:
+            return
+
+    async def _carry_out(self, changes: list[StateChange]) -> None:
+        """Start what has to be started, all partitions side by side; then delete what has to go."""
+        topics = await self._read_topics({change.topic for change in changes})
+        starts: dict[PartitionKey, StateChange] = {}
+        for change in changes:
+            logger.debug(
+                "state change received",
+                id=change.request_id,
+                command=change.command.value,
+                partition=f"{change.topic}-{change.key.partition}",
+                epoch=change.leader_epoch,
+                requester=change.requester,
+            )
+            if change.command is Command.DELETE_REPLICA:
+                starts.pop(change.key, None)
+                await self._delete_replica(change)
+            else:
+                starts[change.key] = change
+        async with asyncio.TaskGroup() as tasks:
+            for change in starts.values():
+                tasks.create_task(self._start_replica(change, topics.get(change.topic)))
+
+    async def _read_topics(self, names: set[str]) -> dict[str, znodes.TopicNode]:
+        found: dict[str, znodes.TopicNode] = {}
+
+        async def read(name: str) -> None:
+            try:
+                found[name] = znodes.load_topic(name, (await self._session.get(znodes.topic(name))).data)
+            except NoNode:
+                return
+            except ValueError as error:
+                logger.error("not a topic", topic=name, reason=str(error))
+
+        async with asyncio.TaskGroup() as tasks:
+            for name in names:
+                tasks.create_task(read(name))
+        return found
+
+    async def _start_replica(self, change: StateChange, node: znodes.TopicNode | None) -> None:
+        replica = self._manager.get(change.key)
+        if node is None or node.topic_id != change.key.topic_id:
+            logger.info("superseded: the topic is gone", id=change.request_id, topic=change.topic)
+        elif replica is not None and change.leader_epoch < replica.leader_epoch and change.requester >= 0:
+            # A leader's request of an epoch that is over. The controller's only say "read again".
+            logger.debug(
+                "superseded: a later epoch is known", id=change.request_id, epoch=change.leader_epoch
+            )
+        else:
+            await self.start(change.topic, change.key.partition, node, led_in=change.leader_epoch)
+
+    async def start(
+        self, topic: str, partition: int, node: znodes.TopicNode, *, led_in: LeaderEpoch = NO_EPOCH
+    ) -> None:
+        """Have the replica that ZooKeeper assigns to this broker, and find out who leads it.
+
+        `led_in` is the epoch of the leader who asked: one of an older epoch learns here that it is deposed.
+        """
+        try:
+            raw = (await self._session.get(znodes.replicas(topic, partition))).data
+            assigned = znodes.load_replicas(topic, partition, raw)
+            config = TopicConfig.parse(node.config)
+        except NoNode:
+            return
+        except (ValueError, InvalidConfig) as error:
+            logger.error("cannot start a replica", partition=f"{topic}-{partition}", reason=str(error))
+            return
+        if self._manager.me not in assigned:
+            return
+        name, key = TopicPartition(topic, partition), PartitionKey(node.topic_id, PartitionId(partition))
+        replica = self._manager.create(name, key, config)
+        self._manager.reconfigure(replica, assigned, config)
+        if replica.leadership is None or replica.leadership.epoch < led_in:
+            self._vacant(replica, False)
+
+    async def _delete_replica(self, change: StateChange) -> None:
+        replica = self._manager.get(change.key)
+        if replica is None:
+            return
+        aside = self._manager.delete(replica)
+        logger.info(
+            "replica deleted", id=change.request_id, partition=str(replica.name), topic_id=change.key.topic_id
+        )
+        await asyncio.to_thread(shutil.rmtree, Path(aside), True)
+
+    # --- notices -----------------------------------------------------------------------------
+
+    async def run_notices(self) -> None:
+        """Take over what was handed to this broker. Runs until cancelled; waits behind no request."""
+        while True:
+            await self._notices_changed.wait()
+            self._notices_changed.clear()
+            try:
+                await self._take_notices()
+            except ConnectionLost:
+                await self._clock.sleep(READ_AGAIN_S)
+                self._notices_changed.set()
+
+    async def _take_notices(self) -> None:
+        paths = [f"{self._notices}/{entry}" for entry in sorted(await self._session.children(self._notices))]
+        async with asyncio.TaskGroup() as tasks:
+            for path in paths:
+                tasks.create_task(self._take_notice(path))
+
+    async def _take_notice(self, path: str) -> None:
+        try:
+            notices = znodes.load_notices((await self._session.get(path)).data)
+        except NoNode:
+            return
+        except ValueError as error:
+            logger.error("removing a malformed election notice", path=path, reason=str(error))
+            notices = []
+        for notice in notices:
+            replica = self._manager.get(notice.key)
+            if replica is not None and notice.leader_epoch >= replica.leader_epoch:
+                self._vacant(replica, True)
+        await self._delete(path)

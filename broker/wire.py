@@ -1,0 +1,202 @@
+"""Between protobuf and the broker's own types. Nothing else in `broker/` touches a message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from broker.handlers import Fetched, FetchPartition, Listed
+from broker.leadership import Outcome, Produced
+from broker.pusher import Hello, Push, Subscribe
+from strandline.adapters.frames import nested, tag
+from strandline.adapters.wire_errors import error_from_wire, error_to_wire
+from strandline.errors import InvalidRequest, UnknownTopicOrPartition
+from strandline.ids import BrokerEpoch, BrokerId, PartitionId, PartitionKey, TopicId, TopicPartition
+from strandline.metadata import ClusterMetadata, Endpoint
+from strandline.rpc import common_pb2, log_pb2, replication_pb2
+
+# --- produce ------------------------------------------------------------------------------------
+
+
+def produce_result(correlation_id: int, outcome: Outcome) -> log_pb2.ProduceResult:
+    if isinstance(outcome, Produced):
+        return log_pb2.ProduceResult(
+            correlation_id=correlation_id,
+            base_offset=outcome.base_offset,
+            log_start_offset=outcome.log_start_offset,
+        )
+    return log_pb2.ProduceResult(correlation_id=correlation_id, error=error_to_wire(outcome), base_offset=-1)
+
+
+# --- fetch --------------------------------------------------------------------------------------
+
+
+def fetch_partitions(request: log_pb2.FetchRequest) -> list[FetchPartition]:
+    return [
+        FetchPartition(TopicPartition(p.topic, p.partition), p.fetch_offset, p.leader_epoch, p.max_bytes)
+        for p in request.partitions
+    ]
+
+
+_PARTITIONS: Final = tag(log_pb2.FetchResponse.PARTITIONS_FIELD_NUMBER)
+_FETCHED_RECORDS: Final = tag(log_pb2.FetchedPartition.RECORDS_FIELD_NUMBER)
+
+
+def fetch_response(correlation_id: int, found: Iterable[Fetched]) -> bytes:
+    """A FetchResponse, serialized."""
+    parts: list[bytes] = [log_pb2.FetchResponse(correlation_id=correlation_id).SerializeToString()]
+    for fetched in found:
+        head = log_pb2.FetchedPartition(
+            topic=fetched.name.topic,
+            partition=fetched.name.partition,
+            error=None if fetched.error is None else error_to_wire(fetched.error),
+            high_watermark=fetched.high_watermark,
+            log_start_offset=fetched.log_start_offset,
+            leader_epoch=fetched.leader_epoch,
+        ).SerializeToString()
+        parts += nested(_PARTITIONS, head, _FETCHED_RECORDS, fetched.records)
+    return b"".join(parts)
+
+
+def listed_offset(listed: Listed) -> log_pb2.ListedOffset:
+    return log_pb2.ListedOffset(
+        topic=listed.name.topic,
+        partition=listed.name.partition,
+        error=None if listed.error is None else error_to_wire(listed.error),
+        offset=listed.offset,
+        timestamp_ms=listed.timestamp_ms,
+        leader_epoch=listed.leader_epoch,
+        high_watermark=listed.high_watermark,
+        log_start_offset=listed.log_start_offset,
+        log_end_offset=listed.log_end_offset,
+    )
+
+
+# --- metadata -----------------------------------------------------------------------------------
+
+
+def _endpoint(endpoint: Endpoint) -> common_pb2.Endpoint:
+    return common_pb2.Endpoint(id=endpoint.id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack)
+
+
+def leader_waits(request: log_pb2.MetadataRequest) -> list[tuple[TopicPartition, int]]:
+    return [(TopicPartition(w.topic, w.partition), w.above_epoch) for w in request.waits]
+
+
+def metadata_response(
+    cluster: ClusterMetadata, unknown: Sequence[str], *, include_config: bool
+) -> log_pb2.MetadataResponse:
+    response = log_pb2.MetadataResponse(
+        cluster_id=cluster.cluster_id,
+        brokers=[_endpoint(broker) for broker in cluster.brokers],
+        controller=None if cluster.controller is None else _endpoint(cluster.controller),
+    )
+    for topic in cluster.topics:
+        found = response.topics.add(topic=topic.name, topic_id=topic.topic_id)
+        if include_config:
+            found.config.update(topic.config)
+        for p in topic.partitions:
+            found.partitions.add(
+                partition=p.partition,
+                leader=p.leader,
+                leader_epoch=p.leader_epoch,
+                replicas=p.replicas,
+                isr=p.isr,
+            )
+    for name in unknown:
+        error = UnknownTopicOrPartition(f"topic {name!r} does not exist")
+        response.topics.add(topic=name, error=error_to_wire(error))
+    return response
+
+
+# --- replication --------------------------------------------------------------------------------
+
+
+def hello(request: replication_pb2.ReplicaFetchRequest) -> Hello:
+    """Of a stream's first message. Raises InvalidRequest if it has none."""
+    if not request.HasField("hello"):
+        raise InvalidRequest("the first message of a replication stream says who follows")
+    h = request.hello
+    return Hello(BrokerId(h.broker_id), BrokerEpoch(h.broker_epoch), BrokerId(h.leader_id), h.cluster_id)
+
+
+def hello_to_wire(h: Hello) -> replication_pb2.FollowerHello:
+    return replication_pb2.FollowerHello(
+        broker_id=h.broker_id, broker_epoch=h.broker_epoch, leader_id=h.leader_id, cluster_id=h.cluster_id
+    )
+
+
+def subscriptions(request: replication_pb2.ReplicaFetchRequest) -> list[Subscribe]:
+    return [
+        Subscribe(
+            s.subscription_id,
+            s.topic,
+            PartitionKey(TopicId(s.topic_id), PartitionId(s.partition)),
+            s.leader_epoch,
+            s.fetch_offset,
+            s.last_fetched_epoch,
+        )
+        for s in request.subscribe
+    ]
+
+
+def replica_request(
+    h: Hello | None,
+    subscribe: Iterable[Subscribe],
+    progress: Iterable[tuple[int, int]],
+    unsubscribe: Iterable[int],
+    acknowledged: int,
+) -> replication_pb2.ReplicaFetchRequest:
+    return replication_pb2.ReplicaFetchRequest(
+        hello=None if h is None else hello_to_wire(h),
+        subscribe=[
+            replication_pb2.Subscribe(
+                subscription_id=s.subscription_id,
+                topic=s.topic,
+                topic_id=s.key.topic_id,
+                partition=s.key.partition,
+                leader_epoch=s.leader_epoch,
+                fetch_offset=s.fetch_offset,
+                last_fetched_epoch=s.last_fetched_epoch,
+            )
+            for s in subscribe
+        ],
+        progress=[replication_pb2.Progress(subscription_id=i, log_end_offset=leo) for i, leo in progress],
+        unsubscribe=unsubscribe,
+        acknowledged=acknowledged,
+    )
+
+
+_PUSHES: Final = tag(replication_pb2.ReplicaFetchResponse.PUSHES_FIELD_NUMBER)
+_PUSHED_RECORDS: Final = tag(replication_pb2.PartitionPush.RECORDS_FIELD_NUMBER)
+
+
+def replica_response(sequence: int, pushes: Iterable[Push]) -> bytes:
+    """A ReplicaFetchResponse, serialized."""
+    parts: list[bytes] = [replication_pb2.ReplicaFetchResponse(sequence=sequence).SerializeToString()]
+    for push in pushes:
+        head = replication_pb2.PartitionPush(
+            subscription_id=push.subscription_id,
+            high_watermark=push.high_watermark,
+            log_start_offset=push.log_start_offset,
+        )
+        if push.error is not None:
+            head.error.CopyFrom(error_to_wire(push.error))
+        if push.diverging is not None:
+            head.diverging.epoch, head.diverging.end_offset = push.diverging
+        parts += nested(_PUSHES, head.SerializeToString(), _PUSHED_RECORDS, push.records)
+    return b"".join(parts)
+
+
+def pushes(response: replication_pb2.ReplicaFetchResponse) -> list[Push]:
+    return [
+        Push(
+            p.subscription_id,
+            p.high_watermark,
+            p.log_start_offset,
+            p.records,
+            error_from_wire(p.error) if p.HasField("error") else None,
+            (p.diverging.epoch, p.diverging.end_offset) if p.HasField("diverging") else None,
+        )
+        for p in response.pushes
+    ]
