@@ -1,0 +1,32 @@
+"""`python -m controller`: one controller, set up by `STRANDLINE_…` variables and the settings file."""
+
+from __future__ import annotations
+
+import sys
+
+import uvloop
+
+from controller.server import serve
+from strandline.adapters.crash_points import arm
+from strandline.adapters.telemetry import configure_logging
+from strandline.config import ControllerSettings, load
+from strandline.errors import SettingsError
+
+
+def main() -> int:
+    """Exit status 0 after a clean stop, 2 if a setting is wrong."""
+    status = 0
+    try:
+        settings = load(ControllerSettings)
+        configure_logging(settings)
+        arm(settings.crash_points)
+        uvloop.run(serve(settings))
+    except* SettingsError as group:  # alone, or out of a TaskGroup
+        for error in group.exceptions:
+            print(f"controller: {error}", file=sys.stderr)
+        status = 2
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

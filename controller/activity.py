@@ -1,0 +1,149 @@
+"""Being the active controller, or waiting to be: one ZooKeeper session after the other.
+
+The claim is one `multi`: it raises `/controller_epoch` by a compare-and-set and creates the ephemeral
+`/controller`. So nobody who loses fences the winner, and the epoch of the winner is the version that all
+of its writes check (CORRECTNESS E5).
+
+The others look every `standby_poll_ms` instead of watching: a read costs nothing beside a session's own
+heartbeat, it needs no slow second look for events that were lost, and nobody wakes up in a herd. The
+controller sets no watch at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from uuid import uuid4
+
+import structlog
+
+from controller.active import ActiveController
+from controller.fenced_session import Deposed, FencedSession, until_answered
+from strandline.adapters import znodes
+from strandline.adapters.zookeeper import ZooKeeperSession, connect
+from strandline.config import ControllerSettings
+from strandline.metadata import Endpoint
+from strandline.ports import (
+    Clock,
+    ConnectionLost,
+    Coordination,
+    Create,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    SessionEnded,
+    SetData,
+)
+
+logger = structlog.get_logger(__name__)
+
+
+class Activity:
+    """Who is active, and this controller's part in it. `run` is its task."""
+
+    def __init__(
+        self, endpoint: Endpoint, settings: ControllerSettings, clock: Clock, on_change: Callable[[], None]
+    ) -> None:
+        self.active: ActiveController | None = None
+        """This controller, while it is the active one."""
+        self.known: znodes.ControllerNode | None = None
+        """Whoever is active, as far as this one knows."""
+        self._endpoint = endpoint
+        self._settings = settings
+        self._clock = clock
+        self._on_change = on_change
+
+    async def run(self) -> None:
+        """Contend for ever; when cancelled, the session ends at once and the next one takes over."""
+        while True:
+            session = await connect(self._settings, on_waiting=_say_waiting)
+            try:
+                await self._live(session)
+            finally:
+                self._learn(None)
+                await session.close()
+
+    async def _live(self, session: ZooKeeperSession) -> None:
+        """One session, to its end or the end of its role."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(_until_ended(session))
+                await lay_ground(session)
+                epoch = await self._win(session)
+                await self._be_active(FencedSession(session, epoch))
+        except* (SessionEnded, ConnectionLost, Deposed) as group:
+            reasons = sorted({str(error) for error in _leaves(group)})
+            logger.warning("this controller starts over", reasons=reasons)
+
+    async def _win(self, session: Coordination) -> int:
+        """Wait until this one is active; its epoch."""
+        while True:
+            try:
+                found = await until_answered(lambda: session.get(znodes.CONTROLLER))
+            except NoNode:
+                self._learn(None)
+                await self._claim(session)
+                continue
+            node = znodes.load_controller(found.data)
+            if found.ephemeral_owner == session.session_id:
+                return node.epoch
+            self._learn(node)
+            await self._clock.sleep(self._settings.standby_poll_ms / 1000)
+
+    async def _claim(self, session: Coordination) -> None:
+        """Try once. Whether it succeeded, the next look tells, also when the answer was lost."""
+        last = await until_answered(lambda: session.get(znodes.CONTROLLER_EPOCH))
+        mine = znodes.ControllerNode(self._endpoint, last.version + 1)
+        try:
+            await session.multi(
+                [
+                    SetData(znodes.CONTROLLER_EPOCH, b"", last.version),
+                    Create(znodes.CONTROLLER, znodes.dump_controller(mine), ephemeral=True),
+                ]
+            )
+        except (MultiFailed, ConnectionLost) as error:
+            logger.info("claim not confirmed", controller=self._endpoint.id, reason=str(error))
+
+    async def _be_active(self, session: FencedSession) -> None:
+        active = ActiveController(session, self._endpoint, self._settings, self._clock)
+        await active.load()
+        logger.info("active", controller=self._endpoint.id, epoch=session.epoch)
+        self.active = active
+        self._learn(znodes.ControllerNode(self._endpoint, session.epoch))
+        try:
+            await active.run()
+        finally:
+            self.active = None
+
+    def _learn(self, node: znodes.ControllerNode | None) -> None:
+        if node != self.known:
+            self.known = node
+            self._on_change()
+
+
+async def lay_ground(session: Coordination) -> None:
+    """The layout's persistent paths and the cluster's id; brokers do the same."""
+    for path in znodes.SKELETON:
+        await session.ensure_path(path)
+    try:
+        await session.create(znodes.CLUSTER_ID, uuid4().hex.encode())
+    except NodeExists:
+        return
+
+
+async def _until_ended(session: Coordination) -> None:
+    await session.wait_ended()
+    raise SessionEnded("the ZooKeeper session is over")
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
+    """The errors of a group and of the groups within it."""
+    return [
+        leaf
+        for error in group.exceptions
+        for leaf in (_leaves(error) if isinstance(error, BaseExceptionGroup) else [error])
+    ]
+
+
+def _say_waiting(seconds: float) -> None:
+    logger.warning("waiting for ZooKeeper", seconds=round(seconds, 1))

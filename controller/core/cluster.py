@@ -1,0 +1,59 @@
+"""What the active controller knows of all topics: who has how many replicas, and what is placed next."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from controller.core.placement import Assignment
+from strandline.ids import BrokerId, TopicId
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedTopic:
+    """One incarnation of a topic, and where its replicas are: one assignment a partition, in order."""
+
+    topic_id: TopicId
+    assignments: Sequence[Assignment]
+
+
+class ClusterPicture:
+    """Topics as this controller's epoch has them.
+
+    A topic is added before it is written and removed when that failed, so that requests side by side
+    count each other's replicas. What another hand wrote in ZooKeeper is met when a write is refused.
+    """
+
+    def __init__(self) -> None:
+        self._topics: dict[str, PlacedTopic] = {}
+        self._replicas: Counter[BrokerId] = Counter()
+        self._placed = 0
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._topics
+
+    @property
+    def replicas(self) -> Mapping[BrokerId, int]:
+        """How many replicas each broker is assigned."""
+        return self._replicas
+
+    @property
+    def placed(self) -> int:
+        """Partitions placed so far; never less than before, so that leaders go round."""
+        return self._placed
+
+    def add(self, name: str, topic: PlacedTopic) -> None:
+        assert name not in self._topics, name
+        self._topics[name] = topic
+        self._placed += len(topic.assignments)
+        for assignment in topic.assignments:
+            self._replicas.update(assignment)
+
+    def remove(self, name: str, topic_id: TopicId) -> None:
+        """Forget this incarnation; another one of that name stays."""
+        topic = self._topics.get(name)
+        if topic is not None and topic.topic_id == topic_id:
+            del self._topics[name]
+            for assignment in topic.assignments:
+                self._replicas.subtract(assignment)

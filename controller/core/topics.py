@@ -1,0 +1,221 @@
+"""What may be a topic: its name, its size, its config and its assignment, each refused with a reason."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Final
+
+from controller.core.cluster import ClusterPicture
+from controller.core.placement import Assignment, place
+from strandline.config import (
+    PARTITIONS_PER_TOPIC_MAX,
+    REPLICAS_PER_BROKER_MAX,
+    TOPIC_NAME_LENGTH_MAX,
+    TOPICS_PER_REQUEST_MAX,
+    TopicConfig,
+)
+from strandline.errors import (
+    InvalidConfig,
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    InvalidRequest,
+    InvalidTopic,
+    TopicAlreadyExists,
+)
+from strandline.ids import BrokerId
+from strandline.metadata import Registration
+
+INTERNAL_PREFIX: Final = "__"
+CONFIG_NAMES: Final = frozenset(field.alias or name for name, field in TopicConfig.model_fields.items())
+_LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic as it is asked for. With `assignments` its other two numbers are not asked for."""
+
+    name: str
+    partitions: int = 0
+    replication_factor: int = 0
+    config: Mapping[str, str] = field(default_factory=dict)
+    assignments: Sequence[Sequence[int]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """A topic as it will be: the config overridden, and one assignment a partition, in order."""
+
+    name: str
+    config: Mapping[str, str]
+    assignments: Sequence[Assignment]
+
+
+@dataclass(frozen=True, slots=True)
+class Brokers:
+    """Who may get replicas: the registered, and the ids that were registered once."""
+
+    live: Mapping[BrokerId, Registration]
+    known: Set[BrokerId]
+
+    @property
+    def staying(self) -> Mapping[BrokerId, Registration]:
+        """The live that are not shutting down: only these lead or are in sync (CORRECTNESS I7)."""
+        return {id_: broker for id_, broker in self.live.items() if not broker.shutting_down}
+
+
+def check_request(names: Collection[str]) -> set[str]:
+    """The names that stand more than once. Raises InvalidRequest if there are too many names."""
+    if len(names) > TOPICS_PER_REQUEST_MAX:
+        raise InvalidRequest(
+            f"{len(names)} topics in one request; send at most {TOPICS_PER_REQUEST_MAX} at a time",
+            limit=TOPICS_PER_REQUEST_MAX,
+        )
+    return {name for name, count in Counter(names).items() if count > 1}
+
+
+def check_name(name: str, *, internal: bool) -> None:
+    """Kafka's rules for names. Raises InvalidTopic."""
+    if not name:
+        raise InvalidTopic("a topic's name is empty")
+    if len(name) > TOPIC_NAME_LENGTH_MAX:
+        raise InvalidTopic(
+            f"topic name {name[:32]}… of {len(name)} characters; at most {TOPIC_NAME_LENGTH_MAX} are allowed",
+            limit=TOPIC_NAME_LENGTH_MAX,
+        )
+    if name in (".", ".."):
+        raise InvalidTopic(f"topic name {name!r} is not allowed")
+    if _LEGAL_NAME.fullmatch(name) is None:
+        raise InvalidTopic(f"topic name {name!r}: only ASCII letters, digits, '.', '_' and '-' are allowed")
+    if name.startswith(INTERNAL_PREFIX) and not internal:
+        raise InvalidTopic(
+            f"topic name {name!r}: names that begin with {INTERNAL_PREFIX!r} are the system's own"
+        )
+
+
+def check_config(values: Mapping[str, str], replication_factor: int) -> dict[str, str]:
+    """The config as it is kept: what is overridden, under Kafka's names.
+
+    Raises InvalidConfig, also for a bound on in-sync replicas that no write could ever meet
+    (CORRECTNESS I11).
+    """
+    config = TopicConfig.parse(values)
+    wanted = config.min_insync_replicas
+    if wanted is not None and wanted > replication_factor:
+        raise InvalidConfig(
+            f"min.insync.replicas={wanted} is more than the replication factor {replication_factor}: "
+            "no write with acks=all could ever succeed",
+            limit=replication_factor,
+        )
+    return config.overrides()
+
+
+def change_config(
+    now: Mapping[str, str], set_: Mapping[str, str], unset: Collection[str], replication_factor: int
+) -> dict[str, str]:
+    """The config after a change. Raises InvalidConfig, InvalidRequest."""
+    both = sorted(set_.keys() & set(unset))
+    if both:
+        raise InvalidRequest(f"topic config {both[0]!r} is to be set and unset at once")
+    for name in unset:
+        if name not in CONFIG_NAMES:
+            raise InvalidConfig(f"unknown topic config {name!r}; known are {', '.join(sorted(CONFIG_NAMES))}")
+    kept = {name: value for name, value in now.items() if name not in unset}
+    return check_config({**kept, **set_}, replication_factor)
+
+
+def plan_topic(new: NewTopic, brokers: Brokers, picture: ClusterPicture, *, internal: bool) -> TopicPlan:
+    """Check everything that can be wrong with a new topic, and place it.
+
+    Raises InvalidTopic, TopicAlreadyExists, InvalidPartitions, InvalidReplicationFactor,
+    InvalidReplicaAssignment, InvalidConfig; the message names the value and the bound.
+    """
+    check_name(new.name, internal=internal)
+    if new.name in picture:
+        raise TopicAlreadyExists(f"topic {new.name!r} exists already")
+    if new.assignments:
+        assignments = _check_assignments(new, brokers)
+    else:
+        _check_size(new, brokers)
+        assignments = ()
+    replication_factor = len(assignments[0]) if assignments else new.replication_factor
+    config = check_config(new.config, replication_factor)
+    if not assignments:
+        assignments = place(
+            [broker.endpoint for broker in brokers.staying.values()],
+            partitions=new.partitions,
+            replication_factor=replication_factor,
+            first=picture.placed,
+            load=picture.replicas,
+        )
+    _check_load(new.name, assignments, picture)
+    return TopicPlan(new.name, config, assignments)
+
+
+def _check_size(new: NewTopic, brokers: Brokers) -> None:
+    _check_partitions(new.name, new.partitions)
+    live = len(brokers.staying)
+    if not 1 <= new.replication_factor <= live:
+        raise InvalidReplicationFactor(
+            f"topic {new.name!r}: replication factor {new.replication_factor}, but {live} "
+            f"{'broker is' if live == 1 else 'brokers are'} alive; choose 1 to {live}"
+            if live
+            else f"topic {new.name!r}: no broker is alive to hold it",
+            limit=live,
+        )
+
+
+def _check_partitions(name: str, partitions: int) -> None:
+    if not 1 <= partitions <= PARTITIONS_PER_TOPIC_MAX:
+        raise InvalidPartitions(
+            f"topic {name!r}: {partitions} partitions; 1 to {PARTITIONS_PER_TOPIC_MAX} are allowed",
+            limit=PARTITIONS_PER_TOPIC_MAX,
+        )
+
+
+def _check_assignments(new: NewTopic, brokers: Brokers) -> tuple[Assignment, ...]:
+    count = len(new.assignments)
+    _check_partitions(new.name, count)
+    if new.partitions not in (0, count):
+        raise InvalidReplicaAssignment(
+            f"topic {new.name!r}: {new.partitions} partitions, but assignments for {count}"
+        )
+    replication_factor = len(new.assignments[0])
+    for partition, replicas in enumerate(new.assignments):
+        where = f"topic {new.name!r}, partition {partition}: replicas {list(replicas)}"
+        if not replicas:
+            raise InvalidReplicaAssignment(f"{where} name no broker")
+        if len(set(replicas)) != len(replicas):
+            raise InvalidReplicaAssignment(f"{where} name a broker twice")
+        if len(replicas) != replication_factor:
+            raise InvalidReplicaAssignment(
+                f"{where} are {len(replicas)}, those of partition 0 are {replication_factor}; "
+                "all partitions of a topic have equally many"
+            )
+        unknown = sorted(set(replicas) - brokers.known)
+        if unknown:
+            raise InvalidReplicaAssignment(
+                f"{where}: broker {unknown[0]} is not known; {_listed(brokers.known)}"
+            )
+        if not any(replica in brokers.staying for replica in replicas):
+            raise InvalidReplicaAssignment(f"{where}: none of them is alive, so nobody could lead")
+    return tuple(tuple(map(BrokerId, replicas)) for replicas in new.assignments)
+
+
+def _listed(known: Set[BrokerId]) -> str:
+    return f"known are {', '.join(map(str, sorted(known)))}" if known else "none is known yet"
+
+
+def _check_load(name: str, assignments: Sequence[Assignment], picture: ClusterPicture) -> None:
+    added = Counter(broker for assignment in assignments for broker in assignment)
+    for broker, count in sorted(added.items()):
+        total = picture.replicas.get(broker, 0) + count
+        if total > REPLICAS_PER_BROKER_MAX:
+            raise InvalidPartitions(
+                f"topic {name!r} would give broker {broker} {total} replicas; at most "
+                f"{REPLICAS_PER_BROKER_MAX} are allowed: choose fewer partitions or replicas, or add brokers",
+                limit=REPLICAS_PER_BROKER_MAX,
+            )

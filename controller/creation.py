@@ -1,0 +1,98 @@
+"""Creating a topic: wholly or not at all, also when the controller dies between two steps.
+
+Most topics fit into one `multi`. One that does not (about a thousand partitions and more) is written
+under a marker that says it is to be deleted; the last `multi` removes the marker and gives the topic its
+partition count. Until then it has none, so nobody takes it for a topic, and whoever is active next finds
+the marker and removes what there is.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from controller.core.cluster import PlacedTopic
+from controller.core.topics import Brokers, TopicPlan
+from controller.deletion import remove_topic
+from controller.fenced_session import FencedSession
+from controller.reading import read_topic
+from controller.topic_writes import creation_steps, pack
+from strandline.adapters import znodes
+from strandline.adapters.crash_points import crash_point
+from strandline.errors import CoordinationError, TopicAlreadyExists
+from strandline.ids import TopicId
+from strandline.ports import Create, Delete, MultiFailed, NodeExists, Operation, SessionEnded, SetData
+
+logger = structlog.get_logger(__name__)
+
+
+async def create_topic(
+    session: FencedSession, plan: TopicPlan, topic_id: TopicId, brokers: Brokers, at_ms: int
+) -> None:
+    """Write the topic and queue a start for each replica; the brokers' queues must be there.
+
+    Raises TopicAlreadyExists, Deposed, SessionEnded, MultiFailed.
+    """
+    name = plan.name
+    steps = creation_steps(name, PlacedTopic(topic_id, plan.assignments), brokers.staying, at_ms)
+    multis = pack(steps)
+    node = znodes.TopicNode(topic_id, len(plan.assignments), plan.config)
+
+    async def stands() -> bool:
+        return await read_topic(session, name) == node
+
+    crash_point("controller.create.before")
+    if len(multis) > 1:
+        await _create_in_parts(session, name, node, multis, at_ms)
+    else:
+        operations = [Create(znodes.topic(name), znodes.dump_topic(node)), *multis[0]]
+        try:
+            await session.write(operations, stands)
+        except MultiFailed as failed:
+            raise _refused(name, failed) from failed
+    crash_point("controller.create.written")
+
+
+async def _create_in_parts(
+    session: FencedSession, name: str, node: znodes.TopicNode, multis: list[list[Operation]], at_ms: int
+) -> None:
+    path, marker = znodes.topic(name), znodes.delete_topic(name)
+    empty = znodes.TopicNode(node.topic_id, 0, node.config)
+
+    async def begun() -> bool:
+        return await read_topic(session, name) == empty
+
+    async def stands() -> bool:
+        return await read_topic(session, name) == node
+
+    try:
+        await session.write(
+            [Create(marker, znodes.dump_deletion(node.topic_id)), Create(path, znodes.dump_topic(empty))],
+            begun,
+        )
+    except MultiFailed as failed:
+        raise _refused(name, failed) from failed
+    crash_point("controller.create.marked")
+    try:
+        for multi in multis:
+            await _write_part(session, multi)
+            crash_point("controller.create.part")
+        await session.write([SetData(path, znodes.dump_topic(node), version=0), Delete(marker)], stands)
+    except SessionEnded:
+        raise
+    except CoordinationError as error:
+        logger.error("creation failed, removing what was written", topic=name, reason=str(error))
+        await remove_topic(session, name, node.topic_id, at_ms)
+        raise
+
+
+async def _write_part(session: FencedSession, multi: list[Operation]) -> None:
+    async def written() -> bool:
+        return await session.exists(multi[0].path) is not None
+
+    await session.write(multi, written)
+
+
+def _refused(name: str, failed: MultiFailed) -> CoordinationError | TopicAlreadyExists:
+    if isinstance(failed.cause, NodeExists):
+        return TopicAlreadyExists(f"topic {name!r} exists already, or is still being deleted")
+    return failed

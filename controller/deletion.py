@@ -1,0 +1,127 @@
+"""Deleting a topic: marked first, then removed in steps that whoever is active next can go on with.
+
+A partition's znodes go in the same `multi` that queues `delete-replica` for all of its replicas, so no
+replica is forgotten and none is told twice. From then on no replica can be elected, for an election
+compares-and-sets the `isr` znode; who still leads stops when it takes its request from its queue. The
+request names the topic by its id: a topic created anew under the name is not meant (CORRECTNESS Q1).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+import structlog
+
+from controller.fenced_session import FencedSession
+from controller.pipeline import pipelined
+from controller.reading import read_assignment, read_marker, read_topic
+from controller.topic_writes import Step, deletion_step, pack
+from strandline.adapters import znodes
+from strandline.adapters.crash_points import crash_point
+from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.errors import OutcomeUnknown, UnknownTopicOrPartition
+from strandline.ids import TopicId
+from strandline.ports import Check, Create, Delete, MultiFailed, NodeExists, NoNode
+
+logger = structlog.get_logger(__name__)
+
+ATTEMPTS_MAX: Final = 20
+"""Each one fails only if an election, or another deletion of the topic, came between its read and its
+write. What is left after the last one is done at the next reconcile."""
+
+
+async def mark_for_deletion(session: FencedSession, name: str) -> TopicId:
+    """From here on the topic will go, whoever is active. Raises UnknownTopicOrPartition."""
+    node = await read_topic(session, name)
+    if node is None or node.partitions == 0:
+        raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
+    marker = znodes.delete_topic(name)
+
+    async def marked() -> bool:
+        return await session.exists(marker) is not None
+
+    try:
+        await session.write(
+            [Check(znodes.topic(name)), Create(marker, znodes.dump_deletion(node.topic_id))], marked
+        )
+    except MultiFailed as failed:
+        if isinstance(failed.cause, NoNode):
+            raise UnknownTopicOrPartition(f"topic {name!r} does not exist") from failed
+        if not isinstance(failed.cause, NodeExists):
+            raise
+    crash_point("controller.delete.marked")
+    return node.topic_id
+
+
+async def remove_topic(session: FencedSession, name: str, topic_id: TopicId, at_ms: int) -> None:
+    """Remove a marked topic and its marker, whatever of it is left.
+
+    Raises OutcomeUnknown if somebody came in between again and again, Deposed, SessionEnded.
+    """
+    for _ in range(ATTEMPTS_MAX):
+        try:
+            await _remove(session, name, topic_id, at_ms)
+            return
+        except (MultiFailed, NoNode) as error:
+            logger.info("deletion looks again", topic=name, reason=str(error))
+    raise OutcomeUnknown(f"the deletion of topic {name!r} is under way and will be finished later")
+
+
+async def _remove(session: FencedSession, name: str, topic_id: TopicId, at_ms: int) -> None:
+    path, marker = znodes.topic(name), znodes.delete_topic(name)
+
+    async def gone() -> bool:
+        node = await read_topic(session, name)
+        return node is None or node.topic_id != topic_id
+
+    if await gone():
+        await _remove_marker(session, name, topic_id)
+        return
+    *parts, last = pack(await _steps(session, name, topic_id, at_ms))
+    for part in parts:
+        await session.write(part, partial(_absent, session, part[0].path))
+        crash_point("controller.delete.part")
+    await session.write([*last, Delete(path), Delete(marker)], gone)
+    crash_point("controller.delete.removed")
+
+
+async def _steps(session: FencedSession, name: str, topic_id: TopicId, at_ms: int) -> list[Step]:
+    """Each partition that is left."""
+
+    async def read(number: int) -> Step | None:
+        try:
+            children = await session.children(znodes.partition(name, number))
+        except NoNode:
+            return None
+        assignment = await read_assignment(session, name, number)
+        # `isr` sorts first, and vanishes with its partition only: unlike `leader`, it tells that a
+        # write whose answer was lost was carried out.
+        return deletion_step(name, topic_id, number, sorted(children), assignment or (), at_ms)
+
+    numbers = sorted(int(child) for child in await session.children(znodes.topic(name)) if child.isdigit())
+    found = await pipelined(read, numbers, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+    return [step for step in found if step is not None]
+
+
+async def _absent(session: FencedSession, path: str) -> bool:
+    return await session.exists(path) is None
+
+
+async def _remove_marker(session: FencedSession, name: str, topic_id: TopicId) -> None:
+    """Of a topic that is gone: somebody else finished its deletion, or a hand removed it."""
+    marker = znodes.delete_topic(name)
+    if await read_marker(session, name) == topic_id:
+        await session.write([Delete(marker)], partial(_absent, session, marker))
+
+
+async def read_deletions(session: FencedSession) -> list[tuple[str, TopicId]]:
+    """Every topic that is marked."""
+
+    async def read(name: str) -> tuple[str, TopicId] | None:
+        topic_id = await read_marker(session, name)
+        return None if topic_id is None else (name, topic_id)
+
+    names = sorted(await session.children(znodes.DELETE_TOPICS))
+    found = await pipelined(read, names, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+    return [marked for marked in found if marked is not None]

@@ -1,0 +1,130 @@
+"""What the controller reads from ZooKeeper, pipelined: brokers, assignments, queues.
+
+A znode that somebody else wrote and nobody understands is logged and left out, never guessed at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import structlog
+
+from controller.core.cluster import ClusterPicture, PlacedTopic
+from controller.core.placement import Assignment
+from controller.core.topics import Brokers
+from controller.fenced_session import FencedSession
+from controller.pipeline import pipelined
+from strandline.adapters import znodes
+from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.ids import BrokerId, TopicId
+from strandline.metadata import PartitionState, Registration
+from strandline.ports import NoNode
+
+logger = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+_pipelined = partial(pipelined, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One partition as ZooKeeper has it."""
+
+    number: int
+    assignment: Assignment
+    state: PartitionState
+
+
+async def read_brokers(session: FencedSession) -> Brokers:
+    """The registered, and everybody who ever had a queue."""
+    live = await _pipelined(partial(_registration, session), await session.children(znodes.BROKER_IDS))
+    queues = await session.children(znodes.STATE)
+    registered = {broker.id: broker for broker in live if broker is not None}
+    known = {BrokerId(int(queue)) for queue in queues if queue.isdigit()}
+    return Brokers(registered, known | registered.keys())
+
+
+async def _registration(session: FencedSession, child: str) -> Registration | None:
+    return await _load(
+        session,
+        f"{znodes.BROKER_IDS}/{child}",
+        lambda node, czxid: znodes.load_registration(int(child), node, czxid),
+    )
+
+
+async def read_topics(session: FencedSession) -> ClusterPicture:
+    """Every topic that is there, with its assignments."""
+    picture = ClusterPicture()
+
+    async def read(name: str) -> tuple[str, PlacedTopic] | None:
+        node = await read_topic(session, name)
+        if node is None or node.partitions == 0:
+            return None
+        assignments = await _pipelined(partial(read_assignment, session, name), range(node.partitions))
+        return name, PlacedTopic(node.topic_id, [assigned for assigned in assignments if assigned])
+
+    for found in await _pipelined(read, sorted(await session.children(znodes.TOPICS))):
+        if found is not None:
+            picture.add(*found)
+    return picture
+
+
+async def read_topic(session: FencedSession, name: str) -> znodes.TopicNode | None:
+    """The topic's own znode."""
+    return await _load(session, znodes.topic(name), lambda data, _: znodes.load_topic(name, data))
+
+
+async def read_marker(session: FencedSession, name: str) -> TopicId | None:
+    """Which incarnation of the topic is marked for deletion."""
+    return await _load(session, znodes.delete_topic(name), lambda data, _: znodes.load_deletion(name, data))
+
+
+async def read_partitions(session: FencedSession, name: str, numbers: Iterable[int]) -> list[Partition]:
+    """Those of these partitions that are there."""
+
+    async def read(number: int) -> Partition | None:
+        assignment = await read_assignment(session, name, number)
+        state = await _load(
+            session, znodes.isr(name, number), lambda data, _: znodes.load_isr(name, number, data)
+        )
+        return None if assignment is None or state is None else Partition(number, assignment, state)
+
+    return [partition for partition in await _pipelined(read, numbers) if partition is not None]
+
+
+async def read_assignment(session: FencedSession, name: str, number: int) -> Assignment | None:
+    """AR of a partition."""
+    return await _load(
+        session, znodes.replicas(name, number), lambda data, _: znodes.load_replicas(name, number, data)
+    )
+
+
+async def count_requests(session: FencedSession, broker: BrokerId) -> int:
+    """State-change requests in a broker's queue; one znode may carry many."""
+    queue = znodes.state_queue(broker)
+    try:
+        entries = await session.children(queue)
+    except NoNode:
+        return 0
+
+    async def count(entry: str) -> int:
+        requests = await _load(session, f"{queue}/{entry}", lambda data, _: znodes.load_state_changes(data))
+        return 0 if requests is None else len(requests)
+
+    return sum(await _pipelined(count, entries))
+
+
+async def _load(session: FencedSession, path: str, load: Callable[[bytes, int], T]) -> T | None:
+    """`load(data, czxid)` of a znode; None if it is gone, or is not what its place says."""
+    try:
+        node = await session.get(path)
+        return load(node.data, node.czxid)
+    except NoNode:
+        return None
+    except ValueError as error:
+        logger.error("not understood", path=path, reason=str(error))
+        return None

@@ -1,0 +1,143 @@
+"""The controller's process: the gRPC listener, its health, and the task that contends to be active."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Final
+
+import grpc
+import structlog
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from controller import wire
+from controller.activity import Activity
+from controller.service import AdminService
+from strandline.adapters.clock import SystemClock
+from strandline.adapters.wire_errors import abort, error_to_wire
+from strandline.config import MESSAGE_BYTES_MAX, ControllerSettings
+from strandline.errors import InvalidRequest, SettingsError, StrandlineError
+from strandline.metadata import Endpoint
+from strandline.rpc import admin_pb2, admin_pb2_grpc
+
+logger = structlog.get_logger(__name__)
+
+STOP_GRACE_S: Final = 1.0
+"""For requests that are being answered when the controller is told to stop."""
+
+SERVER_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.so_reuseport", 0),
+    # Clients look every second whether a quiet connection still stands: no reason to drop them.
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
+    ("grpc.http2.max_ping_strikes", 0),
+)
+
+
+class AdminServicer(admin_pb2_grpc.AdminServicer):
+    """`strandline.v1.Admin`."""
+
+    def __init__(self, service: AdminService) -> None:
+        self._service = service
+
+    async def CreateTopics(
+        self,
+        request: admin_pb2.CreateTopicsRequest,
+        context: grpc.aio.ServicerContext[admin_pb2.CreateTopicsRequest, admin_pb2.CreateTopicsResponse],
+    ) -> admin_pb2.CreateTopicsResponse:
+        try:
+            outcomes = await self._service.create_topics(
+                wire.new_topics(request), validate_only=request.validate_only, internal=request.internal
+            )
+        except InvalidRequest as error:
+            await abort(context, error)
+        return admin_pb2.CreateTopicsResponse(results=wire.topic_results(outcomes))
+
+    async def DeleteTopics(
+        self,
+        request: admin_pb2.DeleteTopicsRequest,
+        context: grpc.aio.ServicerContext[admin_pb2.DeleteTopicsRequest, admin_pb2.DeleteTopicsResponse],
+    ) -> admin_pb2.DeleteTopicsResponse:
+        try:
+            outcomes = await self._service.delete_topics(list(request.topics))
+        except InvalidRequest as error:
+            await abort(context, error)
+        return admin_pb2.DeleteTopicsResponse(results=wire.topic_results(outcomes))
+
+    async def AlterTopic(
+        self, request: admin_pb2.AlterTopicRequest, context: object
+    ) -> admin_pb2.AlterTopicResponse:
+        try:
+            await self._service.alter_topic(request.topic, dict(request.set), list(request.unset))
+        except StrandlineError as error:
+            return admin_pb2.AlterTopicResponse(error=error_to_wire(error))
+        return admin_pb2.AlterTopicResponse()
+
+    async def DescribeCluster(
+        self, request: admin_pb2.DescribeClusterRequest, context: object
+    ) -> admin_pb2.DescribeClusterResponse:
+        try:
+            return wire.cluster_description(await self._service.describe_cluster())
+        except StrandlineError as error:
+            return admin_pb2.DescribeClusterResponse(error=error_to_wire(error))
+
+
+async def serve(settings: ControllerSettings) -> None:
+    """Serve until SIGTERM or SIGINT. Raises SettingsError if the address cannot be listened on."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    server = grpc.aio.server(options=SERVER_OPTIONS)
+    try:
+        await _serve(server, _listen(server, settings), settings, stop)
+    finally:
+        await server.stop(None)
+
+
+async def _serve(
+    server: grpc.aio.Server, endpoint: Endpoint, settings: ControllerSettings, stop: asyncio.Event
+) -> None:
+    news = asyncio.Event()
+    activity = Activity(endpoint, settings, SystemClock(), news.set)
+    servicer = health.aio.HealthServicer()
+    await servicer.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
+    admin_pb2_grpc.add_AdminServicer_to_server(AdminServicer(AdminService(activity)), server)
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    await server.start()
+    logger.info("listening", controller=endpoint.id, address=endpoint.address)
+    async with asyncio.TaskGroup() as tasks:
+        running = [
+            tasks.create_task(activity.run()),
+            tasks.create_task(_tell_health(activity, servicer, news)),
+        ]
+        await stop.wait()
+        logger.info("stopping", controller=endpoint.id)
+        await server.stop(STOP_GRACE_S)
+        for task in running:
+            task.cancel()
+
+
+def _listen(server: grpc.aio.Server, settings: ControllerSettings) -> Endpoint:
+    """Bind; where others reach this controller."""
+    address = f"{settings.host}:{settings.port}"
+    try:
+        port = server.add_insecure_port(address)
+    except RuntimeError as error:
+        raise SettingsError(
+            f"settings host, port = {address}: cannot listen there (set STRANDLINE_HOST, STRANDLINE_PORT)"
+        ) from error
+    return Endpoint(
+        settings.controller_id,
+        settings.advertised_host or settings.host,
+        settings.advertised_port or port,
+    )
+
+
+async def _tell_health(activity: Activity, servicer: health.aio.HealthServicer, news: asyncio.Event) -> None:
+    """SERVING while it is known who is active: then any request is answered, or sent on to that one."""
+    while True:
+        await news.wait()
+        news.clear()
+        status = health_pb2.HealthCheckResponse
+        await servicer.set("", status.NOT_SERVING if activity.known is None else status.SERVING)

@@ -1,0 +1,71 @@
+"""The admin service without gRPC: what is asked of this controller, and who answers if it is not active."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+
+from controller.active import ActiveController, ClusterDescription, TopicOutcome
+from controller.activity import Activity
+from controller.core.topics import NewTopic, check_request
+from strandline.errors import LeaderHint, NotController, StrandlineError
+
+
+class AdminService:
+    """Every method may be called at any time, side by side."""
+
+    def __init__(self, activity: Activity) -> None:
+        self._activity = activity
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False, internal: bool = False
+    ) -> list[TopicOutcome]:
+        """One outcome a topic, in order: its id (none with `validate_only`), or why it was refused.
+
+        `internal` allows the system's own names. Raises InvalidRequest for too many topics at once.
+        """
+        names = [new.name for new in topics]
+        repeated = check_request(names)
+        return await self._for_each(
+            names,
+            lambda active: active.create_topics(
+                topics, repeated, validate_only=validate_only, internal=internal
+            ),
+        )
+
+    async def delete_topics(self, names: Sequence[str]) -> list[TopicOutcome]:
+        """One outcome a name, in order. Raises InvalidRequest for too many names at once."""
+        repeated = check_request(names)
+        return await self._for_each(names, lambda active: active.delete_topics(names, repeated))
+
+    async def alter_topic(self, name: str, set_: Mapping[str, str], unset: Collection[str]) -> None:
+        """Raises UnknownTopicOrPartition, InvalidConfig, InvalidRequest, NotController, OutcomeUnknown."""
+        await self._active().alter_topic(name, set_, unset)
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """Raises NotController, OutcomeUnknown."""
+        return await self._active().describe_cluster()
+
+    async def _for_each(
+        self,
+        names: Sequence[str],
+        ask: Callable[[ActiveController], Awaitable[list[TopicOutcome]]],
+    ) -> list[TopicOutcome]:
+        """What is wrong with the whole request is wrong with each of its topics."""
+        try:
+            return await ask(self._active())
+        except StrandlineError as error:
+            return [TopicOutcome(name, error) for name in names]
+
+    def _active(self) -> ActiveController:
+        """Raises NotController, which names the active one if this one knows it."""
+        active = self._activity.active
+        if active is not None:
+            return active
+        known = self._activity.known
+        if known is None:
+            raise NotController("this controller is not active, and knows of none that is; ask again soon")
+        end = known.endpoint
+        raise NotController(
+            f"controller {end.id} at {end.address} is the active one",
+            leader=LeaderHint(end.id, end.host, end.port, known.epoch),
+        )
