@@ -1,0 +1,105 @@
+"""Finds positions: by policy, at an end of the log, or by time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from consumer.core.positions import FindPosition, Positions, Reset
+from consumer.records import FetchedBatch
+from strandline.client.cluster import Cluster
+from strandline.client.messages import EARLIEST, LATEST, ListedOffset
+from strandline.client.offsets import list_offsets
+from strandline.config import ConsumerSettings
+from strandline.errors import OffsetOutOfRange, StrandlineError
+from strandline.ids import TopicPartition
+from strandline.ports import Clock
+
+logger = logging.getLogger(__name__)
+
+
+class Finder:
+    """Asks leaders for offsets and moves positions there."""
+
+    def __init__(
+        self,
+        *,
+        cluster: Cluster,
+        positions: Positions[FetchedBatch],
+        on_found: Callable[[TopicPartition], None],
+        on_failure: Callable[[TopicPartition, StrandlineError], None],
+        settings: ConsumerSettings,
+        clock: Clock,
+    ) -> None:
+        self._cluster = cluster
+        self._positions = positions
+        self._on_found = on_found
+        self._on_failure = on_failure
+        self._settings = settings
+        self._clock = clock
+
+    async def list(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+        """Offsets by time, or LATEST or EARLIEST. Raises the first error that is met."""
+        timeout_s = self._cluster.request_timeout_s
+        found = await list_offsets(self._cluster, wanted, self._settings, self._clock, timeout_s=timeout_s)
+        listed: dict[TopicPartition, ListedOffset] = {}
+        for name in wanted:
+            end = found[name]
+            if isinstance(end, StrandlineError):
+                raise end
+            listed[name] = end
+        return listed
+
+    async def find(self, searches: Sequence[FindPosition]) -> None:
+        """Find positions; what is retriable is tried for as long as it is wanted."""
+        left = list(searches)
+        while left := [search for search in left if self._wanted(search)]:
+            found = await list_offsets(
+                self._cluster,
+                {search.name: self._timestamp(search) for search in left},
+                self._settings,
+                self._clock,
+                timeout_s=self._cluster.request_timeout_s,
+            )
+            for search in [search for search in left if self._wanted(search)]:
+                end = found[search.name]
+                if isinstance(end, ListedOffset):
+                    self._found(search, end)
+                    left.remove(search)
+                    continue
+                logger.warning("no position found for %s: %s", search.name, end)
+                self._on_failure(search.name, end)
+                if not end.retriable:
+                    left.remove(search)
+
+    def _wanted(self, search: FindPosition) -> bool:
+        return self._positions.searched(search.name, search.search)
+
+    def _timestamp(self, search: FindPosition) -> int:
+        if search.reset is not Reset.POLICY:
+            return EARLIEST if search.reset is Reset.EARLIEST else LATEST
+        if self._settings.offset_reset_timestamp_ms is not None:
+            return self._settings.offset_reset_timestamp_ms
+        return EARLIEST if self._settings.offset_reset == "earliest" else LATEST
+
+    def _found(self, search: FindPosition, listed: ListedOffset) -> None:
+        name = search.name
+        settings = self._settings
+        if (
+            search.reset is Reset.POLICY
+            and settings.offset_reset == "none"
+            and settings.offset_reset_timestamp_ms is None
+        ):
+            reason = f"{name} has no position" if search.error is None else search.error.message
+            message = (
+                f"{reason}; it has offsets {listed.log_start_offset} to {listed.high_watermark}, "
+                "and offset_reset is none: seek to one of them"
+            )
+            self._on_failure(name, OffsetOutOfRange(message))
+            return
+        # No record is as young as the time asked for: the next one will be.
+        offset = listed.offset if listed.offset >= 0 else listed.high_watermark
+        if search.error is not None:
+            logger.warning("%s goes on at offset %d: %s", name, offset, search.error)
+        self._positions.found(name, search.search, offset)
+        self._on_found(name)

@@ -1,0 +1,27 @@
+"""A batch that is being handed out record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from consumer.core.positions import Position
+from consumer.records import ConsumerRecord, FetchedBatch
+
+
+class Reading:
+    """Decoded when it is made, which raises CorruptMessage or UnsupportedCompression."""
+
+    __slots__ = ("batch", "incarnation", "records", "state")
+
+    def __init__(self, state: Position[FetchedBatch], batch: FetchedBatch) -> None:
+        self.state = state
+        self.batch = batch
+        self.incarnation = state.incarnation
+        self.records: Iterator[ConsumerRecord] = iter(batch.records())
+
+    @property
+    def left(self) -> int:
+        """Records that may still be handed out: none once the partition was moved."""
+        if self.incarnation != self.state.incarnation:
+            return 0
+        return self.records.__length_hint__()  # type: ignore[attr-defined,no-any-return]  # a list's iterator

@@ -1,0 +1,84 @@
+"""What a consumer hands out: records one by one, or whole batches that are decoded when asked."""
+
+from __future__ import annotations
+
+from itertools import repeat
+from typing import NamedTuple
+
+from strandline.ids import TopicPartition
+from strandline.records import BatchHeader, Columns, RecordHeaders, decode_columns
+
+
+class ConsumerRecord(NamedTuple):
+    """One record. `timestamp` is in milliseconds since the Unix epoch."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: RecordHeaders
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """A record's offset, and its timestamp in milliseconds since the Unix epoch."""
+
+    offset: int
+    timestamp: int
+
+
+class FetchedBatch(NamedTuple):
+    """One batch as it lies in the log, from `from_offset` on. Nothing in it is decoded yet."""
+
+    name: TopicPartition
+    header: BatchHeader
+    data: bytes
+    """What the header's position counts in; other batches may stand around this one."""
+    from_offset: int
+    """The first offset wanted: a batch may begin before the position that was asked for."""
+
+    @property
+    def topic(self) -> str:
+        return self.name.topic
+
+    @property
+    def partition(self) -> int:
+        return self.name.partition
+
+    @property
+    def base_offset(self) -> int:
+        """Of the first record wanted."""
+        return max(self.header.base_offset, self.from_offset)
+
+    @property
+    def next_offset(self) -> int:
+        """After the last record."""
+        return self.header.next_offset
+
+    @property
+    def record_count(self) -> int:
+        """Records wanted; a batch's offsets have no gaps."""
+        return self.next_offset - self.base_offset
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return self.header.size
+
+    def columns(self) -> Columns:
+        """The records wanted, by column. Raises CorruptMessage, UnsupportedCompression."""
+        columns = decode_columns(self.data, self.header)
+        skipped = self.base_offset - self.header.base_offset
+        if not skipped:
+            return columns
+        offsets, timestamps, keys, values, headers = columns
+        return Columns(
+            offsets[skipped:], timestamps[skipped:], keys[skipped:], values[skipped:], headers[skipped:]
+        )
+
+    def records(self) -> list[ConsumerRecord]:
+        """The records wanted. Raises CorruptMessage, UnsupportedCompression."""
+        topic, partition = self.name
+        rows = zip(repeat(topic), repeat(partition), *self.columns(), strict=False)
+        return list(map(tuple.__new__, repeat(ConsumerRecord), rows))

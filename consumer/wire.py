@@ -1,0 +1,68 @@
+"""Between protobuf and the consumer's own types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from consumer.core.positions import Answer, FetchPlan
+from strandline.adapters.wire_errors import error_from_wire
+from strandline.ids import TopicPartition
+from strandline.ports import Method
+from strandline.rpc import log_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """A plan with the bounds of its answer."""
+
+    plan: FetchPlan
+    wait_ms: int
+    bytes_min: int
+    bytes_max: int
+    partition_bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class FetchResponse:
+    """What came for the plan with this number."""
+
+    number: int
+    answers: Sequence[Answer]
+
+
+def _encode(request: FetchRequest) -> bytes:
+    message = log_pb2.FetchRequest(
+        correlation_id=request.plan.number,
+        max_wait_ms=request.wait_ms,
+        min_bytes=request.bytes_min,
+        max_bytes=request.bytes_max,
+    )
+    for wanted in request.plan.wanted:
+        message.partitions.add(
+            topic=wanted.name.topic,
+            partition=wanted.name.partition,
+            fetch_offset=wanted.offset,
+            leader_epoch=wanted.leader_epoch,
+            max_bytes=request.partition_bytes_max,
+        )
+    return message.SerializeToString()
+
+
+def _decode(data: bytes) -> FetchResponse:
+    message = log_pb2.FetchResponse.FromString(data)
+    answers = [
+        Answer(
+            TopicPartition(p.topic, p.partition),
+            error_from_wire(p.error) if p.HasField("error") else None,
+            p.high_watermark,
+            p.log_start_offset,
+            p.records,
+        )
+        for p in message.partitions
+    ]
+    return FetchResponse(message.correlation_id, answers)
+
+
+FETCH: Final = Method("/strandline.v1.Log/Fetch", _encode, _decode)

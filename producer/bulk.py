@@ -1,0 +1,72 @@
+"""Many values to as few batches as they fit in."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+from producer.core.batch import RECORD_OVERHEAD_MAX, VALUE_OVERHEAD_MAX
+from strandline.errors import MessageTooLarge
+from strandline.records import HEADER_BYTES, Codec, PackedRecords, pack, pack_values
+
+
+def too_large(what: str, limit: int) -> MessageTooLarge:
+    """The error for something that no broker would take."""
+    return MessageTooLarge(f"{what} is more than fits a message: the limit is {limit} bytes", limit=limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Cuts records into batches of at most `size_max` bytes; one that is larger, up to `bytes_max`,
+    travels alone. All have one timestamp."""
+
+    now_ms: int
+    size_max: int
+    bytes_max: int
+    codec: Codec
+
+    def of_values(self, values: Sequence[bytes | None]) -> Iterator[PackedRecords]:
+        """Batches of values without keys. Raises MessageTooLarge before the first of them."""
+        for start, end in self._cuts([0 if v is None else len(v) for v in values], VALUE_OVERHEAD_MAX):
+            piece = values[start:end]
+            if None in piece:
+                yield self._pack([(None, value) for value in piece])
+            else:
+                packed = pack_values(piece, self.now_ms, codec=self.codec)  # type: ignore[arg-type]
+                if packed.size > self.bytes_max:
+                    packed = pack_values(piece, self.now_ms)  # type: ignore[arg-type]
+                yield packed
+
+    def of_records(self, records: Sequence[tuple[bytes | None, bytes | None]]) -> Iterator[PackedRecords]:
+        """Batches of (key, value) records. Raises MessageTooLarge before the first of them."""
+        lengths = [len(key or b"") + len(value or b"") for key, value in records]
+        for start, end in self._cuts(lengths, RECORD_OVERHEAD_MAX):
+            yield self._pack(records[start:end])
+
+    def _pack(self, records: Sequence[tuple[bytes | None, bytes | None]]) -> PackedRecords:
+        """Uncompressed where compression makes it larger than may be sent."""
+        fields = [(key, value, (), self.now_ms) for key, value in records]
+        packed = pack(fields, codec=self.codec)
+        return pack(fields) if packed.size > self.bytes_max else packed
+
+    def _cuts(self, lengths: Sequence[int], overhead: int) -> list[tuple[int, int]]:
+        """Where the batches begin and end."""
+        if not lengths:
+            return []
+        longest = max(lengths) + overhead
+        if HEADER_BYTES + longest > self.bytes_max:
+            raise too_large(f"record of {longest} bytes", self.bytes_max)
+        room = self.size_max - HEADER_BYTES
+        if longest == min(lengths) + overhead:
+            step = max(1, room // longest)
+            return [(start, min(start + step, len(lengths))) for start in range(0, len(lengths), step)]
+        ends = list(accumulate(length + overhead for length in lengths))
+        cuts: list[tuple[int, int]] = []
+        start = before = 0
+        while start < len(lengths):
+            end = max(start + 1, bisect_right(ends, before + room, start))
+            cuts.append((start, end))
+            start, before = end, ends[end - 1]
+        return cuts

@@ -1,0 +1,380 @@
+"""Which batches there are, what may be sent now, and what an answer means (KIP-98, KIP-360).
+
+Of one partition at most `in_flight_per_partition_max` batches are under way, on one connection. A
+sequence is given when a batch is first sent and stays with it through every repeat. After a failure
+those behind it are waited for, and then everything without an acknowledgement is sent again in order.
+
+A batch ends acknowledged, or with an error whose outcome is true: *retriable* or *fatal* only if no try
+went unanswered. Where a sequence was given to a batch that then failed, those after it could never be
+appended; and if it may yet be appended, it must not be taken for something else. So the partition
+*resets*: nothing more is sent, what is in flight is waited for, whatever may have been appended ends as
+an unknown outcome, and what certainly was not goes on under a new producer id, from sequence 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Generic
+
+from producer.core.batch import Batch, PartitionQueue, Ticket
+from strandline.client.backoff import backoff_s
+from strandline.client.messages import ProducerIdentity
+from strandline.config import RECORDS_BYTES_MAX, ProducerSettings
+from strandline.errors import (
+    DuplicateSequence,
+    LeaderNotAvailable,
+    NotEnoughReplicas,
+    Outcome,
+    OutcomeUnknown,
+    OutOfOrderSequence,
+    StrandlineError,
+    UnknownProducerId,
+)
+from strandline.ids import NO_BROKER, UNKNOWN_OFFSET, TopicPartition
+from strandline.records import Codec, PackedRecords
+from strandline.records.encode import NO_SEQUENCE
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged(Generic[Ticket]):
+    """The batch is appended. `base_offset` is -1 where nobody knows it (acks=0, an old duplicate)."""
+
+    batch: Batch[Ticket]
+    base_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed(Generic[Ticket]):
+    batch: Batch[Ticket]
+    error: StrandlineError
+
+
+@dataclass(frozen=True, slots=True)
+class Send(Generic[Ticket]):
+    """The partition may have something to send to the broker that leads it."""
+
+    queue: PartitionQueue[Ticket]
+
+
+@dataclass(frozen=True, slots=True)
+class BackOff(Generic[Ticket]):
+    """Call `backed_off` with this pause's number after so many seconds."""
+
+    queue: PartitionQueue[Ticket]
+    pause: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class DoubtLeader(Generic[Ticket]):
+    """The leader known did not take a batch: somebody else may lead. `error` may name who."""
+
+    queue: PartitionQueue[Ticket]
+    error: StrandlineError
+
+
+@dataclass(frozen=True, slots=True)
+class Renew(Generic[Ticket]):
+    """The partition needs another producer id: call `renewed`."""
+
+    queue: PartitionQueue[Ticket]
+
+
+Effect = (
+    Acknowledged[Ticket]
+    | Failed[Ticket]
+    | Send[Ticket]
+    | BackOff[Ticket]
+    | DoubtLeader[Ticket]
+    | Renew[Ticket]
+)
+
+
+class Accumulator(Generic[Ticket]):
+    """All partitions' queues of one producer. Events return effects, to be carried out in order."""
+
+    def __init__(self, settings: ProducerSettings) -> None:
+        self._settings = settings
+        self.codec = Codec.named(settings.compression)
+        self.idempotent = settings.enable_idempotence and settings.acks == -1
+        ordered_by_broker = self.idempotent or settings.acks == 0
+        self._in_flight_max = settings.in_flight_per_partition_max if ordered_by_broker else 1
+        self._delivery_s = settings.delivery_timeout_ms / 1000
+        self._queues: dict[TopicPartition, PartitionQueue[Ticket]] = {}
+        self._ready: dict[int, dict[PartitionQueue[Ticket], None]] = {}
+        self.identity: ProducerIdentity | None = None
+        """What new queues begin with; None unless idempotent."""
+
+    def __iter__(self) -> Iterator[PartitionQueue[Ticket]]:
+        return iter(self._queues.values())
+
+    def find(self, name: TopicPartition) -> PartitionQueue[Ticket] | None:
+        return self._queues.get(name)
+
+    def queue(self, name: TopicPartition, size_max: int) -> PartitionQueue[Ticket]:
+        """The partition's queue, made if there is none. `size_max`: bytes of one batch."""
+        queue = self._queues.get(name)
+        if queue is None:
+            queue = self._queues[name] = PartitionQueue(name, self.identity, size_max)
+        return queue
+
+    def led_by(self, broker: int) -> list[PartitionQueue[Ticket]]:
+        """The queues with something in them whose partition this broker leads."""
+        return [queue for queue in self if queue.broker == broker and not queue.empty]
+
+    # --- accepting ---------------------------------------------------------------------------
+
+    def begin(self, queue: PartitionQueue[Ticket], ticket: Ticket, now: float) -> Batch[Ticket]:
+        """A new open batch; the one that was open is closed."""
+        self.close(queue)
+        queue.begun += 1
+        batch = queue.open = Batch(queue, queue.begun, now + self._delivery_s, ticket)
+        return batch
+
+    def add(
+        self, queue: PartitionQueue[Ticket], packed: PackedRecords, ticket: Ticket, now: float
+    ) -> Batch[Ticket]:
+        """A batch that is complete; the one that was open is closed before it."""
+        batch = self.begin(queue, ticket, now)
+        batch.packed = packed
+        batch.size = packed.size
+        self.close(queue)
+        return batch
+
+    def close(self, queue: PartitionQueue[Ticket]) -> None:
+        """Let the open batch, if any, take no more records."""
+        if queue.open is not None:
+            queue.open.ripe = True
+            queue.waiting.append(queue.open)
+            queue.open = None
+
+    def ready(self, queue: PartitionQueue[Ticket]) -> None:
+        """The queue may have something to send: the next `take` of its leader looks."""
+        self._ready.setdefault(queue.broker, {})[queue] = None
+
+    # --- sending -----------------------------------------------------------------------------
+
+    def wants(self, broker: int) -> bool:
+        """True if there may be something to `take` for a broker."""
+        ready = self._ready.get(broker, {})
+        for queue in [queue for queue in ready if queue.broker != broker]:
+            del ready[queue]  # it has another leader by now
+        return bool(ready)
+
+    def take(self, broker: int, connection: int) -> list[Batch[Ticket]]:
+        """What to send to a broker now, in one message of at most RECORDS_BYTES_MAX.
+
+        The batches count as in flight on `connection` from now on. Partitions take turns.
+        """
+        ready = self._ready.get(broker)
+        if not ready:
+            return []
+        taken: list[Batch[Ticket]] = []
+        room = RECORDS_BYTES_MAX
+        for queue in tuple(ready):
+            before = len(taken)
+            while (batch := self._sendable(queue, broker, connection)) is not None:
+                size = batch.pack(self.codec).size
+                if size > room and taken:
+                    if len(taken) > before:
+                        ready[queue] = ready.pop(queue)  # it had its turn
+                    return taken
+                queue.waiting.popleft()
+                queue.number_sequence(batch)
+                batch.connection, batch.broker = connection, broker
+                queue.in_flight.append(batch)
+                taken.append(batch)
+                room -= size
+            del ready[queue]
+        return taken
+
+    def _sendable(self, queue: PartitionQueue[Ticket], broker: int, connection: int) -> Batch[Ticket] | None:
+        """The head of `waiting`, if it may be sent on this connection now."""
+        in_flight = queue.in_flight
+        if queue.broker != broker or queue.resetting or queue.backing_off:
+            return None
+        if len(in_flight) >= self._in_flight_max:
+            return None
+        if in_flight and (queue.recovering or in_flight[0].connection != connection):
+            return None
+        queue.recovering = False
+        if not queue.waiting and queue.open is not None and queue.open.ripe:
+            self.close(queue)
+        return queue.waiting[0] if queue.waiting else None
+
+    def written(self, batches: list[Batch[Ticket]]) -> list[Effect[Ticket]]:
+        """The batches were handed to the transport: with acks=0 that is all there is to wait for."""
+        if self._settings.acks != 0:
+            return []
+        return [effect for batch in batches for effect in self.acknowledged(batch, UNKNOWN_OFFSET)]
+
+    # --- answers -----------------------------------------------------------------------------
+
+    def acknowledged(self, batch: Batch[Ticket], base_offset: int) -> list[Effect[Ticket]]:
+        """The broker has the batch."""
+        queue = batch.queue
+        queue.in_flight.remove(batch)
+        queue.attempts = 0
+        effects: list[Effect[Ticket]] = []
+        if not batch.settled:
+            batch.settled = True
+            effects.append(Acknowledged(batch, base_offset))
+        return effects + self._go_on(queue)
+
+    def refused(self, batch: Batch[Ticket], error: StrandlineError) -> list[Effect[Ticket]]:
+        """The broker answered with an error."""
+        if isinstance(error, DuplicateSequence):
+            return self.acknowledged(batch, UNKNOWN_OFFSET)
+        queue = batch.queue
+        queue.in_flight.remove(batch)
+        if batch.settled:
+            return self._go_on(queue)
+        batch.last_error = error
+        if error.outcome is Outcome.UNKNOWN:
+            batch.unknown = True
+        if queue.resetting:
+            return self._wait_for_reset(batch) + self._go_on(queue)
+        if self.idempotent and isinstance(error, OutOfOrderSequence | UnknownProducerId):
+            if queue.has_earlier(batch):
+                return self._retry(batch, error)
+            if isinstance(error, UnknownProducerId):
+                # The broker forgot this producer, all of whose earlier batches it had acknowledged.
+                return self._reset(queue) + self._wait_for_reset(batch) + self._go_on(queue)
+        if error.outcome is Outcome.FATAL:
+            effects: list[Effect[Ticket]] = [self._fail(batch, error)]
+            if self.idempotent:
+                effects += self._reset(queue)
+            return effects + self._go_on(queue)
+        return self._retry(batch, error)
+
+    def lost(self, connection: int, error: StrandlineError) -> list[Effect[Ticket]]:
+        """A connection is gone: what was in flight on it may have been appended."""
+        effects: list[Effect[Ticket]] = []
+        for queue in self:
+            for batch in [batch for batch in queue.in_flight if batch.connection == connection]:
+                effects += self.refused(batch, OutcomeUnknown(error.message))
+        return effects
+
+    def _retry(self, batch: Batch[Ticket], error: StrandlineError) -> list[Effect[Ticket]]:
+        queue = batch.queue
+        queue.requeue(batch)
+        effects: list[Effect[Ticket]] = []
+        first = not queue.recovering
+        queue.recovering = True
+        if batch.broker != queue.broker:
+            return self._go_on(queue)  # another leader is known already, and has refused nothing yet
+        if first:
+            queue.attempts += 1
+            queue.backing_off = True
+            queue.pause += 1
+            effects.append(BackOff(queue, queue.pause, backoff_s(self._settings, queue.attempts)))
+        if not isinstance(error, NotEnoughReplicas | OutOfOrderSequence | UnknownProducerId):
+            effects.append(DoubtLeader(queue, error))
+        return effects + self._go_on(queue)
+
+    def _fail(self, batch: Batch[Ticket], error: StrandlineError) -> Failed[Ticket]:
+        """End a batch. What went unanswered once has an unknown outcome, whatever was said later."""
+        batch.settled = True
+        if batch.unknown and error.outcome is not Outcome.UNKNOWN:
+            error = OutcomeUnknown(f"an earlier try went unanswered; the last one said: {error.message}")
+        return Failed(batch, error)
+
+    def _go_on(self, queue: PartitionQueue[Ticket]) -> list[Effect[Ticket]]:
+        """What follows when a batch is no longer in flight."""
+        if not queue.resetting:
+            return [] if queue.empty else [Send(queue)]
+        if queue.in_flight or queue.renewing:
+            return []
+        queue.renewing = True
+        return [Renew(queue)]
+
+    # --- resetting ---------------------------------------------------------------------------
+
+    def _reset(self, queue: PartitionQueue[Ticket]) -> list[Effect[Ticket]]:
+        """Sequences are used up: send nothing more under this producer id."""
+        if queue.resetting:
+            return []
+        queue.resetting = True
+        waiting = list(queue.waiting)
+        queue.waiting.clear()
+        return [effect for batch in waiting for effect in self._wait_for_reset(batch)]
+
+    def _wait_for_reset(self, batch: Batch[Ticket]) -> list[Effect[Ticket]]:
+        """Keep a batch for the next producer id, unless it may be in the log under this one."""
+        if batch.unknown:
+            error = batch.last_error or OutcomeUnknown("unanswered")
+            return [self._fail(batch, OutcomeUnknown(f"an earlier batch failed; this one: {error.message}"))]
+        batch.queue.requeue(batch)
+        return []
+
+    def renewed(self, queue: PartitionQueue[Ticket], identity: ProducerIdentity) -> list[Effect[Ticket]]:
+        """The partition goes on under another producer id."""
+        queue.identity = identity
+        queue.next_sequence = 0
+        for batch in queue.waiting:
+            batch.sequence = NO_SEQUENCE
+        queue.resetting = queue.renewing = queue.recovering = queue.backing_off = False
+        return self._go_on(queue)
+
+    # --- time and leaders --------------------------------------------------------------------
+
+    def backed_off(self, queue: PartitionQueue[Ticket], pause: int) -> list[Effect[Ticket]]:
+        """A pause is over; only that of the last failure counts."""
+        if queue.pause != pause:
+            return []
+        queue.backing_off = False
+        return self._go_on(queue)
+
+    def led(self, name: TopicPartition, broker: int, epoch: int) -> list[Effect[Ticket]]:
+        """A partition's leader is known, or known to be none: a new one is tried at once."""
+        queue = self._queues.get(name)
+        if queue is None or (queue.broker, queue.epoch) == (broker, epoch):
+            return []
+        queue.broker, queue.epoch = broker, epoch
+        queue.backing_off = False
+        return [] if broker == NO_BROKER else self._go_on(queue)
+
+    def next_deadline(self) -> float | None:
+        """The earliest deadline of a batch that is not at its end."""
+        return min((batch.deadline for queue in self for batch in queue.unsettled()[:1]), default=None)
+
+    def expire(self, now: float) -> list[Effect[Ticket]]:
+        """End the batches whose time is up."""
+        limit = f"within delivery_timeout_ms = {self._settings.delivery_timeout_ms}"
+        return [
+            effect
+            for queue in self
+            for batch in queue.unsettled()
+            if batch.deadline <= now and not batch.settled
+            for effect in self._give_up(batch, limit)
+        ]
+
+    def give_up(self) -> list[Effect[Ticket]]:
+        """End every batch: the producer stops."""
+        return [
+            effect
+            for queue in self
+            for batch in queue.unsettled()
+            if not batch.settled
+            for effect in self._give_up(batch, "before the producer was stopped")
+            if isinstance(effect, Failed)
+        ]
+
+    def _give_up(self, batch: Batch[Ticket], limit: str) -> list[Effect[Ticket]]:
+        queue = batch.queue
+        said = f"; the last error: {batch.last_error.message}" if batch.last_error is not None else ""
+        if batch.connection >= 0 or batch.unknown:
+            failed = self._fail(batch, OutcomeUnknown(f"{queue.name}: not acknowledged {limit}{said}"))
+        else:
+            failed = self._fail(
+                batch, batch.last_error or LeaderNotAvailable(f"{queue.name}: could not be sent {limit}")
+            )
+        if batch is queue.open:
+            queue.open = None
+        elif batch.connection < 0:
+            queue.waiting.remove(batch)
+        effects: list[Effect[Ticket]] = [failed]
+        if batch.sequence != NO_SEQUENCE and not queue.resetting:
+            effects += self._reset(queue) + self._go_on(queue)
+        return effects

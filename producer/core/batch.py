@@ -1,0 +1,192 @@
+"""One batch from its first record to its end, and the partition's queue that it stands in."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+from strandline.client.messages import ProducerIdentity
+from strandline.config import RECORDS_BYTES_MAX
+from strandline.errors import InvalidRecord, StrandlineError
+from strandline.ids import NO_BROKER, NO_EPOCH, TopicPartition
+from strandline.records import HEADER_BYTES, Codec, PackedRecords, RecordFields, pack, validate
+from strandline.records.encode import NO_SEQUENCE
+
+Ticket = TypeVar("Ticket")
+
+SEQUENCES: Final = 1 << 31
+"""Sequence numbers count modulo this (KIP-98)."""
+
+NO_CONNECTION: Final = -1
+
+VARINT_MAX: Final = 3
+"""Bytes of a varint that counts anything in a batch, since none is larger than RECORDS_BYTES_MAX."""
+
+RECORD_OVERHEAD_MAX: Final = 1 + 10 + 5 * VARINT_MAX
+"""Bytes of a record besides key, value and headers: attributes, timestamp delta, its own, its key's and
+its value's length, its offset delta, and its number of headers."""
+
+VALUE_OVERHEAD_MAX: Final = 4 + 3 * VARINT_MAX
+"""The same for a record with a value only, where timestamp delta, key and headers take a byte each."""
+
+HEADER_OVERHEAD_MAX: Final = 2 * VARINT_MAX
+"""Bytes of a record's header besides its key and value."""
+
+
+@dataclass(slots=True, eq=False)
+class Batch(Generic[Ticket]):
+    """Records of one partition that travel, succeed and fail together.
+
+    It is open while `records` may be added, then packed once and never changed. Its sequence is given
+    when it is first sent, and again only under another producer id.
+    """
+
+    queue: PartitionQueue[Ticket]
+    number: int
+    """Its place in the partition's order."""
+    deadline: float
+    ticket: Ticket
+    """Whom to tell; the driver's own."""
+    size: int = HEADER_BYTES
+    """Bytes, not fewer than the batch will have."""
+    records: list[RecordFields] = field(default_factory=list)
+    packed: PackedRecords | None = None
+    ripe: bool = False
+    """No longer to be lingered over."""
+    sequence: int = NO_SEQUENCE
+    connection: int = NO_CONNECTION
+    """Where it is in flight."""
+    broker: int = NO_BROKER
+    """Whom it was sent to last."""
+    unknown: bool = False
+    """A try ended without an answer: it may be in the log."""
+    settled: bool = False
+    """Its end was told. If it is still in flight its answer is awaited only to know when nothing is."""
+    last_error: StrandlineError | None = None
+
+    @property
+    def record_count(self) -> int:
+        return len(self.records) if self.packed is None else self.packed.record_count
+
+    def pack(self, codec: Codec) -> PackedRecords:
+        """Encode the records; uncompressed where compression would make them too large to send."""
+        if self.packed is None:
+            self.packed = pack(self.records, codec=codec)
+            if self.packed.size > RECORDS_BYTES_MAX:
+                self.packed = pack(self.records)
+            self.records = []
+        return self.packed
+
+    def seal(self) -> bytes:
+        """The bytes to send, under the identity and sequence that it has now."""
+        assert self.packed is not None, f"batch {self.number} of {self.queue.name} is not packed"
+        identity = self.queue.identity
+        if identity is None:
+            return self.packed.seal()
+        return self.packed.seal(
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            base_sequence=self.sequence,
+        )
+
+
+class PartitionQueue(Generic[Ticket]):
+    """Everything of one partition that is accepted and not at its end.
+
+    In order, `in_flight`, `waiting` and `open` together are the partition's batches; after a failure
+    those that failed go back to `waiting`, in their old order.
+    """
+
+    __slots__ = (
+        "attempts", "backing_off", "begun", "broker", "epoch", "identity", "in_flight", "name",
+        "next_sequence", "open", "pause", "recovering", "renewing", "resetting", "size_max", "waiting",
+    )  # fmt: skip
+
+    def __init__(self, name: TopicPartition, identity: ProducerIdentity | None, size_max: int) -> None:
+        self.name = name
+        self.identity = identity
+        """None if the producer is not idempotent."""
+        self.size_max = size_max
+        """Bytes of a batch of this partition."""
+        self.broker: int = NO_BROKER
+        self.epoch: int = NO_EPOCH
+        self.next_sequence = 0
+        self.begun = 0
+        self.open: Batch[Ticket] | None = None
+        self.waiting: deque[Batch[Ticket]] = deque()
+        self.in_flight: deque[Batch[Ticket]] = deque()
+        self.recovering = False
+        """A batch failed: nothing is sent until those in flight behind it have failed, too, or not."""
+        self.backing_off = False
+        """Nothing is sent until pause number `pause` is over, or another leader is known."""
+        self.pause = 0
+        self.attempts = 0
+        """Failures in a row."""
+        self.resetting = False
+        """Some sequence was used that is not in the log, or may not be: nothing is sent until nothing
+        is in flight and the partition has another producer id."""
+        self.renewing = False
+        """Another producer id has been asked for."""
+
+    def __repr__(self) -> str:
+        return f"PartitionQueue({self.name})"
+
+    @property
+    def empty(self) -> bool:
+        return not (self.in_flight or self.waiting or self.open)
+
+    def requeue(self, batch: Batch[Ticket]) -> None:
+        """Put a batch back to wait, at its place in the order."""
+        batch.connection = NO_CONNECTION
+        at = 0
+        for waiting in self.waiting:
+            if waiting.number > batch.number:
+                break
+            at += 1
+        self.waiting.insert(at, batch)
+
+    def has_earlier(self, batch: Batch[Ticket]) -> bool:
+        """True if a batch before this one is not at its end."""
+        return any(
+            other.number < batch.number and not other.settled
+            for batches in (self.in_flight, self.waiting)
+            for other in batches
+        )
+
+    def unsettled(self) -> list[Batch[Ticket]]:
+        """The batches that are not at their end, in order."""
+        batches = [batch for batch in self.in_flight if not batch.settled]
+        batches += self.waiting
+        batches.sort(key=lambda batch: batch.number)
+        if self.open is not None:
+            batches.append(self.open)
+        return batches
+
+    def number_sequence(self, batch: Batch[Ticket]) -> None:
+        """Give a batch its sequence, if it has none."""
+        if self.identity is not None and batch.sequence == NO_SEQUENCE:
+            batch.sequence = self.next_sequence
+            self.next_sequence = (self.next_sequence + batch.record_count) % SEQUENCES
+
+
+def unseal(batch: bytes) -> PackedRecords:
+    """The records of a batch that somebody else encoded, to be sealed under another identity.
+
+    Raises CorruptMessage, MessageTooLarge, InvalidRecord (several batches, or one of another producer).
+    """
+    headers = validate(batch, bytes_max=RECORDS_BYTES_MAX)
+    if len(headers) != 1:
+        raise InvalidRecord(f"{len(headers)} batches were given where one is sent at a time")
+    header = headers[0]
+    if header.producer_id >= 0:
+        raise InvalidRecord(
+            f"the batch carries producer id {header.producer_id}; a producer numbers what it sends by itself"
+        )
+    return PackedRecords(
+        batch[header.position + HEADER_BYTES : header.end],
+        header.attributes,
+        header.record_count,
+        header.base_timestamp,
+        header.max_timestamp,
+    )

@@ -1,0 +1,426 @@
+"""The producer: accepts records, and tells what became of each."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from producer.bulk import Pieces, too_large
+from producer.core.accumulator import (
+    Accumulator,
+    Acknowledged,
+    BackOff,
+    DoubtLeader,
+    Effect,
+    Failed,
+    Renew,
+    Send,
+)
+from producer.core.batch import HEADER_OVERHEAD_MAX, RECORD_OVERHEAD_MAX, Batch, PartitionQueue, unseal
+from producer.delivery import Delivery
+from producer.routes import Route
+from producer.sender import Sender
+from producer.tickets import (
+    BatchMetadata,
+    BatchTicket,
+    Bulk,
+    BulkMetadata,
+    RecordMetadata,
+    RecordTicket,
+    Ticket,
+)
+from strandline.adapters.clock import SystemClock
+from strandline.adapters.rpc import GrpcTransport
+from strandline.client.backoff import backoff_s
+from strandline.client.cluster import Cluster
+from strandline.client.messages import ProducerIdentity
+from strandline.client.scope import Scope
+from strandline.client.wire import INIT_PRODUCER_ID
+from strandline.config import ProducerSettings, TopicConfig, load
+from strandline.errors import StrandlineError
+from strandline.ids import NO_BROKER, TopicPartition
+from strandline.ports import Clock, Transport
+from strandline.records import HEADER_BYTES, PackedRecords
+
+logger = logging.getLogger(__name__)
+
+Headers = Sequence[tuple[str, bytes | None]]
+Queue = PartitionQueue[Ticket]
+
+
+class Producer:
+    """Sends records to a cluster (DESIGN §11).
+
+    `bootstrap` is `host:port`, several with commas or as a sequence; any of them may be dead. `settings`
+    are those of `ProducerSettings`. Idempotent unless told otherwise, or acks is not all.
+
+    Futures end with metadata or with a StrandlineError whose `outcome` says what became of the records:
+    *retriable* and *fatal* mean that they were not appended, *unknown* that they may have been.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str],
+        *,
+        transport: Transport | None = None,
+        clock: Clock | None = None,
+        **settings: Any,
+    ) -> None:
+        self._settings = load(ProducerSettings, **settings)
+        self._clock = clock or SystemClock()
+        self._wall_ms = self._clock.wall_ms
+        self._transport = transport or GrpcTransport()
+        self._cluster = Cluster(bootstrap, self._settings, self._transport, self._clock)
+        self._scope = Scope("producer", self._abandon)
+        self._accumulator: Accumulator[Ticket] = Accumulator(self._settings)
+        self._routes: dict[str, Route[Ticket]] = {}
+        self._senders: dict[int, Sender] = {}
+        self._connections = itertools.count()
+        self._buffered = 0
+        self._room = asyncio.Event()
+        self._flushes: list[tuple[set[Batch[Ticket]], asyncio.Event]] = []
+        self._buffer_bytes = self._settings.buffer_bytes
+        self._linger_s = self._settings.linger_ms / 1000
+
+    # --- life --------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Raises BrokerNotAvailable if no broker of the bootstrap answers."""
+        self._loop = asyncio.get_running_loop()
+        await self._scope.start()
+        self._cluster.on_change(self._leader_changed)
+        self._cluster.run(self._scope)
+        try:
+            if self._accumulator.idempotent:
+                self._accumulator.identity = await self._new_identity(
+                    self._clock.monotonic() + self._settings.request_timeout_ms / 1000
+                )
+        except BaseException:
+            await self._close()
+            raise
+        self._scope.spawn(self._watch_deadlines(), "deadlines")
+
+    async def stop(self, *, timeout_s: float | None = None) -> None:
+        """Flush and close. What has not ended by then fails; without `timeout_s` that is what
+        `delivery_timeout_ms` ends."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self.flush()
+        except TimeoutError:
+            logger.warning("stopped before everything was answered")
+        finally:
+            await self._close()
+
+    async def _close(self) -> None:
+        try:
+            await self._scope.stop()
+        finally:
+            self._carry_out(self._accumulator.give_up())
+            await self._transport.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Who is cancelled does not want to wait for brokers.
+        hurried = kind is not None and not issubclass(kind, Exception)
+        await self.stop(timeout_s=0 if hurried else None)
+
+    def _abandon(self, error: BaseException) -> None:
+        logger.error("the producer failed", exc_info=error)
+        self._carry_out(self._accumulator.give_up())
+
+    # --- sending -----------------------------------------------------------------------------
+
+    async def send(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> asyncio.Future[RecordMetadata]:
+        """Put one record into a batch; the future ends with the batch.
+
+        Without `partition` the key decides (murmur2, as Kafka's clients do), and without a key the
+        partitions take turns, batch by batch. Waits while `buffer_bytes` are under way, and for the
+        metadata of a topic that is new to this producer. Raises UnknownTopicOrPartition,
+        BrokerNotAvailable, MessageTooLarge, TypeError.
+        """
+        route = self._routes.get(topic) or await self._route(topic)
+        size = RECORD_OVERHEAD_MAX
+        if isinstance(value, bytes):
+            size += len(value)
+        elif value is not None:
+            raise _not_bytes("value", value)
+        if key is not None:
+            if not isinstance(key, bytes):
+                raise _not_bytes("key", key)
+            size += len(key)
+        if headers:
+            size += _headers_size(headers)
+        if self._buffered >= self._buffer_bytes:
+            await self._wait_for_room()
+        if partition is not None:
+            queue = route.chosen(partition)
+        elif key is not None:
+            queue = route.keyed(key)
+        else:
+            queue = route.sticky
+        batch, full = queue.open, False
+        if batch is None or batch.size + size > queue.size_max:
+            if HEADER_BYTES + size > route.bytes_max:
+                raise too_large(f"record of {size} bytes", route.bytes_max)
+            full = batch is not None
+            if partition is None and key is None and queue.begun:
+                queue = route.next()
+            batch = self._begin(queue)
+        batch.size += size
+        self._buffered += size
+        records = batch.records
+        delivery = Delivery(batch.ticket, len(records))  # type: ignore[arg-type]  # an open batch has this kind
+        records.append((key, value, headers, self._wall_ms() if timestamp_ms is None else timestamp_ms))
+        if full:
+            # Who sends without ever waiting lets the full batch go out here.
+            await asyncio.sleep(0)
+        return delivery
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        *,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
+    ) -> RecordMetadata:
+        """`send`, and its result."""
+        return await (
+            await self.send(
+                topic, value, key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
+            )
+        )
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Sequence[bytes | None],
+        *,
+        partition: int | None = None,
+        keys: Sequence[bytes | None] | None = None,
+    ) -> asyncio.Future[BulkMetadata]:
+        """Send many records, with one future for all: the fast way.
+
+        Without `partition` and `keys` the partitions take turns, batch by batch. Order is kept within a
+        partition. Waits and raises as `send`; a failure of some batches only is BulkSendFailed.
+        """
+        route = self._routes.get(topic) or await self._route(topic)
+        pieces = Pieces(self._clock.wall_ms(), route.size_max, route.bytes_max, self._accumulator.codec)
+        bulk = Bulk(topic, len(values), self._loop.create_future())
+        if keys is None:
+            chosen = None if partition is None else route.chosen(partition)
+            for packed in pieces.of_values(values):
+                await self._add(chosen or route.next(), packed, bulk.part())
+        else:
+            for queue, records in route.grouped(values, keys, partition):
+                for packed in pieces.of_records(records):
+                    await self._add(queue, packed, bulk.part())
+        bulk.close()
+        return bulk.future
+
+    async def send_batch(self, topic: str, partition: int, batch: bytes) -> asyncio.Future[BatchMetadata]:
+        """Send one batch that is encoded already (a RecordBatch v2 without producer id), as it is.
+
+        Waits and raises as `send`, and CorruptMessage, InvalidRecord.
+        """
+        route = self._routes.get(topic) or await self._route(topic)
+        packed = unseal(batch)
+        if packed.size > route.bytes_max:
+            raise too_large(f"batch of {packed.size} bytes", route.bytes_max)
+        future: asyncio.Future[BatchMetadata] = self._loop.create_future()
+        await self._add(route.chosen(partition), packed, BatchTicket(future))
+        return future
+
+    async def flush(self) -> None:
+        """Send what lingers, and wait until everything sent so far has ended, well or badly."""
+        batches: set[Batch[Ticket]] = set()
+        for queue in self._accumulator:
+            if queue.open is not None:
+                queue.open.ripe = True
+                self._nudge(queue)
+            batches.update(queue.unsettled())
+        if batches:
+            ended = asyncio.Event()
+            self._flushes.append((batches, ended))
+            await ended.wait()
+
+    # --- routes and batches ------------------------------------------------------------------
+
+    async def _route(self, topic: str) -> Route[Ticket]:
+        """Learn where the topic's partitions are."""
+        self._scope.check()
+        metadata = await self._cluster.topic(topic)
+        route = self._routes.get(topic)
+        if route is None:
+            bytes_max = TopicConfig.parse(metadata.config).max_message_bytes
+            size_max = min(self._settings.batch_bytes, bytes_max)
+            names = [TopicPartition(topic, partition.partition) for partition in metadata.partitions]
+            queues = [self._accumulator.queue(name, size_max) for name in names]
+            identity = self._accumulator.identity
+            route = Route(topic, queues, bytes_max, turn=0 if identity is None else identity.producer_id)
+            self._routes[topic] = route
+            for name in names:
+                self._leader_changed(name)
+        return route
+
+    def _begin(self, queue: Queue) -> Batch[Ticket]:
+        """A new open batch."""
+        self._scope.check()
+        batch = self._accumulator.begin(queue, RecordTicket(queue.name), self._clock.monotonic())
+        self._buffered += batch.size
+        if self._linger_s == 0:
+            batch.ripe = True
+            self._nudge(queue)
+        else:
+            self._loop.call_later(self._linger_s, self._ripen, batch)
+            if queue.waiting:
+                self._nudge(queue)
+        return batch
+
+    async def _add(self, queue: Queue, packed: PackedRecords, ticket: Ticket) -> None:
+        """A whole batch."""
+        self._scope.check()
+        if self._buffered >= self._buffer_bytes:
+            await self._wait_for_room()
+        batch = self._accumulator.add(queue, packed, ticket, self._clock.monotonic())
+        self._buffered += batch.size
+        self._nudge(queue)
+        await asyncio.sleep(0)
+
+    def _ripen(self, batch: Batch[Ticket]) -> None:
+        if not (batch.ripe or batch.settled):
+            batch.ripe = True
+            self._nudge(batch.queue)
+
+    def _nudge(self, queue: Queue) -> None:
+        """The queue may have something to send."""
+        if queue.broker == NO_BROKER:
+            self._cluster.doubt(queue.name)
+            return
+        self._accumulator.ready(queue)
+        sender = self._senders.get(queue.broker)
+        if sender is None:
+            sender = self._senders[queue.broker] = Sender(
+                queue.broker,
+                cluster=self._cluster,
+                accumulator=self._accumulator,
+                carry_out=self._carry_out,
+                connections=self._connections,
+                settings=self._settings,
+                clock=self._clock,
+            )
+            self._scope.spawn(sender.run(), f"broker {queue.broker}")
+        sender.wake()
+
+    async def _wait_for_room(self) -> None:
+        while self._buffered >= self._buffer_bytes:
+            self._scope.check()
+            self._room.clear()
+            await self._room.wait()
+
+    # --- what the accumulator decides --------------------------------------------------------
+
+    def _carry_out(self, effects: list[Effect[Ticket]]) -> None:
+        for effect in effects:
+            match effect:
+                case Acknowledged(batch, base_offset):
+                    batch.ticket.acknowledge(batch.queue.name, base_offset, batch.record_count)
+                    self._settled(batch)
+                case Failed(batch, error):
+                    self._log_failure(batch, error)
+                    batch.ticket.fail(error)
+                    self._settled(batch)
+                case Send(queue):
+                    self._nudge(queue)
+                case BackOff(queue, pause, seconds):
+                    self._loop.call_later(seconds, self._backed_off, queue, pause)
+                case DoubtLeader(queue, error):
+                    self._cluster.follow(queue.name, error)
+                case Renew(queue):
+                    self._scope.spawn(self._renew(queue), f"producer id for {queue.name}")
+
+    def _settled(self, batch: Batch[Ticket]) -> None:
+        self._buffered -= batch.size
+        self._room.set()
+        for waited_for, ended in tuple(self._flushes):
+            waited_for.discard(batch)
+            if not waited_for:
+                self._flushes.remove((waited_for, ended))
+                ended.set()
+
+    @staticmethod
+    def _log_failure(batch: Batch[Ticket], error: StrandlineError) -> None:
+        logger.warning(
+            "%d records of %s not delivered: %s (%s): %s",
+            batch.record_count, batch.queue.name, type(error).__name__, error.outcome.value, error,
+        )  # fmt: skip
+
+    def _backed_off(self, queue: Queue, pause: int) -> None:
+        self._carry_out(self._accumulator.backed_off(queue, pause))
+
+    def _leader_changed(self, name: TopicPartition) -> None:
+        queue = self._accumulator.find(name)
+        leader = self._cluster.leader(name)
+        if queue is None or leader is None:
+            return
+        self._carry_out(self._accumulator.led(name, leader.broker, leader.epoch))
+        if leader.broker == NO_BROKER and not queue.empty:
+            self._cluster.doubt(name)
+
+    async def _renew(self, queue: Queue) -> None:
+        self._carry_out(self._accumulator.renewed(queue, await self._new_identity(None)))
+
+    async def _new_identity(self, deadline: float | None) -> ProducerIdentity:
+        """Ask until a broker gives a producer id, without a deadline for ever. Raises BrokerNotAvailable."""
+        for attempt in itertools.count(1):
+            try:
+                identity = await self._cluster.call_any(INIT_PRODUCER_ID, None)
+                assert isinstance(identity, ProducerIdentity)
+                return identity
+            except StrandlineError as error:
+                if not error.retriable or (deadline is not None and self._clock.monotonic() > deadline):
+                    raise
+                logger.info("no producer id yet: %s", error)
+            await self._clock.sleep(backoff_s(self._settings, attempt))
+        raise AssertionError("counting ended")
+
+    async def _watch_deadlines(self) -> None:
+        """End the batches whose time is up. A new batch's deadline is never earlier than an old one's."""
+        delivery_s = self._settings.delivery_timeout_ms / 1000
+        while True:
+            now = self._clock.monotonic()
+            self._carry_out(self._accumulator.expire(now))
+            deadline = self._accumulator.next_deadline()
+            await self._clock.sleep(delivery_s if deadline is None else deadline - now)
+
+
+def _not_bytes(what: str, given: object) -> TypeError:
+    return TypeError(f"a record's {what} is bytes or None, not {type(given).__name__}")
+
+
+def _headers_size(headers: Headers) -> int:
+    """Bytes that a record's headers will take at most."""
+    return sum(
+        HEADER_OVERHEAD_MAX + len(name.encode()) + (0 if content is None else len(content))
+        for name, content in headers
+    )

@@ -1,0 +1,72 @@
+"""Where the records of one topic go: by key, by turns, or where they are told to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic
+
+from producer.core.batch import PartitionQueue, Ticket
+from producer.core.partitioner import partition_for
+from strandline.errors import InvalidRequest, UnknownTopicOrPartition
+from strandline.ids import NO_BROKER
+
+KeyedRecords = list[tuple[bytes | None, bytes | None]]
+
+
+class Route(Generic[Ticket]):
+    """The queues of a topic's partitions, by number."""
+
+    __slots__ = ("_turn", "bytes_max", "queues", "sticky", "topic")
+
+    def __init__(
+        self, topic: str, queues: Sequence[PartitionQueue[Ticket]], bytes_max: int, *, turn: int
+    ) -> None:
+        self.topic = topic
+        self.queues = queues
+        self.bytes_max = bytes_max
+        """What the topic takes in one batch."""
+        self._turn = turn
+        self.sticky = queues[turn % len(queues)]
+        """Where records without a key go until their batch is gone (KIP-480)."""
+
+    @property
+    def size_max(self) -> int:
+        """Bytes of a batch of many records."""
+        return self.queues[0].size_max
+
+    def chosen(self, partition: int) -> PartitionQueue[Ticket]:
+        """Raises UnknownTopicOrPartition."""
+        if not 0 <= partition < len(self.queues):
+            raise UnknownTopicOrPartition(
+                f"{self.topic} has partitions 0 to {len(self.queues) - 1}, there is no {partition}"
+            )
+        return self.queues[partition]
+
+    def keyed(self, key: bytes) -> PartitionQueue[Ticket]:
+        return self.queues[partition_for(key, len(self.queues))]
+
+    def next(self) -> PartitionQueue[Ticket]:
+        """Turn to the next partition, one that has a leader if any has."""
+        for _ in self.queues:
+            self._turn += 1
+            self.sticky = self.queues[self._turn % len(self.queues)]
+            if self.sticky.broker != NO_BROKER:
+                break
+        return self.sticky
+
+    def grouped(
+        self, values: Sequence[bytes | None], keys: Sequence[bytes | None], partition: int | None
+    ) -> list[tuple[PartitionQueue[Ticket], KeyedRecords]]:
+        """(key, value) records by partition, in their order; those without a key stay together.
+
+        Raises InvalidRequest unless there are as many keys as values.
+        """
+        if len(values) != len(keys):
+            raise InvalidRequest(f"{len(values)} values were given with {len(keys)} keys")
+        chosen = None if partition is None else self.chosen(partition)
+        keyless = chosen or self.next()
+        groups: dict[PartitionQueue[Ticket], KeyedRecords] = {}
+        for key, value in zip(keys, values, strict=True):
+            queue = chosen or (keyless if key is None else self.keyed(key))
+            groups.setdefault(queue, []).append((key, value))
+        return list(groups.items())

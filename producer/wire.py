@@ -1,0 +1,62 @@
+"""Between protobuf and the producer's own types."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from strandline.adapters.frames import nested, tag
+from strandline.adapters.wire_errors import error_from_wire
+from strandline.errors import StrandlineError
+from strandline.ids import TopicPartition
+from strandline.ports import Method
+from strandline.rpc import log_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One batch to append. `correlation_id` is unique on the stream."""
+
+    correlation_id: int
+    name: TopicPartition
+    acks: int
+    timeout_ms: int
+    records: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of the entry with this correlation id."""
+
+    correlation_id: int
+    error: StrandlineError | None
+    base_offset: int
+
+
+_ENTRIES: Final = tag(log_pb2.ProduceRequest.ENTRIES_FIELD_NUMBER)
+_RECORDS: Final = tag(log_pb2.PartitionRecords.RECORDS_FIELD_NUMBER)
+
+
+def _encode(entries: Sequence[Entry]) -> bytes:
+    parts: list[bytes] = []
+    for entry in entries:
+        head = log_pb2.PartitionRecords(
+            correlation_id=entry.correlation_id,
+            topic=entry.name.topic,
+            partition=entry.name.partition,
+            acks=entry.acks,
+            timeout_ms=entry.timeout_ms,
+        ).SerializeToString()
+        parts += nested(_ENTRIES, head, _RECORDS, entry.records)
+    return b"".join(parts)
+
+
+def _decode(data: bytes) -> Sequence[Result]:
+    return [
+        Result(r.correlation_id, error_from_wire(r.error) if r.HasField("error") else None, r.base_offset)
+        for r in log_pb2.ProduceResponse.FromString(data).results
+    ]
+
+
+PRODUCE: Final = Method("/strandline.v1.Log/Produce", _encode, _decode)
