@@ -1,0 +1,111 @@
+"""`strandline log dump` and `verify`: a log read with no broker (DESIGN §11)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from broker.storage import inspect
+from broker.storage.log import PartitionLog
+from broker.storage.segment import file_name
+from strandline.errors import CorruptMessage, SettingsError
+from strandline.records import HEADER_BYTES, Codec, PackedRecords, encode_batch, encode_values
+from tests.broker.storage.disk import SMALL, ManualClock, fill
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A log of four segments, closed cleanly."""
+    log = PartitionLog.open(tmp_path, SMALL, clock=ManualClock(), clean=True)
+    log.begin_epoch(3)
+    log.append_as_leader(
+        encode_batch([(b"k", b"v", (("h", None),), 7)], codec=Codec.ZSTD, producer_id=5, producer_epoch=1,
+                     base_sequence=0), 3, now_ms=0,
+    )  # fmt: skip
+    fill(log, 12)
+    log.close(clean=True)
+    return tmp_path
+
+
+def flip(path: Path, position: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[position] ^= 0xFF
+    path.write_bytes(data)
+
+
+def test_a_dump_has_every_batch_and_its_records(folder: Path) -> None:
+    batches = list(inspect.dump(folder))
+    assert [batch.base_offset for batch in batches] == [0, *range(1, 25, 2)]
+    assert all(batch.crc_valid for batch in batches)
+    first = asdict(batches[0])
+    assert (first["codec"], first["producer_id"], first["leader_epoch"], first["records"]) == (
+        "zstd",
+        5,
+        3,
+        1,
+    )
+    (record,) = inspect.records(batches[0])
+    assert (record.key, record.value, record.headers, record.timestamp) == (b"k", b"v", (("h", None),), 7)
+    assert [r.offset for batch in batches for r in inspect.records(batch)] == list(range(25))
+
+
+def test_one_segment_file_can_be_looked_at(folder: Path) -> None:
+    path = sorted(folder.glob("*.log"))[1]
+    batches = list(inspect.dump(path))
+    assert {batch.file for batch in batches} == {str(path)}
+    assert batches[0].base_offset == int(path.stem)
+    assert list(inspect.verify(path)) == []
+
+
+def test_a_sound_log_has_no_findings(folder: Path, tmp_path: Path) -> None:
+    assert list(inspect.verify(folder)) == []
+    log = PartitionLog.open(folder, SMALL, clock=ManualClock(), clean=True)
+    log.reset_to(100)
+    log.close(clean=True)
+    assert list(inspect.verify(folder)) == []
+
+
+def test_damage_of_every_kind_is_found(folder: Path) -> None:
+    """E15: and named by file, position and offset."""
+    logs = sorted(folder.glob("*.log"))
+    flip(logs[1], 100)
+    flip(sorted(folder.glob("*.index"))[0], 20)
+    flip(sorted(folder.glob("*.snapshot"))[0], 5)
+    flip(folder / "epochs", 12)
+    flip(folder / "log.json", 0)
+    logs[2].unlink()
+    problems = [(Path(f.file).name, f.problem) for f in inspect.verify(folder)]
+    damaged = dict(problems)
+    assert "CRC" in damaged[logs[1].name]
+    assert "ends at offset" in damaged[logs[3].name]
+    assert "damaged" in damaged["epochs"]
+    assert {name.rpartition(".")[2] for name, _ in problems} >= {"index", "snapshot", "log"}
+    assert any("log.json is damaged" in problem for _, problem in problems)
+    (bad, *_) = inspect.verify(logs[1])
+    assert (bad.position, bad.offset) == (0, int(logs[1].stem))
+
+
+def test_records_that_do_not_decode_are_found(tmp_path: Path) -> None:
+    """A CRC says only that the bytes are those that the producer sent."""
+    good = encode_values([b"abc"], 0)
+    body = good[HEADER_BYTES:-1] + b"\x09"
+    (tmp_path / file_name(0, ".log")).write_bytes(PackedRecords(body, 0, 1, 0, 0).seal())
+    (finding,) = inspect.verify(tmp_path)
+    assert "malformed" in finding.problem
+
+
+def test_a_dump_stops_where_the_bytes_are_no_batch(folder: Path) -> None:
+    path = sorted(folder.glob("*.log"))[1]
+    path.write_bytes(path.read_bytes() + b"\x00" * 100)
+    with pytest.raises(CorruptMessage, match="no batch"):
+        list(inspect.dump(path))
+
+
+def test_a_path_without_a_log_is_refused(tmp_path: Path) -> None:
+    other = tmp_path / "notes.txt"
+    other.write_text("")
+    with pytest.raises(SettingsError, match="neither a segment"):
+        list(inspect.dump(other))
+    assert list(inspect.dump(tmp_path)) == []

@@ -1,0 +1,77 @@
+"""Reads of one replica, and the shared facts that decisions rest on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from broker.core.partition import LeaderPartition, WriteIsr
+from broker.membership import Membership
+from broker.storage.data_folder import DataFolder
+from strandline.adapters import znodes
+from strandline.adapters.memory_files import MemoryFiles
+from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
+from strandline.metadata import Endpoint, IsrMember
+from strandline.records import decode
+from tests.broker.replicas import ASSIGNED, CLOCK, LIVE, open_replica, settings, write
+from tests.simulation.znode_tree import ZnodeTree
+
+
+def test_a_read_takes_the_watermark_once() -> None:
+    """CORRECTNESS H8: it moves while the disk is read, and the answer is of one moment all the same."""
+    files = MemoryFiles()
+    replica = open_replica(files=files)
+    write(replica, 1, "a", "b")
+    replica.raise_watermark(Offset(1))
+
+    def move(operation: str, _: Path) -> int | None:
+        if operation == "read":
+            replica.raise_watermark(Offset(2))
+        return None
+
+    files.fault = move
+    assert [record.value for record in decode(replica.read_committed(0, 1 << 20))] == [b"a"]
+    assert [record.value for record in decode(replica.read_committed(0, 1 << 20))] == [b"a", b"b"]
+
+
+def test_a_member_of_whom_nothing_is_known_holds_the_watermark_back() -> None:
+    """CORRECTNESS H4: the least LEO over nobody is not the leader's own."""
+    partition: LeaderPartition[str] = LeaderPartition(
+        me=ASSIGNED[0],
+        epoch=LeaderEpoch(1),
+        log_end_offset=Offset(0),
+        high_watermark=Offset(0),
+        assigned=ASSIGNED[:1],
+        members=tuple(IsrMember(b, LIVE[b].epoch) for b in ASSIGNED[:2]),
+        version=0,
+        live=LIVE,
+        min_insync=1,
+        keep_in_sync_s=1.0,
+        queue_entries_max=10,
+        now=0.0,
+    )
+    partition.appended(Offset(5), 0.0)
+    (write_isr,) = partition.step(0.0)
+    assert isinstance(write_isr, WriteIsr)
+    assert write_isr.left == (2,)
+    assert partition.high_watermark == 0
+
+
+async def test_a_picture_of_the_living_is_replaced_never_changed(tmp_path: Path) -> None:
+    """CORRECTNESS H4: whoever decides on one sees it whole."""
+    tree = ZnodeTree()
+    session = tree.open_session()
+    await session.ensure_path(znodes.BROKER_IDS)
+    boot = tmp_path / "boot"
+    boot.write_text("this one")
+    folder = DataFolder(tmp_path / "data", BrokerId(1), boot)
+    try:
+        membership = Membership(session, folder, settings(), CLOCK, Endpoint(1, "h", 1))
+        await membership.register()
+        first = await membership.read_live()
+        data = znodes.dump_registration(LIVE[BrokerId(2)])
+        await session.create(znodes.broker(BrokerId(2)), data, ephemeral=True)
+        second = await membership.read_live()
+    finally:
+        folder.close()
+    assert (list(first), sorted(second)) == ([1], [1, 2])
+    assert first[BrokerId(1)].epoch == membership.registration.epoch != BrokerEpoch(-1)

@@ -1,0 +1,152 @@
+"""The replicas of one broker over lives and sessions: watermarks kept, roles dropped."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from broker.core.replica_states import ReplicaState
+from broker.replica import Replica
+from broker.replica_manager import ReplicaManager
+from broker.storage.checkpoint import Checkpoint
+from broker.storage.data_folder import DataFolder
+from strandline.adapters.memory_files import MemoryFiles
+from strandline.config import TopicConfig
+from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, TopicPartition
+from tests.broker.replicas import ASSIGNED, CLOCK, KEY, NAME, settings, write
+from tests.waiting import eventually
+
+OTHER = TopicPartition("others", 1), KEY._replace(partition=PartitionId(1))
+
+
+@contextmanager
+def life(tmp_path: Path, epoch: int, *, clean: bool = True, **given: int) -> Iterator[ReplicaManager]:
+    """One life of broker 1 on this folder, with what it loads."""
+    boot = tmp_path / "boot"
+    boot.write_text("this one")
+    folder = DataFolder(tmp_path / "data", BrokerId(1), boot)
+    manager = ReplicaManager(settings(data_dir=folder.path, **given), folder, CLOCK)
+    try:
+        manager.load()
+        folder.begin_life(BrokerEpoch(epoch))
+        yield manager
+        manager.close(clean=clean)
+    finally:
+        folder.close()
+
+
+def created(manager: ReplicaManager, config: TopicConfig | None = None) -> Replica:
+    """The one replica, with two records, both committed."""
+    config = config or TopicConfig()
+    replica = manager.create(NAME, KEY, config)
+    manager.reconfigure(replica, ASSIGNED, config)
+    write(replica, 1, "a", "b")
+    replica.raise_watermark(Offset(2))
+    return replica
+
+
+def test_watermarks_outlive_the_process(tmp_path: Path) -> None:
+    """CORRECTNESS H7: written at a clean close, read before anything is truncated."""
+    with life(tmp_path, 1) as manager:
+        created(manager)
+    with life(tmp_path, 2) as manager:
+        assert manager.named(*NAME).high_watermark == 2
+
+
+def test_the_watermark_of_a_replica_that_is_not_there_today_is_kept(tmp_path: Path) -> None:
+    """CORRECTNESS H7: a folder on a disk that is not mounted, and comes back."""
+    with life(tmp_path, 1) as manager:
+        directory = created(manager).log.directory
+        manager.create(*OTHER, TopicConfig())
+    aside = directory.rename(tmp_path / "aside")
+    with life(tmp_path, 2) as manager:
+        assert manager.get(KEY) is None
+    aside.rename(directory)
+    with life(tmp_path, 3) as manager:
+        assert manager.named(*NAME).high_watermark == 2
+
+
+def test_a_watermark_is_never_beyond_the_log(tmp_path: Path) -> None:
+    """CORRECTNESS H7, E2: what a loss of power took is not committed here any more."""
+    with life(tmp_path, 1) as manager:
+        replica = created(manager)
+        directory = replica.log.directory
+    for segment in directory.glob("*.log"):
+        segment.unlink()
+    with life(tmp_path, 2) as manager:
+        found = manager.named(*NAME)
+        assert found.high_watermark == found.log.log_end_offset == 0
+
+
+def test_what_is_forgotten_while_a_checkpoint_is_written_does_not_harm_it() -> None:
+    """CORRECTNESS H7: a topic is deleted just as the watermarks go to the disk, in a thread."""
+    files = MemoryFiles()
+    path = Path("/data/watermarks")
+    checkpoint = Checkpoint(path, files=files)
+    checkpoint.write({"gone": 1})
+    reached, go_on = threading.Event(), threading.Event()
+
+    def slow(operation: str, _: Path) -> int | None:
+        if operation == "sync" and not reached.is_set():
+            reached.set()
+            assert go_on.wait(10)
+        return None
+
+    files.fault = slow
+    writing = threading.Thread(target=checkpoint.write, args=({"kept": 5},))
+    writing.start()
+    assert reached.wait(10)
+    forgetting = threading.Thread(target=checkpoint.forget, args=("gone",))
+    forgetting.start()
+    forgetting.join(0.05)  # it waits for the other one; without that it would be through by now
+    go_on.set()
+    writing.join(10)
+    forgetting.join(10)
+    again = Checkpoint(path, files=files)
+    assert (again.get("kept"), again.get("gone")) == (5, None)
+
+
+async def test_the_end_of_a_session_ends_every_role(tmp_path: Path) -> None:
+    """CORRECTNESS E13, DESIGN §3: lead nothing, believe in no leader; the epoch known stays."""
+    with life(tmp_path, 1) as manager:
+        replica = created(manager)
+        manager.follow(replica, BrokerId(2), LeaderEpoch(3))
+        manager.end_session()
+        assert (replica.leader, replica.leader_epoch) == (NO_BROKER, 3)
+        assert replica.state is ReplicaState.FOLLOWER
+        manager.follow(replica, BrokerId(3), LeaderEpoch(2))  # E6: a stale command
+        assert (replica.leader, replica.leader_epoch) == (NO_BROKER, 3)
+
+
+async def test_a_flush_that_fails_costs_one_replica_not_the_broker(tmp_path: Path) -> None:
+    """CORRECTNESS E14: the task that flushes goes on with the others."""
+    config = TopicConfig(flush_ms=0)
+    with life(tmp_path, 1, clean=False, flush_check_ms=10) as manager:
+        bad = created(manager, config)
+        for path in bad.log.directory.iterdir():
+            path.unlink()
+        bad.log.directory.rmdir()  # its epoch file cannot be opened for the sync
+        good = manager.create(*OTHER, config)
+        write(good, 1, "c")
+        async with asyncio.TaskGroup() as tasks:
+            flushing = tasks.create_task(manager.flush_aged())
+            await eventually(lambda: bad.log.failed is not None and good.log.unflushed_records == 0)
+            write(good, 1, "d")
+            await eventually(lambda: good.log.unflushed_records == 0)
+            assert not flushing.done()
+            flushing.cancel()
+
+
+@pytest.mark.parametrize("leader", [2, 3])
+def test_an_older_epoch_is_never_followed(tmp_path: Path, leader: int) -> None:
+    """CORRECTNESS E6, T5: commands may come late and in any order."""
+    with life(tmp_path, 1) as manager:
+        replica = created(manager)
+        manager.follow(replica, BrokerId(2), LeaderEpoch(5))
+        manager.follow(replica, BrokerId(leader), LeaderEpoch(4))
+        assert (replica.leader, replica.leader_epoch) == (2, 5)

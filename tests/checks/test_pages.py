@@ -1,0 +1,35 @@
+"""Links lead somewhere, tables say what the code says, and forbidden words are found (docs/testing.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from checks import doc_tables, links, tidy
+
+
+def test_a_link_to_a_missing_file_or_heading_is_found(tmp_path: Path) -> None:
+    (tmp_path / "b.md").write_text("# What runs, & why\n")
+    page = tmp_path / "a.md"
+    page.write_text("[1](b.md) [2](b.md#what-runs--why) [3](https://example.org) [4](c.md) [5](b.md#no)")
+    assert list(links.problems(page, tmp_path)) == [
+        "a.md: link to c.md: no such file",
+        "a.md: link to b.md#no: no such heading",
+    ]
+
+
+def test_a_table_shows_name_default_bounds_and_docstring() -> None:
+    table = doc_tables.rewrite("<!-- table: settings BrokerSettings -->\nstale text\n<!-- end of table -->\n")
+    assert "stale text" not in table
+    assert "| `push_window` | 2 | 1 to 64 | Messages on a replication stream" in table
+    assert "| `broker_id` | required | 0 to 2^31 − 1 |" in table
+
+
+def test_a_sleep_in_a_test_is_found_and_a_turn_of_the_loop_is_not() -> None:
+    text = "import asyncio\n" + "".join(f"await asyncio.{'sleep'}({seconds})\n" for seconds in (0, 1))
+    assert [line.split(": ")[0] for line in tidy.words("tests/test_a.py", text)] == ["tests/test_a.py:3"]
+    assert list(tidy.words("broker/a.py", text)) == []
+
+
+def test_a_long_function_is_found() -> None:
+    text = "def long():\n" + "    pass\n" * tidy.FUNCTION_LINES_MAX
+    assert list(tidy.sizes("broker/a.py", text)) == ["broker/a.py:1: long has 71 lines, more than 70"]

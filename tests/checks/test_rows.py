@@ -1,0 +1,61 @@
+"""docs/correctness.md is held to what the tests say (docs/testing.md)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from checks import rows
+
+
+@pytest.mark.parametrize(
+    ("docstring", "cited"),
+    [
+        ("Survives (CORRECTNESS T1).", {"T1"}),
+        ("CORRECTNESS T1, H6 and E2: all of them.", {"T1", "H6", "E2"}),
+        ("CORRECTNESS E8–E10, I4", {"E8", "E9", "E10", "I4"}),
+        ("Both (DESIGN §4, CORRECTNESS I1/I2).", {"I1", "I2"}),
+        ("The session is over for good (E10, E12).", {"E10", "E12"}),
+        ("T1 is a task here (see above).", set()),
+    ],
+)
+def test_a_citation_names_rows_singly_or_as_a_range(docstring: str, cited: set[str]) -> None:
+    assert rows.cited(docstring) == cited
+
+
+def test_a_row_is_held_by_docstrings_of_module_class_and_test_and_by_a_tests_name(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_a.py").write_text(
+        '"""All about CORRECTNESS H1."""\n'
+        'class Machine:\n    """CORRECTNESS H2"""\n'
+        'def test_b():\n    """CORRECTNESS H3"""\n'
+        "def test_h4_c(): ...\n"
+    )
+    assert rows.holders(tmp_path) == {
+        "H1": ["tests/test_a.py"],
+        "H2": ["tests/test_a.py::Machine"],
+        "H3": ["tests/test_a.py::test_b"],
+        "H4": ["tests/test_a.py::test_h4_c"],
+    }
+
+
+PAGE = "".join(f"| {row} | a hole | a rule | open: not yet |\n" for row in rows.ROWS)
+
+
+def test_every_row_stands_once_with_a_test_or_a_reason() -> None:
+    assert list(rows.problems(PAGE, {})) == []
+    assert list(rows.problems(PAGE.replace("| T1 |", "| Z1 |", 1), {})) == ["row T1 stands 0 times, not once"]
+    silent = PAGE.replace("open: not yet", "", 1)
+    assert list(rows.problems(silent, {})) == ["row T1: no test cites it, and it does not say why it is open"]
+
+
+def test_a_row_that_a_test_cites_lists_the_test_instead_of_a_reason() -> None:
+    assert rows.rewrite(PAGE.replace("open: not yet", "a test that is gone"), {}).count(
+        "open: no test yet"
+    ) == len(rows.ROWS)
+    held = {"T1": ["tests/broker/test_log.py::test_a", "tests/broker/test_log.py::test_b"]}
+    line = rows.rewrite(PAGE, held).splitlines()[0]
+    assert line == (
+        "| T1 | a hole | a rule | [broker/test_log.py](../tests/broker/test_log.py): `test_a`, `test_b` |"
+    )

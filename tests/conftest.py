@@ -1,0 +1,108 @@
+"""What tests share: one real ZooKeeper for the whole run, and clusters of real processes.
+
+Every process dies with this one, so a killed test run leaves none behind; what they printed lies below
+pytest's temporary folders, which keeps the last three runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strandline.adapters.zookeeper import ZooKeeperSession, connect
+from strandline.config import ZooKeeperSettings
+from strandline.local.cluster import LocalCluster
+from strandline.local.ports import free_ports
+from strandline.local.zookeeper_process import ZooKeeperProcess
+
+ZOOKEEPER_START_S_MAX = 30.0
+
+SessionFactory = Callable[..., Coroutine[Any, Any, ZooKeeperSession]]
+ClusterFactory = Callable[..., Coroutine[Any, Any, LocalCluster]]
+
+_chroots = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+async def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ZooKeeperProcess]:
+    """A real server for all tests that do no harm to it."""
+    async for server in _zookeeper_in(tmp_path_factory.mktemp("zookeeper")):
+        yield server
+
+
+@pytest.fixture
+async def own_zookeeper(tmp_path: Path) -> AsyncIterator[ZooKeeperProcess]:
+    """A real server for one test, which may kill it or make it hang."""
+    async for server in _zookeeper_in(tmp_path / "zookeeper"):
+        yield server
+
+
+async def _zookeeper_in(directory: Path) -> AsyncIterator[ZooKeeperProcess]:
+    server = ZooKeeperProcess(directory, free_ports(1)[0], log_path=directory / "zookeeper.log")
+    server.start()
+    try:
+        await server.wait_serving(ZOOKEEPER_START_S_MAX)
+        yield server
+    finally:
+        await server.discard()
+
+
+@pytest.fixture
+def zookeeper(zookeeper_server: ZooKeeperProcess) -> Iterator[str]:
+    """Where ZooKeeper is, with a chroot that no other test has: `127.0.0.1:port/test-N`."""
+    yield f"{zookeeper_server.address}/test-{next(_chroots)}"
+
+
+@pytest.fixture
+async def open_session(zookeeper: str) -> AsyncIterator[SessionFactory]:
+    """Opens sessions below this test's chroot (`zookeeper=` for elsewhere); closed at its end.
+
+    Keyword arguments are those of ZooKeeperSettings.
+    """
+    async with AsyncExitStack() as opened:
+
+        async def open_one(**settings: Any) -> ZooKeeperSession:
+            session = await connect(ZooKeeperSettings(**{"zookeeper": zookeeper, **settings}))
+            opened.push_async_callback(session.close)
+            return session
+
+        yield open_one
+
+
+@pytest.fixture
+async def make_cluster(tmp_path: Path) -> AsyncIterator[ClusterFactory]:
+    """Starts clusters for one test: `cluster = await make_cluster(brokers=3, …)`, as LocalCluster has it."""
+    async for factory in _clusters_in(tmp_path):
+        yield factory
+
+
+@pytest.fixture(scope="module")
+async def make_module_cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ClusterFactory]:
+    """As `make_cluster`, for the tests of one module together."""
+    async for factory in _clusters_in(tmp_path_factory.mktemp("clusters")):
+        yield factory
+
+
+@pytest.fixture(scope="module")
+async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
+    """Three brokers and a controller for a module whose tests do no harm to them."""
+    return await make_module_cluster(brokers=3)
+
+
+async def _clusters_in(directory: Path) -> AsyncIterator[ClusterFactory]:
+    names = itertools.count(1)
+    async with AsyncExitStack() as started:
+
+        async def start_one(brokers: int = 3, **arguments: Any) -> LocalCluster:
+            home = directory / f"cluster-{next(names)}"
+            cluster = LocalCluster(brokers, **{"directory": home, **arguments})
+            started.push_async_callback(cluster.stop, clean=False)
+            await cluster.start()
+            return cluster
+
+        yield start_one

@@ -1,0 +1,244 @@
+"""Positions move with what was handed out and by seek, and by nothing else (DESIGN §6, docs: Consumer)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from consumer.core.positions import (
+    Answer,
+    Arrived,
+    BackOff,
+    DoubtLeader,
+    Effect,
+    FetchPlan,
+    FindPosition,
+    Positions,
+    Refused,
+    Reset,
+)
+from strandline.errors import (
+    CorruptMessage,
+    FencedLeaderEpoch,
+    NotLeaderOrFollower,
+    OffsetNotAvailable,
+    OffsetOutOfRange,
+    OutcomeUnknown,
+    StrandlineError,
+    UnknownLeaderEpoch,
+)
+from strandline.ids import TopicPartition
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+LEADER, NEXT_LEADER = 1, 2
+
+
+def standing_at(offset: int, *names: TopicPartition) -> Positions[str]:
+    """Partitions led by LEADER in epoch 5, with a position."""
+    positions: Positions[str] = Positions(partition_bytes=100, buffer_bytes=250)
+    positions.assign(names)
+    for name in names:
+        positions.seek(name, offset)
+        positions.led(name, LEADER, 5)
+    return positions
+
+
+def planned(positions: Positions[str], broker: int = LEADER) -> FetchPlan:
+    plan = positions.plan(broker)
+    assert plan is not None
+    return plan
+
+
+def answer(
+    positions: Positions[str],
+    plan: FetchPlan,
+    *,
+    name: TopicPartition = A,
+    error: StrandlineError | None = None,
+    hw: int = -1,
+    records: bytes = b"",
+) -> list[Effect]:
+    return positions.answered(plan.number, [Answer(name, error, hw, 0, records)])
+
+
+def kinds(effects: list[Effect]) -> list[type[Any]]:
+    return [type(effect) for effect in effects]
+
+
+def test_a_partition_without_a_position_is_searched_for_by_policy_and_not_fetched() -> None:
+    positions: Positions[str] = Positions(partition_bytes=100, buffer_bytes=250)
+    (search,) = positions.assign([A])
+    assert isinstance(search, FindPosition) and search.reset is Reset.POLICY
+    positions.led(A, LEADER, 5)
+    assert positions.plan(LEADER) is None
+    assert positions.found(A, search.search, 42)
+    assert [(w.offset, w.leader_epoch) for w in planned(positions).wanted] == [(42, 5)]
+
+
+def test_what_a_search_finds_is_dropped_after_a_seek_or_a_later_search() -> None:
+    positions: Positions[str] = Positions(partition_bytes=100, buffer_bytes=250)
+    (first,) = positions.assign([A])
+    (second,) = positions.unknown(A, Reset.LATEST)
+    assert isinstance(first, FindPosition) and isinstance(second, FindPosition)
+    assert not positions.found(A, first.search, 1)
+    positions.seek(A, 7)
+    assert not positions.found(A, second.search, 2)
+    assert positions[A].position == 7
+
+
+def test_a_search_survives_pause_and_resume() -> None:
+    positions: Positions[str] = Positions(partition_bytes=100, buffer_bytes=250)
+    (search,) = positions.assign([A])
+    assert isinstance(search, FindPosition)
+    positions.pause(A)
+    positions.resume(A)
+    assert positions.found(A, search.search, 3)
+
+
+def test_assigning_again_keeps_the_positions_of_what_stays() -> None:
+    positions = standing_at(7, A)
+    (search,) = positions.assign([B, A])
+    assert isinstance(search, FindPosition) and search.name == B
+    assert positions[A].position == 7
+
+
+def test_one_fetch_a_partition_is_under_way_and_the_next_starts_behind_what_arrived() -> None:
+    positions = standing_at(7, A, B)
+    plan = planned(positions)
+    assert [w.name for w in plan.wanted] == [A, B]
+    assert positions.plan(LEADER) is None
+    (arrived,) = answer(positions, plan, hw=20, records=b"records")
+    assert arrived == Arrived(A, 7, b"records")
+    positions.buffer(A, "batch", 10, 12)
+    assert [(w.name, w.offset) for w in planned(positions).wanted] == [(A, 12), (B, 7)]
+    assert positions[A].position == 7, "nothing was handed out yet"
+
+
+@pytest.mark.parametrize("move", ["seek", "pause", "unassign", "search"])
+def test_what_was_asked_for_before_the_partition_moved_is_dropped(move: str) -> None:
+    positions = standing_at(7, A)
+    plan = planned(positions)
+    positions.buffer(A, "batch", 10, 12)
+    incarnation = positions[A].incarnation
+    state = positions[A]
+    match move:
+        case "seek":
+            positions.seek(A, 7)
+        case "pause":
+            positions.pause(A)
+        case "unassign":
+            positions.assign([])
+        case _:
+            positions.unknown(A, Reset.EARLIEST)
+    assert answer(positions, plan, hw=20, records=b"records") == []
+    assert not state.buffered and positions.buffered_bytes == 0
+    assert state.incarnation != incarnation, "nobody goes on reading what was buffered"
+
+
+def test_a_paused_partition_is_fetched_again_from_its_position_when_it_is_resumed() -> None:
+    positions = standing_at(7, A)
+    positions.buffer(A, "batch", 10, 12)
+    positions.pause(A)
+    assert positions.plan(LEADER) is None
+    positions.resume(A)
+    assert [w.offset for w in planned(positions).wanted] == [7]
+
+
+def test_a_change_of_leader_keeps_position_and_buffer_and_drops_the_old_leaders_answer() -> None:
+    positions = standing_at(7, A)
+    positions.buffer(A, "batch", 10, 12)
+    plan = planned(positions)
+    incarnation = positions[A].incarnation
+    assert positions.led(A, NEXT_LEADER, 6)
+    assert answer(positions, plan, hw=20, records=b"records") == []
+    assert (positions[A].position, positions[A].incarnation) == (7, incarnation)
+    assert [(w.offset, w.leader_epoch) for w in planned(positions, NEXT_LEADER).wanted] == [(12, 6)]
+    assert positions.plan(LEADER) is None
+
+
+def test_the_high_watermark_never_goes_back() -> None:
+    """CORRECTNESS H1: a new leader may know less for a moment, or (-1) nothing."""
+    positions = standing_at(0, A)
+    for reported, known in [(-1, None), (5, 5), (-1, 5), (3, 5), (8, 8)]:
+        answer(positions, planned(positions), hw=reported)
+        assert positions[A].high_watermark == known
+
+
+def test_an_offset_out_of_range_is_searched_for_anew_by_policy() -> None:
+    positions = standing_at(7, A)
+    error = OffsetOutOfRange("7 is outside 10..20")
+    (search,) = answer(positions, planned(positions), error=error)
+    assert isinstance(search, FindPosition)
+    assert (search.reset, search.error, positions[A].position) == (Reset.POLICY, error, None)
+
+
+def test_an_offset_out_of_range_waits_for_what_is_buffered_before_it() -> None:
+    positions = standing_at(7, A)
+    positions.buffer(A, "batch", 10, 12)
+    assert answer(positions, planned(positions), error=OffsetOutOfRange("12 is outside")) == []
+    assert positions[A].position == 7
+
+
+@pytest.mark.parametrize(
+    "error", [NotLeaderOrFollower("no"), FencedLeaderEpoch("old"), OutcomeUnknown("gone")]
+)
+def test_a_leader_that_refuses_is_doubted_and_asked_again_only_after_a_pause(error: StrandlineError) -> None:
+    positions = standing_at(7, A)
+    pause, doubt = answer(positions, planned(positions), error=error)
+    assert (pause, doubt) == (BackOff(A, 1), DoubtLeader(A, error))
+    assert positions.plan(LEADER) is None
+    positions.backed_off(A, 1)
+    assert [w.offset for w in planned(positions).wanted] == [7]
+
+
+@pytest.mark.parametrize("error", [OffsetNotAvailable("not yet"), UnknownLeaderEpoch("not yet")])
+def test_a_leader_that_is_not_ready_is_asked_again_without_doubting_it(error: StrandlineError) -> None:
+    """KIP-207, KIP-320: it is the right one, it only does not know enough yet."""
+    positions = standing_at(7, A)
+    assert kinds(answer(positions, planned(positions), error=error)) == [BackOff]
+
+
+def test_a_new_leader_ends_the_pause() -> None:
+    positions = standing_at(7, A)
+    answer(positions, planned(positions), error=NotLeaderOrFollower("no"))
+    positions.led(A, NEXT_LEADER, 6)
+    assert planned(positions, NEXT_LEADER)
+
+
+def test_what_will_not_get_better_is_told_and_tried_again_only_after_a_pause() -> None:
+    positions = standing_at(7, A)
+    effects = answer(positions, planned(positions), error=CorruptMessage("CRC"))
+    assert kinds(effects) == [Refused, BackOff]
+    assert positions.plan(LEADER) is None
+
+
+def test_a_broken_stream_frees_what_was_asked_on_it() -> None:
+    positions = standing_at(7, A, B)
+    planned(positions)
+    effects = positions.lost(LEADER, OutcomeUnknown("reset"))
+    assert kinds(effects) == [BackOff, DoubtLeader, BackOff, DoubtLeader]
+    for name in (A, B):
+        positions.backed_off(name, 1)
+    assert len(planned(positions).wanted) == 2
+
+
+def test_fetching_stops_while_the_buffer_is_full_and_each_partition_has_its_share() -> None:
+    positions = standing_at(0, A, B)
+    positions.buffer(A, "batch", 130, 10)
+    assert [w.name for w in planned(positions).wanted] == [B], "A has more than its share"
+    positions.lost(LEADER, OutcomeUnknown("reset"))
+    positions.buffer(B, "batch", 120, 10)
+    positions.backed_off(B, 1)
+    assert positions.plan(LEADER) is None
+    assert positions.take(positions[A], 130) == "batch"
+    assert [w.name for w in planned(positions).wanted] == [B, A]
+
+
+def test_partitions_take_turns() -> None:
+    """Who was handed out last is asked for last, so that a busy partition starves nobody."""
+    positions = standing_at(0, A, B)
+    positions.buffer(A, "batch", 10, 10)
+    positions.take(positions[A], 10)
+    assert [state.name for state in positions] == [B, A]
+    assert [w.name for w in planned(positions).wanted] == [B, A]

@@ -1,0 +1,229 @@
+"""One controller is active; another takes over when it goes, and finishes or removes what was begun."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import grpc
+import pytest
+
+from controller.core.topics import NewTopic
+from strandline.adapters import znodes
+from strandline.adapters.clock import SystemClock
+from strandline.errors import TopicAlreadyExists
+from strandline.ids import TopicId
+from strandline.ports import Coordination
+from strandline.rpc import admin_pb2
+from tests.conftest import SessionFactory
+from tests.controller.running import ControllerProcess, process, running
+from tests.controller.znodes_seen import (
+    assignments,
+    check_replicas_deleted,
+    check_whole,
+    is_gone,
+    register,
+    requests,
+    topic_node,
+)
+from tests.waiting import eventually
+
+SMALL, LARGE = 3, 1_500
+"""Partitions of a topic that fits into one multi, and of one that does not."""
+
+SESSION_TIMEOUT_S = 3.0
+
+CREATION_STEPS = [
+    ("controller.create.before", SMALL),
+    ("controller.create.written", SMALL),
+    ("controller.create.before", LARGE),
+    ("controller.create.marked", LARGE),
+    ("controller.create.part", LARGE),
+    ("controller.create.part:2", LARGE),
+    ("controller.create.written", LARGE),
+]
+DELETION_STEPS = [
+    ("controller.delete.marked", SMALL),
+    ("controller.delete.removed", SMALL),
+    ("controller.delete.marked", LARGE),
+    ("controller.delete.part", LARGE),
+    ("controller.delete.removed", LARGE),
+]
+
+
+def new_topic(name: str, partitions: int) -> admin_pb2.NewTopic:
+    return admin_pb2.NewTopic(name=name, partitions=partitions, replication_factor=2)
+
+
+async def no_deletion_under_way(session: Coordination) -> bool:
+    return not await session.children(znodes.DELETE_TOPICS)
+
+
+async def test_two_controllers_that_start_together_are_one_active_and_one_that_knows_it(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    async with running(zookeeper, 1) as one, running(zookeeper, 2) as two:
+
+        def settled() -> bool:
+            both = (one.activity, two.activity)
+            active = [activity for activity in both if activity.active is not None]
+            return len(active) == 1 and len({activity.known for activity in both} - {None}) == 1
+
+        await eventually(settled)
+        node = await (await open_session()).get(znodes.CONTROLLER_EPOCH)
+        assert node.version == 1, "the loser raised the epoch, and fenced the winner"
+
+
+async def test_after_a_clean_stop_the_next_one_takes_over_at_once(zookeeper: str) -> None:
+    clock = SystemClock()
+    async with AsyncExitStack() as stack:
+        one = await stack.enter_async_context(running(zookeeper, 1, zookeeper_session_timeout_ms=10_000))
+        await one.wait_active()
+        async with running(zookeeper, 2) as two:
+            await two.wait_knows(1)
+            stopped = clock.monotonic()
+            await stack.aclose()
+            await two.wait_active()
+            assert clock.monotonic() - stopped < 5, "it waited for the session to expire"
+
+
+async def test_a_controller_whose_role_is_taken_away_serves_no_longer_and_starts_over(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    """CORRECTNESS E5, E13: /controller is removed under it, as a later epoch would do."""
+    session = await open_session()
+    await register(session, [1])
+    async with running(zookeeper, reconcile_ms=50) as controller:
+        await controller.wait_active()
+        before = controller.activity.active
+        await session.delete(znodes.CONTROLLER)
+        await eventually(lambda: controller.activity.active not in (None, before))
+        after = controller.activity.active
+        assert before is not None
+        assert after is not None
+        assert after.epoch > before.epoch
+        assert [o.error for o in await controller.admin.create_topics([NewTopic("t", 1, 1)])] == [None]
+
+
+async def test_a_new_epoch_begins_with_what_zookeeper_says_not_with_what_the_last_one_knew(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    """CORRECTNESS E13: a topic that went behind its back is there in the old epoch, gone in the new."""
+    session = await open_session()
+    await register(session, [1])
+    async with running(zookeeper, reconcile_ms=50) as controller:
+        await controller.wait_active()
+        await controller.admin.create_topics([NewTopic("t", 1, 1)])
+        before = controller.activity.active
+        path = znodes.topic("t")
+        for znode in (f"{path}/0/isr", f"{path}/0/replicas", f"{path}/0", path):
+            await session.delete(znode)
+        (outcome,) = await controller.admin.create_topics([NewTopic("t", 1, 1)])
+        assert isinstance(outcome.error, TopicAlreadyExists)
+        await session.delete(znodes.CONTROLLER)
+        await eventually(lambda: controller.activity.active not in (None, before))
+        (outcome,) = await controller.admin.create_topics([NewTopic("t", 1, 1)])
+        assert outcome.error is None
+
+
+async def test_a_killed_controller_is_replaced_within_about_its_session_timeout(
+    zookeeper: str, tmp_path: Path
+) -> None:
+    """DESIGN §2: several may run, one is active."""
+    clock = SystemClock()
+    async with process(1, zookeeper, tmp_path) as one, process(2, zookeeper, tmp_path) as two:
+        assert await one.is_active()
+        assert not await two.is_active()
+        killed = clock.monotonic()
+        await one.service.stop(clean=False)
+        await eventually(two.is_active)
+        assert clock.monotonic() - killed < 2 * SESSION_TIMEOUT_S
+
+
+async def test_a_controller_that_hangs_past_its_session_writes_nothing_when_it_comes_to(
+    zookeeper: str, open_session: SessionFactory, tmp_path: Path
+) -> None:
+    """CORRECTNESS E5, E12: it still believes itself active when it wakes up; then it stands by."""
+    session = await open_session()
+    await register(session, [1, 2])
+    async with process(1, zookeeper, tmp_path) as one, process(2, zookeeper, tmp_path) as two:
+        one.service.pause()
+        await eventually(two.is_active)
+        one.service.resume()
+        (result,) = await one.create(new_topic("late", SMALL))
+        assert result.error.code
+        assert await topic_node(session, "late") is None
+        (result,) = await two.create(new_topic("t", SMALL))
+        assert not result.error.code
+
+        async def sent_on() -> bool:
+            return (await one.describe()).error.leader.id == 2
+
+        await eventually(sent_on)
+
+
+async def crash(one: ControllerProcess, *, creating: tuple[str, int] | None, deleting: str | None) -> None:
+    """Ask for something that it does not survive."""
+    with pytest.raises(grpc.aio.AioRpcError):
+        if creating is not None:
+            await one.create(new_topic(*creating))
+        if deleting is not None:
+            await one.delete(deleting)
+    await eventually(lambda: one.dead)
+
+
+@pytest.mark.parametrize(("step", "partitions"), CREATION_STEPS)
+async def test_a_controller_killed_while_it_creates_leaves_the_topic_whole_or_not_at_all(
+    zookeeper: str, open_session: SessionFactory, tmp_path: Path, step: str, partitions: int
+) -> None:
+    """CORRECTNESS E7: a step that was begun is finished or taken back, never left."""
+    session = await open_session()
+    epochs = await register(session, [1, 2])
+    async with process(1, zookeeper, tmp_path, crash_points=step) as one:
+        await crash(one, creating=("t", partitions), deleting=None)
+    begun = await topic_node(session, "t")
+    async with process(2, zookeeper, tmp_path) as two:
+        await eventually(two.is_active)
+        await eventually(lambda: no_deletion_under_way(session))
+        if step == "controller.create.written":
+            await check_whole(session, "t", epochs)
+            assert (await two.delete("t"))[0].error.code == 0
+        assert await is_gone(session, "t")
+        for broker in (1, 2):
+            assert await every_start_was_taken_back(session, broker)
+        assert begun is None or begun.partitions in (0, partitions)
+        (result,) = await two.create(new_topic("t", partitions))
+        assert not result.error.code
+        await check_whole(session, "t", epochs)
+
+
+async def every_start_was_taken_back(session: Coordination, broker: int) -> bool:
+    """For each replica that was to start, the last request is to delete it."""
+    last = {change.key: change.command for change in await requests(session, broker)}
+    return set(last.values()) <= {znodes.Command.DELETE_REPLICA}
+
+
+@pytest.mark.parametrize(("step", "partitions"), DELETION_STEPS)
+async def test_a_deletion_goes_on_under_the_next_controller_wherever_it_was_interrupted(
+    zookeeper: str, open_session: SessionFactory, tmp_path: Path, step: str, partitions: int
+) -> None:
+    """CORRECTNESS E7; each replica is told exactly once, under the topic's id (Q1)."""
+    session = await open_session()
+    await register(session, [1, 2])
+    async with process(1, zookeeper, tmp_path, crash_points=step) as one:
+        (created,) = await one.create(new_topic("t", partitions))
+        placed = await assignments(session, "t")
+        await crash(one, creating=None, deleting="t")
+    async with process(2, zookeeper, tmp_path) as two:
+        await eventually(two.is_active)
+        await eventually(lambda: is_gone(session, "t"))
+        await check_replicas_deleted(session, created.topic_id, placed)
+
+
+async def test_a_marker_without_a_topic_is_removed(zookeeper: str, open_session: SessionFactory) -> None:
+    session = await open_session()
+    await session.ensure_path(znodes.DELETE_TOPICS)
+    await session.create(znodes.delete_topic("t"), znodes.dump_deletion(TopicId("0" * 32)))
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        await eventually(lambda: no_deletion_under_way(session))

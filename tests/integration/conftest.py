@@ -1,0 +1,59 @@
+"""Clusters that are harmed on purpose; what their members printed is shown with a failure."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Generator
+
+import pytest
+
+from strandline.local.cluster import LocalCluster
+from tests.conftest import ClusterFactory
+from tests.integration.harness import FAULT_SETTINGS, Harness, watching
+
+LOG_TAIL_BYTES = 12_000
+
+_CLUSTERS = pytest.StashKey[list[LocalCluster]]()
+
+
+@pytest.fixture(scope="module")
+async def shared(
+    request: pytest.FixtureRequest, make_module_cluster: ClusterFactory
+) -> AsyncIterator[Harness]:
+    """Three brokers with short times, for all tests of a module."""
+    cluster = await make_module_cluster(brokers=3, broker_settings=FAULT_SETTINGS)
+    request.node.stash.setdefault(_CLUSTERS, []).append(cluster)
+    async with watching(cluster) as harness:
+        yield harness
+
+
+@pytest.fixture
+async def harness(shared: Harness) -> AsyncIterator[Harness]:
+    """The module's cluster, whole before the test, and made whole again after it."""
+    await shared.heal()
+    yield shared
+    await shared.heal()
+
+
+@pytest.fixture
+async def own(request: pytest.FixtureRequest, make_cluster: ClusterFactory) -> AsyncIterator[Harness]:
+    """Three brokers with short times, for one test that leaves nothing usable behind."""
+    cluster = await make_cluster(brokers=3, broker_settings=FAULT_SETTINGS)
+    request.node.stash.setdefault(_CLUSTERS, []).append(cluster)
+    async with watching(cluster) as harness:
+        yield harness
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Attach the end of every broker's log to a failure."""
+    report = yield
+    if report.failed:
+        nodes = [item, item.getparent(pytest.Module)]
+        for cluster in (c for node in nodes if node is not None for c in node.stash.get(_CLUSTERS, [])):
+            for broker in cluster.broker_ids:
+                path = cluster.log_path(broker)
+                tail = path.read_text(errors="replace")[-LOG_TAIL_BYTES:] if path.exists() else ""
+                report.sections.append((f"broker {broker}, the end of {path}", tail))
+    return report

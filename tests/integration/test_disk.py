@@ -1,0 +1,63 @@
+"""A disk that takes no more: the partition fences itself, another replica leads, nothing is lost."""
+
+from __future__ import annotations
+
+import resource
+
+import pytest
+
+from tests.integration.harness import Harness, Topic
+from tests.integration.workload import workload
+from tests.waiting import eventually
+
+SEGMENT_BYTES = 64 * 1024
+"""What the load writes before the disk is full: more than any other file of a broker holds."""
+
+
+async def fill_disk_of(broker: int, topic: Topic) -> None:
+    """From now on no file of this broker may grow beyond what the partition's segment has, and a little:
+    appends fail with EFBIG, as they would with ENOSPC. What the process prints is far shorter."""
+
+    def size() -> int:
+        return max(file.stat().st_size for file in topic.folder(broker).glob("*.log"))
+
+    await eventually(lambda: size() > SEGMENT_BYTES, deadline_s=60, what="the segment has grown")
+    pid = topic.harness.cluster.pid(broker)
+    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size() + 4_096, hard))
+
+
+@pytest.mark.timeout(120)
+async def test_a_leader_that_cannot_append_gives_up_and_loses_nothing(own: Harness) -> None:
+    """CORRECTNESS E14: the first failed append fences the log at once; the leader resigns in ZooKeeper,
+    so that another one stands although this broker lives on."""
+    topic = await own.create_topic([(1, 2, 3)])
+    async with workload(topic) as load:
+        await load.progress()
+        epoch = (await topic.state()).leader_epoch
+        await fill_disk_of(1, topic)
+        state = await topic.led_above(epoch)
+        assert state.leader in (2, 3)
+        assert set(state.isr_ids) == {2, 3}, "a failed replica is not in sync"
+        await load.progress()
+        # Another life of the process, on a disk that has room again, catches up.
+        await own.cluster.kill_broker(1)
+        await own.cluster.start_broker(1)
+        await topic.isr_is(1, 2, 3)
+        await load.judge()
+
+
+@pytest.mark.timeout(120)
+async def test_a_follower_that_cannot_append_leaves_the_isr_and_the_others_go_on(own: Harness) -> None:
+    """CORRECTNESS E14, H10: producers stall for KeepInSyncTime at most, then the two others commit."""
+    topic = await own.create_topic([(1, 2, 3)])
+    async with workload(topic) as load:
+        await load.progress()
+        await fill_disk_of(3, topic)
+        await topic.isr_is(1, 2)
+        await load.progress()
+        await eventually(lambda: "a replica failed" in own.log_text(3), what="broker 3 says so")
+        await own.cluster.kill_broker(3)
+        await own.cluster.start_broker(3)
+        await topic.isr_is(1, 2, 3)
+        await load.judge()

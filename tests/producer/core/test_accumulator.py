@@ -1,0 +1,313 @@
+"""What an answer means, case by case (DESIGN §11 Producer; KIP-98, KIP-360)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from producer.core.accumulator import (
+    Accumulator,
+    Acknowledged,
+    BackOff,
+    DoubtLeader,
+    Effect,
+    Failed,
+    Renew,
+    Send,
+)
+from producer.core.batch import Batch, PartitionQueue
+from strandline.client.messages import ProducerIdentity
+from strandline.config import RECORDS_BYTES_MAX, ProducerSettings
+from strandline.errors import (
+    DuplicateSequence,
+    MessageTooLarge,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    Outcome,
+    OutcomeUnknown,
+    OutOfOrderSequence,
+    RequestTimedOut,
+    StrandlineError,
+    UnknownProducerId,
+)
+from strandline.ids import TopicPartition
+from strandline.records import pack_values, split
+
+LEADER, NEXT_LEADER = 1, 2
+CONNECTION, NEXT_CONNECTION = 10, 20
+NAME = TopicPartition("t", 0)
+Effects = list[Effect[str]]
+
+
+class Bench:
+    """One accumulator with one partition, led by LEADER in epoch 1."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.core: Accumulator[str] = Accumulator(ProducerSettings(**settings))
+        if self.core.idempotent:
+            self.core.identity = ProducerIdentity(7, 0)
+        self.queue: PartitionQueue[str] = self.core.queue(NAME, 1024)
+        assert self.core.led(NAME, LEADER, 1) == []
+
+    def add(self, *tickets: str, now: float = 0, count: int = 1) -> list[Batch[str]]:
+        batches = [self.core.add(self.queue, pack_values([b"v"] * count, 0), t, now) for t in tickets]
+        self.core.ready(self.queue)
+        return batches
+
+    def take(self, broker: int = LEADER, connection: int = CONNECTION) -> list[str]:
+        self.core.ready(self.queue)
+        return [batch.ticket for batch in self.core.take(broker, connection)]
+
+    def in_flight(self) -> list[Batch[str]]:
+        return list(self.queue.in_flight)
+
+
+def failures(effects: Effects) -> dict[str, StrandlineError]:
+    return {effect.batch.ticket: effect.error for effect in effects if isinstance(effect, Failed)}
+
+
+def of_kind(effects: Effects, kind: type[Any]) -> list[Any]:
+    return [effect for effect in effects if isinstance(effect, kind)]
+
+
+def test_at_most_five_batches_are_in_flight_and_sequences_follow_each_other() -> None:
+    bench = Bench()
+    bench.add(*"abcdefg", count=3)
+    assert bench.take() == list("abcde")
+    assert [batch.sequence for batch in bench.in_flight()] == [0, 3, 6, 9, 12]
+    header = split(bench.in_flight()[1].seal())[0]
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 0, 3)
+    effects = bench.core.acknowledged(bench.in_flight()[0], 100)
+    assert effects == [Acknowledged(of_kind(effects, Acknowledged)[0].batch, 100), Send(bench.queue)]
+    assert bench.take() == ["f"]
+
+
+def test_without_idempotence_one_batch_is_in_flight_so_that_a_repeat_cannot_reorder() -> None:
+    bench = Bench(enable_idempotence=False)
+    bench.add("a", "b")
+    assert bench.take() == ["a"]
+    assert split(bench.in_flight()[0].seal())[0].producer_id == -1
+
+
+def test_acks_other_than_all_are_not_idempotent_as_with_kafka() -> None:
+    assert not Bench(acks=1).core.idempotent
+    assert not Bench(acks=0).core.idempotent
+
+
+def test_with_acks_0_a_batch_is_done_when_it_is_written() -> None:
+    bench = Bench(acks=0)
+    bench.add("a", "b")
+    taken = bench.core.take(LEADER, CONNECTION)
+    effects = bench.core.written(taken)
+    assert [(e.batch.ticket, e.base_offset) for e in of_kind(effects, Acknowledged)] == [("a", -1), ("b", -1)]
+
+
+def test_after_a_failure_those_behind_are_waited_for_and_all_go_again_in_order() -> None:
+    bench = Bench()
+    bench.add(*"abc")
+    a, b, c = bench.core.take(LEADER, CONNECTION)
+    sequences = [batch.sequence for batch in (a, b, c)]
+    effects = bench.core.refused(b, NotLeaderOrFollower("no"))
+    assert of_kind(effects, DoubtLeader)
+    (pause,) = of_kind(effects, BackOff)
+    assert bench.core.backed_off(bench.queue, pause.pause) == [Send(bench.queue)]
+    assert bench.take() == [], "a and c are still in flight"
+    bench.core.refused(a, NotLeaderOrFollower("no"))
+    bench.core.refused(c, OutOfOrderSequence("a gap"))
+    assert bench.take() == ["a", "b", "c"]
+    assert [batch.sequence for batch in (a, b, c)] == sequences
+
+
+def test_a_new_leader_is_tried_at_once_but_only_when_nothing_is_in_flight_at_the_old_one() -> None:
+    bench = Bench()
+    bench.add("a", "b")
+    a, b = bench.core.take(LEADER, CONNECTION)
+    bench.core.refused(a, NotLeaderOrFollower("no"))
+    assert bench.core.led(NAME, NEXT_LEADER, 2) == [Send(bench.queue)]
+    assert bench.take(NEXT_LEADER, NEXT_CONNECTION) == []
+    effects = bench.core.refused(b, NotLeaderOrFollower("no"))
+    assert effects == [Send(bench.queue)], "the new leader has refused nothing: neither pause nor doubt"
+    assert bench.take(LEADER, CONNECTION) == []
+    assert bench.take(NEXT_LEADER, NEXT_CONNECTION) == ["a", "b"]
+
+
+def test_a_success_during_a_pause_does_not_keep_the_pause_from_ending() -> None:
+    bench = Bench()
+    bench.add("a", "b")
+    a, b = bench.core.take(LEADER, CONNECTION)
+    (pause,) = of_kind(bench.core.refused(a, RequestTimedOut("late")), BackOff)
+    bench.core.acknowledged(b, 1)
+    assert bench.core.backed_off(bench.queue, pause.pause) == [Send(bench.queue)]
+    assert bench.take() == ["a"]
+
+
+def test_a_lost_connection_repeats_what_was_unanswered_on_it_under_the_same_sequences() -> None:
+    bench = Bench()
+    bench.add("a", "b")
+    a, b = bench.core.take(LEADER, CONNECTION)
+    bench.core.lost(CONNECTION, OutcomeUnknown("reset by peer"))
+    bench.core.led(NAME, NEXT_LEADER, 2)
+    assert bench.take(NEXT_LEADER, NEXT_CONNECTION) == ["a", "b"]
+    assert (a.sequence, b.sequence) == (0, 1)
+    assert a.unknown and b.unknown
+
+
+def test_a_duplicate_is_a_success_of_an_unknown_offset() -> None:
+    bench = Bench()
+    bench.add("a")
+    (a,) = bench.core.take(LEADER, CONNECTION)
+    effects = bench.core.refused(a, DuplicateSequence("long ago"))
+    assert effects == [Acknowledged(a, -1)]
+
+
+def test_a_fatal_error_fails_its_batch_and_the_rest_goes_on_under_another_producer_id() -> None:
+    """The batches behind have sequences that can no longer follow anything."""
+    bench = Bench()
+    bench.add(*"abc")
+    a, b, c = bench.core.take(LEADER, CONNECTION)
+    assert isinstance(failures(bench.core.refused(a, MessageTooLarge("no")))["a"], MessageTooLarge)
+    assert bench.take() == []
+    assert bench.core.refused(b, OutOfOrderSequence("a gap")) == []
+    effects = bench.core.refused(c, OutOfOrderSequence("a gap"))
+    assert effects == [Renew(bench.queue)]
+    assert bench.core.renewed(bench.queue, ProducerIdentity(8, 0)) == [Send(bench.queue)]
+    assert bench.take() == ["b", "c"]
+    assert (b.sequence, c.sequence) == (0, 1)
+    assert split(b.seal())[0].producer_id == 8
+
+
+def test_out_of_order_is_fatal_unless_an_earlier_batch_is_on_its_way() -> None:
+    bench = Bench()
+    bench.add("a")
+    (a,) = bench.core.take(LEADER, CONNECTION)
+    error = failures(bench.core.refused(a, OutOfOrderSequence("lost records")))["a"]
+    assert isinstance(error, OutOfOrderSequence) and error.outcome is Outcome.FATAL
+
+
+def test_a_forgotten_producer_goes_on_under_another_id_from_sequence_0() -> None:
+    """KIP-360: nothing is in doubt, since all that was sent before is acknowledged."""
+    bench = Bench()
+    bench.add("a", "b")
+    a, b = bench.core.take(LEADER, CONNECTION)
+    bench.core.acknowledged(a, 0)
+    assert bench.core.refused(b, UnknownProducerId("who?")) == [Renew(bench.queue)]
+    bench.core.renewed(bench.queue, ProducerIdentity(8, 0))
+    assert bench.take() == ["b"] and b.sequence == 0
+
+
+def test_a_forgotten_producer_whose_batch_may_be_in_the_log_does_not_write_it_again() -> None:
+    bench = Bench()
+    bench.add("a", "b")
+    a, b = bench.core.take(LEADER, CONNECTION)
+    bench.core.acknowledged(a, 0)
+    bench.core.refused(b, RequestTimedOut("not in time"))
+    bench.core.backed_off(bench.queue, 1)
+    assert bench.take() == ["b"]
+    effects = bench.core.refused(b, UnknownProducerId("who?"))
+    assert failures(effects)["b"].outcome is Outcome.UNKNOWN
+    assert of_kind(effects, Renew)
+
+
+def test_what_was_never_sent_expires_as_retriable() -> None:
+    bench = Bench(delivery_timeout_ms=1000)
+    bench.add("a")
+    assert bench.core.expire(0.999) == []
+    assert failures(bench.core.expire(1.0))["a"].outcome is Outcome.RETRIABLE
+    assert bench.queue.empty
+
+
+def test_what_was_refused_expires_with_what_it_was_refused_for() -> None:
+    bench = Bench(delivery_timeout_ms=1000)
+    bench.add("a")
+    (a,) = bench.core.take(LEADER, CONNECTION)
+    bench.core.refused(a, NotEnoughReplicas("1 of 2"))
+    effects = bench.core.expire(1.0)
+    assert isinstance(failures(effects)["a"], NotEnoughReplicas)
+    assert of_kind(effects, Renew), "its sequence is used up"
+
+
+def test_what_is_in_flight_expires_as_unknown_and_its_late_answer_changes_nothing() -> None:
+    bench = Bench(delivery_timeout_ms=1000)
+    bench.add("a")
+    bench.add("b", now=0.5)
+    a, b = bench.core.take(LEADER, CONNECTION)
+    effects = bench.core.expire(1.0)
+    assert failures(effects)["a"].outcome is Outcome.UNKNOWN
+    assert not of_kind(effects, Renew), "its answer, and b's, are still to come"
+    assert bench.core.acknowledged(a, 0) == []
+    assert bench.core.acknowledged(b, 1) == [Acknowledged(b, 1), Renew(bench.queue)]
+
+
+def test_behind_an_expired_batch_whatever_may_be_in_the_log_ends_as_unknown_too() -> None:
+    """Sent again under another producer id it could be written twice."""
+    bench = Bench(delivery_timeout_ms=1000)
+    bench.add("a")
+    bench.add("b", now=0.5)
+    bench.add("c", now=0.6)
+    bench.core.take(LEADER, CONNECTION)
+    bench.core.lost(CONNECTION, OutcomeUnknown("reset by peer"))
+    bench.add("d", now=0.7)
+    effects = bench.core.expire(1.0)
+    assert {t: e.outcome for t, e in failures(effects).items()} == dict.fromkeys("abc", Outcome.UNKNOWN)
+    assert of_kind(effects, Renew)
+    bench.core.renewed(bench.queue, ProducerIdentity(8, 0))
+    assert bench.take() == ["d"]
+
+
+def test_an_error_after_an_unanswered_try_is_an_unknown_outcome() -> None:
+    """ "Fatal" would say that the batch is not in the log."""
+    bench = Bench()
+    bench.add("a")
+    (a,) = bench.core.take(LEADER, CONNECTION)
+    bench.core.lost(CONNECTION, OutcomeUnknown("reset by peer"))
+    bench.core.led(NAME, NEXT_LEADER, 2)
+    bench.take(NEXT_LEADER, NEXT_CONNECTION)
+    assert failures(bench.core.refused(a, MessageTooLarge("no")))["a"].outcome is Outcome.UNKNOWN
+
+
+def test_a_message_carries_at_most_512_kib_over_all_its_entries() -> None:
+    """PERFORMANCE, Transport: past that the copies cost more than the calls."""
+    core: Accumulator[int] = Accumulator(ProducerSettings())
+    core.identity = ProducerIdentity(7, 0)
+    big = pack_values([bytes(200 * 1024)], 0)
+    for number in range(5):
+        queue = core.queue(TopicPartition("t", number), RECORDS_BYTES_MAX)
+        core.led(queue.name, LEADER, 1)
+        core.add(queue, big, number, 0)
+        core.ready(queue)
+    assert [[batch.ticket for batch in core.take(LEADER, CONNECTION)] for _ in range(4)] == [
+        [0, 1], [2, 3], [4], [],
+    ]  # fmt: skip
+
+
+def test_a_broker_is_wanted_only_for_partitions_that_it_leads() -> None:
+    bench = Bench()
+    assert not bench.core.wants(LEADER)
+    bench.add("a")
+    assert bench.core.wants(LEADER)
+    bench.core.led(NAME, NEXT_LEADER, 2)
+    bench.core.ready(bench.queue)
+    assert not bench.core.wants(LEADER) and bench.core.wants(NEXT_LEADER)
+    assert bench.take(NEXT_LEADER, NEXT_CONNECTION) == ["a"]
+    assert not bench.core.wants(NEXT_LEADER)
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+def test_an_open_batch_is_sent_once_it_is_ripe_and_takes_no_more_then(codec: str) -> None:
+    bench = Bench(compression=codec)
+    batch = bench.core.begin(bench.queue, "a", 0)
+    batch.records.append((b"k", b"v", (), 5))
+    assert bench.take() == []
+    batch.ripe = True
+    assert bench.take() == ["a"]
+    assert bench.queue.open is None
+    assert split(batch.seal())[0].record_count == 1
+
+
+def test_stopping_ends_every_batch_with_what_is_known_of_it() -> None:
+    bench = Bench()
+    bench.add(*"abcdef")
+    bench.take()
+    ends = {ticket: error.outcome for ticket, error in failures(bench.core.give_up()).items()}
+    assert ends == {**dict.fromkeys("abcde", Outcome.UNKNOWN), "f": Outcome.RETRIABLE}

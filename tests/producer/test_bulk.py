@@ -1,0 +1,58 @@
+"""Many values go into few batches, none too large, none out of order (DESIGN §11)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from producer.bulk import Pieces
+from producer.core.batch import VALUE_OVERHEAD_MAX
+from strandline.config import RECORDS_BYTES_MAX
+from strandline.errors import MessageTooLarge
+from strandline.records import Codec, decode, pack_values
+
+SIZE_MAX = 1024
+values = st.lists(st.none() | st.binary(max_size=300), max_size=200)
+codecs = st.sampled_from([Codec.NONE, Codec.LZ4])
+
+
+@given(values, codecs)
+def test_values_come_out_as_they_went_in_and_no_batch_is_too_large(
+    given_values: list[bytes | None], codec: Codec
+) -> None:
+    pieces = list(Pieces(5, SIZE_MAX, RECORDS_BYTES_MAX, Codec.NONE).of_values(given_values))
+    assert all(piece.size <= SIZE_MAX for piece in pieces)
+    pieces = list(Pieces(5, SIZE_MAX, RECORDS_BYTES_MAX, codec).of_values(given_values))
+    assert [r.value for piece in pieces for r in decode(piece.seal())] == given_values
+
+
+@given(
+    st.lists(st.tuples(st.none() | st.binary(max_size=30), st.none() | st.binary(max_size=300)), max_size=99)
+)
+def test_keyed_records_come_out_as_they_went_in(records: list[tuple[bytes | None, bytes | None]]) -> None:
+    pieces = list(Pieces(5, SIZE_MAX, RECORDS_BYTES_MAX, Codec.NONE).of_records(records))
+    assert all(piece.size <= SIZE_MAX for piece in pieces)
+    assert [(r.key, r.value) for piece in pieces for r in decode(piece.seal())] == records
+
+
+def test_batches_are_nearly_full() -> None:
+    pieces = list(Pieces(5, SIZE_MAX, RECORDS_BYTES_MAX, Codec.NONE).of_values([bytes(20)] * 1000))
+    assert min(piece.size for piece in pieces[:-1]) > 0.8 * SIZE_MAX
+
+
+def test_a_value_larger_than_a_batch_travels_alone_and_one_larger_than_a_message_not_at_all() -> None:
+    pieces = Pieces(5, SIZE_MAX, RECORDS_BYTES_MAX, Codec.NONE)
+    assert [p.record_count for p in pieces.of_values([b"a", bytes(10 * SIZE_MAX), b"b"])] == [1, 1, 1]
+    with pytest.raises(MessageTooLarge) as refused:
+        next(pieces.of_values([b"a", bytes(RECORDS_BYTES_MAX)]))
+    assert refused.value.limit == RECORDS_BYTES_MAX
+    assert str(RECORDS_BYTES_MAX) in str(refused.value)
+
+
+def test_what_does_not_compress_is_sent_as_it_is() -> None:
+    """A codec's frame may make a full batch larger than a broker takes."""
+    value = bytes(range(20))
+    plain = pack_values([value], 5)
+    (piece,) = Pieces(5, SIZE_MAX, plain.size + VALUE_OVERHEAD_MAX, Codec.GZIP).of_values([value])
+    assert piece == plain

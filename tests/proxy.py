@@ -1,0 +1,79 @@
+"""A TCP proxy on the test's own loop: cut a link without touching either end."""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Self
+
+from strandline.local.ports import LOOPBACK
+
+CHUNK_BYTES = 64 * 1024
+
+
+class Proxy:
+    """Forwards connections to `port` of the loopback address while it is not cut.
+
+    `cut` resets what is connected and refuses what comes; `mend` lets connections through again.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._server: asyncio.Server | None = None
+        self._connected: set[asyncio.WriteTransport] = set()
+        self._is_cut = False
+        self.port = 0
+
+    @property
+    def address(self) -> str:
+        return f"{LOOPBACK}:{self.port}"
+
+    def cut(self) -> None:
+        self._is_cut = True
+        for transport in list(self._connected):
+            transport.abort()
+
+    def mend(self) -> None:
+        self._is_cut = False
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._forward, LOOPBACK, 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._server is not None
+        self.cut()
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._is_cut:
+            writer.transport.abort()
+            return
+        try:
+            onward_reader, onward_writer = await asyncio.open_connection(LOOPBACK, self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        transports = {writer.transport, onward_writer.transport}
+        self._connected |= transports
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(_copy(reader, onward_writer))
+                group.create_task(_copy(onward_reader, writer))
+        except* OSError:
+            pass  # one side hung up; the other is told below
+        finally:
+            self._connected -= transports
+            for transport in transports:
+                transport.abort()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(CHUNK_BYTES):
+        writer.write(data)
+        await writer.drain()
+    raise ConnectionResetError("the peer closed")

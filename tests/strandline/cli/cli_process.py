@@ -1,0 +1,55 @@
+"""The command line as its users have it: a process with arguments, standard streams and an exit status."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from dataclasses import dataclass
+from typing import Any
+
+COMMAND_S_MAX = 45.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended."""
+
+    status: int
+    out: bytes
+    err: str
+
+    @property
+    def objects(self) -> list[Any]:
+        """Standard output as one JSON object a line."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+async def start(*arguments: str, **environment: str) -> Process:
+    """Start `strandline …` with pipes to its standard streams."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "strandline",
+        *arguments,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        env={**os.environ, **environment},
+    )
+
+
+async def strandline(*arguments: str, stdin: bytes = b"", **environment: str) -> Ended:
+    """Run `strandline …` to its end."""
+    process = await start(*arguments, **environment)
+    try:
+        async with asyncio.timeout(COMMAND_S_MAX):
+            out, err = await process.communicate(stdin)
+    except BaseException:
+        process.kill()
+        await process.wait()
+        raise
+    assert process.returncode is not None
+    return Ended(process.returncode, out, err.decode())

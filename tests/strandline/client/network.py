@@ -1,0 +1,87 @@
+"""A network of brokers in memory, for what a real one cannot be made to do on time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from strandline.client.messages import MetadataAnswer, MetadataQuery
+from strandline.client.wire import METADATA
+from strandline.errors import BrokerNotAvailable
+from strandline.ids import TopicId
+from strandline.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
+from strandline.ports import Method, Request, Response, Stream
+
+LONG_S = 30.0
+
+Handler = Callable[[MetadataQuery], Awaitable[MetadataAnswer]]
+
+
+class FastClock:
+    """Sleeps in no time, but for the long sleeps of periodic work, which never end."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall_ms(self) -> int:
+        return int(self.now * 1000)
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds >= LONG_S:
+            await asyncio.Event().wait()
+        self.now += seconds
+        await asyncio.sleep(0)
+
+
+class Network:
+    """`Transport` to brokers that answer Metadata; an address without one is unreachable."""
+
+    def __init__(self) -> None:
+        self.brokers: dict[str, Handler] = {}
+        self.asked: list[str] = []
+
+    async def call(
+        self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float
+    ) -> Response:
+        self.asked.append(address)
+        handler: Callable[[Any], Awaitable[Any]] | None = self.brokers.get(address)
+        if handler is None:
+            raise BrokerNotAvailable(f"{address} is unreachable from here")
+        assert method.path == METADATA.path
+        answer: Response = await handler(request)
+        return answer
+
+    async def open(
+        self, address: str, method: Method[Request, Response], *, timeout_s: float
+    ) -> Stream[Request, Response]:
+        raise BrokerNotAvailable(f"{address} is unreachable from here")
+
+    async def close(self) -> None:
+        self.brokers.clear()
+
+
+def endpoint(broker: int) -> Endpoint:
+    return Endpoint(broker, f"broker{broker}", 9092)
+
+
+def metadata(
+    *leaders: tuple[int, int], brokers: tuple[int, ...] = (1, 2, 3), cluster_id: str = "c"
+) -> MetadataAnswer:
+    """Topic `t` on brokers 1, 2, 3, with a (leader, epoch) for each partition; none: no topic."""
+    partitions = tuple(
+        PartitionMetadata(number, leader, epoch, (1, 2, 3), (1, 2, 3))
+        for number, (leader, epoch) in enumerate(leaders)
+    )
+    topics = (TopicMetadata("t", TopicId("0" * 32), partitions),) if leaders else ()
+    return MetadataAnswer(ClusterMetadata(cluster_id, tuple(map(endpoint, brokers)), None, topics), {})
+
+
+def answering(answer: MetadataAnswer) -> Handler:
+    async def handle(_query: MetadataQuery) -> MetadataAnswer:
+        return answer
+
+    return handle

@@ -1,0 +1,239 @@
+"""A client finds brokers and leaders by what it is told, without polling (DESIGN §11)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+
+from strandline.client.addresses import parse_bootstrap
+from strandline.client.backoff import backoff_s
+from strandline.client.cluster import Cluster, Leader
+from strandline.client.messages import LeaderWait, MetadataAnswer, MetadataQuery
+from strandline.client.scope import Scope
+from strandline.config import ClientSettings
+from strandline.errors import (
+    BrokerNotAvailable,
+    InconsistentClusterId,
+    InvalidRequest,
+    LeaderHint,
+    NotLeaderOrFollower,
+    SettingsError,
+    UnknownTopicOrPartition,
+)
+from strandline.ids import TopicPartition
+from strandline.ports import Clock
+from tests.strandline.client.network import FastClock, Network, answering, metadata
+from tests.waiting import eventually
+
+A = TopicPartition("t", 0)
+BROKER_1, BROKER_2, BROKER_3 = "broker1:9092", "broker2:9092", "broker3:9092"
+
+
+@asynccontextmanager
+async def view(
+    network: Network, *, bootstrap: str = BROKER_1, clock: Clock | None = None
+) -> AsyncIterator[Cluster]:
+    scope = Scope("test", lambda error: None)
+    await scope.start()
+    cluster = Cluster(bootstrap, ClientSettings(), network, clock or FastClock())
+    cluster.run(scope)
+    try:
+        yield cluster
+    finally:
+        await scope.stop()
+
+
+# --- brokers ------------------------------------------------------------------------------------
+
+
+async def test_any_address_of_the_bootstrap_may_be_dead() -> None:
+    network = Network()
+    network.brokers[BROKER_2] = answering(metadata((2, 5)))
+    async with view(network, bootstrap=f"nowhere:1,{BROKER_2}") as cluster:
+        assert (await cluster.topic("t")).name == "t"
+        assert cluster.leader(A) == Leader(2, 5)
+
+
+async def test_where_nobody_answers_the_error_names_every_address_and_why() -> None:
+    async with view(Network(), bootstrap="one:1,two:2") as cluster:
+        with pytest.raises(BrokerNotAvailable, match=r"one:1 is unreachable.*two:2 is unreachable"):
+            await cluster.topic("t")
+
+
+async def test_an_advertised_address_that_cannot_be_reached_is_named_with_its_broker() -> None:
+    """USERS 15: in containers that is the most frequent mistake of all."""
+    network = Network()
+    network.brokers["bootstrap:1"] = answering(metadata((1, 5)))
+    async with view(network, bootstrap="bootstrap:1") as cluster:
+        await cluster.topic("t")
+        with pytest.raises(
+            BrokerNotAvailable, match="broker 1 advertised broker1:9092, unreachable from here"
+        ):
+            await cluster.led_by(A)
+            await cluster.open(1, None)  # type: ignore[arg-type]  # it is not got to
+
+
+async def test_a_broker_of_another_cluster_is_not_believed() -> None:
+    network = Network()
+    network.brokers[BROKER_1] = answering(metadata((1, 5)))
+    async with view(network) as cluster:
+        await cluster.topic("t")
+        network.brokers[BROKER_1] = answering(metadata((3, 9), cluster_id="other"))
+        with pytest.raises(InconsistentClusterId):
+            await cluster.refresh(["t"])
+        assert cluster.leader(A) == Leader(1, 5)
+
+
+async def test_who_asks_while_somebody_does_shares_the_next_question_with_all_the_others() -> None:
+    """The one under way may have been answered before the change that is looked for."""
+    network = Network()
+
+    async def take_a_moment(_query: MetadataQuery) -> MetadataAnswer:
+        await asyncio.sleep(0)
+        return metadata((1, 5))
+
+    network.brokers[BROKER_1] = take_a_moment
+    async with view(network) as cluster, asyncio.TaskGroup() as tasks:
+        for _ in range(10):
+            tasks.create_task(cluster.refresh(["t"]))
+    assert len(network.asked) == 2
+
+
+async def test_a_topic_that_stays_unknown_is_missing() -> None:
+    unknown = UnknownTopicOrPartition("topic 't' does not exist")
+    network = Network()
+    network.brokers[BROKER_1] = answering(replace(metadata(), errors={"t": unknown}))
+    async with view(network) as cluster:
+        with pytest.raises(UnknownTopicOrPartition):
+            await cluster.topic("t")
+        network.brokers[BROKER_1] = answering(metadata((1, 5)))
+        with pytest.raises(UnknownTopicOrPartition, match="partitions 0 to 0, there is no 3"):
+            await cluster.led_by(TopicPartition("t", 3))
+
+
+# --- leaders ------------------------------------------------------------------------------------
+
+
+async def test_a_leader_of_an_older_epoch_is_never_believed_again() -> None:
+    network = Network()
+    network.brokers[BROKER_1] = answering(metadata((1, 5)))
+    async with view(network) as cluster:
+        await cluster.topic("t")
+        cluster.follow(A, NotLeaderOrFollower("no", leader=LeaderHint(2, "broker2", 9092, 6)))
+        assert cluster.leader(A) == Leader(2, 6)
+        await cluster.refresh(["t"])
+        assert cluster.leader(A) == Leader(2, 6)
+
+
+async def test_a_doubted_leader_is_asked_for_at_another_replica_which_holds_its_answer() -> None:
+    network = Network()
+    network.brokers[BROKER_1] = answering(metadata((1, 5)))
+    elected = asyncio.Event()
+    queries: list[MetadataQuery] = []
+
+    async def hold(query: MetadataQuery) -> MetadataAnswer:
+        queries.append(query)
+        await elected.wait()
+        return metadata((3, 6), brokers=(2, 3))
+
+    network.brokers[BROKER_2] = network.brokers[BROKER_3] = hold
+    async with view(network) as cluster:
+        await cluster.topic("t")
+        del network.brokers[BROKER_1]
+        told: list[TopicPartition] = []
+        cluster.on_change(told.append)
+        cluster.doubt(A)
+        cluster.doubt(A)
+        await eventually(lambda: queries)
+        cluster.doubt(A)
+        assert not told
+        elected.set()
+        await eventually(lambda: told)
+        assert cluster.leader(A) == Leader(3, 6)
+    assert [query.waits for query in queries] == [[LeaderWait(A, 5)]]
+    assert BROKER_1 not in network.asked[1:]
+
+
+async def test_a_search_without_an_end_tells_its_listeners_who_may_doubt_again() -> None:
+    network = Network()
+    network.brokers[BROKER_1] = network.brokers[BROKER_2] = answering(metadata((-1, 5)))
+    async with view(network) as cluster:
+        await cluster.topic("t")
+        told: list[TopicPartition] = []
+        cluster.on_change(told.append)
+        for times in range(1, 4):
+            cluster.doubt(A)
+            await eventually(lambda times=times: len(told) == times)  # type: ignore[misc]
+
+
+async def test_many_doubts_travel_in_few_questions() -> None:
+    network = Network()
+    leaders = [(1, 5)] * 1000
+    network.brokers[BROKER_1] = answering(metadata(*leaders))
+    async with view(network) as cluster:
+        await cluster.topic("t")
+        network.brokers[BROKER_2] = answering(metadata(*[(2, 6)] * 1000))
+        asked = len(network.asked)
+        for number in range(1000):
+            cluster.doubt(TopicPartition("t", number))
+        await eventually(lambda: cluster.leader(TopicPartition("t", 999)) == Leader(2, 6))
+        assert len(network.asked) - asked <= 64
+
+
+# --- the rest -----------------------------------------------------------------------------------
+
+
+def test_a_bootstrap_is_one_text_or_several() -> None:
+    assert parse_bootstrap("a:1, b:2,") == ("a:1", "b:2")
+    assert parse_bootstrap(["a:1", "[::1]:2"]) == ("a:1", "[::1]:2")
+
+
+@pytest.mark.parametrize("wrong", ["", " , ", "host", "host:", "host:x", ":9092", "host:0", "host:65536"])
+def test_a_wrong_bootstrap_is_refused_by_name(wrong: str) -> None:
+    with pytest.raises(SettingsError, match="bootstrap"):
+        parse_bootstrap(wrong)
+
+
+def test_pauses_double_up_to_their_bound() -> None:
+    settings = ClientSettings(retry_backoff_ms=20, retry_backoff_ms_max=100)
+    assert [backoff_s(settings, attempt) for attempt in (1, 2, 3, 4, 10_000)] == [0.02, 0.04, 0.08, 0.1, 0.1]
+
+
+async def test_a_scope_that_failed_says_why_and_leaves_no_task() -> None:
+    failures: list[BaseException] = []
+    scope = Scope("thing", failures.append)
+    with pytest.raises(InvalidRequest, match="not started"):
+        scope.check()
+    await scope.start()
+    other_ended = asyncio.Event()
+
+    async def other() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            other_ended.set()
+
+    async def fail() -> None:
+        raise RuntimeError("broken")
+
+    scope.spawn(other(), "other")
+    scope.spawn(fail(), "fail")
+    await other_ended.wait()
+    await eventually(lambda: failures)
+    with pytest.raises(ExceptionGroup, match="TaskGroup"):
+        await scope.stop()
+
+
+async def test_a_scope_starts_once_and_stops_as_often_as_one_likes() -> None:
+    scope = Scope("thing", lambda error: None)
+    await scope.start()
+    with pytest.raises(InvalidRequest, match="started already"):
+        await scope.start()
+    await scope.stop()
+    await scope.stop()
+    with pytest.raises(InvalidRequest, match="stopped"):
+        scope.check()

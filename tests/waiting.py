@@ -1,0 +1,41 @@
+"""The one way for a test to wait: for a condition, with a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, overload
+
+POLL_S = 0.005
+
+T = TypeVar("T")
+
+
+@overload
+async def eventually(
+    predicate: Callable[[], Awaitable[T]], *, deadline_s: float = 10, what: str = ""
+) -> T: ...
+
+
+@overload
+async def eventually(predicate: Callable[[], T], *, deadline_s: float = 10, what: str = "") -> T: ...
+
+
+async def eventually(predicate: Callable[[], Any], *, deadline_s: float = 10, what: str = "") -> Any:
+    """The first true value of `predicate`, a function or a coroutine function.
+
+    Raises AssertionError with its last value at the deadline.
+    """
+    last: Any = None
+    try:
+        async with asyncio.timeout(deadline_s):
+            while True:
+                value = predicate()
+                last = await value if inspect.isawaitable(value) else value
+                if last:
+                    return last
+                await asyncio.sleep(POLL_S)
+    except TimeoutError:
+        name = what or getattr(predicate, "__name__", repr(predicate))
+        raise AssertionError(f"{name} was still {last!r} after {deadline_s} s") from None
