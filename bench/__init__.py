@@ -1,0 +1,1 @@
+"""Measurements: one module a question, each prints its own table."""

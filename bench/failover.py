@@ -1,0 +1,31 @@
+"""How long are there no acknowledgements when the leader is killed? Twenty kills in each of five clusters."""
+
+from __future__ import annotations
+
+import asyncio
+
+from bench.report import RUNS, heading
+from bench.runs import Question, ask, show
+
+QUESTIONS = [Question("kill -9 of the leader", ["failover", "--rounds", "20"])]
+
+
+async def measure(runs: int = RUNS) -> None:
+    """Print the table."""
+    heading("Failover under an acks=all load, 3 replicas, 20 kills a run, ms", "failover")
+    # The command has a cluster of its own, so there is none to name.
+    answers = await ask(None, QUESTIONS, runs)
+    show(
+        answers,
+        {
+            "p50_ms": "to the next ack p50",
+            "p99_ms": "p99",
+            "max_ms": "max",
+            "isr_whole_p50_ms": "restart to whole ISR p50",
+            "lost": "acknowledged records lost",
+        },
+    )
+
+
+if __name__ == "__main__":
+    asyncio.run(measure())

@@ -1,0 +1,66 @@
+"""How measurements are shown: the machine, the command, and a markdown table of medians."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+RUNS: Final = 5
+"""How often each is run by default."""
+
+
+def machine() -> str:
+    """Cores, memory and Python of this machine, as a sentence."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    system, python = platform.system(), platform.python_version()
+    return f"{os.cpu_count()} cores, {memory:.0f} GiB of memory, {system}, Python {python}"
+
+
+def heading(title: str, module: str) -> None:
+    """The title of a table, and where and how it was made."""
+    print(f"\n## {title}\n\n{machine()}; `python -m bench.{module}`\n", flush=True)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A markdown table."""
+    print(f"| {' | '.join(columns)} |")
+    print(f"| {' | '.join('---' for _ in columns)} |")
+    for row in rows:
+        print(f"| {' | '.join(row)} |", flush=True)
+
+
+def median_of(values: Sequence[float]) -> str:
+    """The median, and of several values the smallest and the greatest in brackets.
+
+    >>> median_of([3.0, 1.0, 2.0])
+    '2.00 (1.00–3.00)'
+    """
+    if len(values) == 1:
+        return _number(values[0])
+    return f"{_number(statistics.median(values))} ({_number(min(values))}–{_number(max(values))})"
+
+
+def _number(value: float) -> str:
+    """Three digits that count; thousands as k, millions as M."""
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}"
+    if isinstance(value, int):
+        return str(value)
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}" if value >= 10 else f"{value:.2f}"
+
+
+def resident_mib(pid: int) -> float:
+    """Memory that a process has in RAM, MiB."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time that a process has used, seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,59 @@
+"""Runs `strandline perf` as its users do, in a process of its own, several times over."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bench.report import median_of, table
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is measured: a name for the table, and the arguments of `strandline perf`."""
+
+    name: str
+    arguments: Sequence[str]
+
+
+Answers = list[Mapping[str, Any]]
+
+
+async def perf(bootstrap: str | None, arguments: Sequence[str]) -> Mapping[str, Any]:
+    """The figures of one run. Raises RuntimeError with what it said if it failed."""
+    command = [sys.executable, "-m", "strandline", "perf", *arguments, "-o", "json"]
+    if bootstrap is not None:
+        command += ["--bootstrap", bootstrap]
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    out, err = await process.communicate()
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}: {err.decode().strip()}")
+    figures: Mapping[str, Any] = json.loads(out)
+    return figures
+
+
+async def ask(bootstrap: str | None, questions: Sequence[Question], runs: int) -> dict[str, Answers]:
+    """Answer each question `runs` times, in turns, so that a machine that drifts does so for all alike."""
+    answers: dict[str, Answers] = {question.name: [] for question in questions}
+    for run in range(runs):
+        for question in questions:
+            print(f"run {run + 1} of {runs}: {question.name}", file=sys.stderr, flush=True)
+            answers[question.name].append(await perf(bootstrap, question.arguments))
+    return answers
+
+
+def show(answers: Mapping[str, Answers], figures: Mapping[str, str]) -> None:
+    """A table: a row a question, a column for each of `figures` (name in the JSON → head of the column)."""
+    table(
+        ["", *figures.values()],
+        [
+            [name, *(median_of([run[figure] for run in runs]) for figure in figures)]
+            for name, runs in answers.items()
+        ],
+    )

@@ -1,0 +1,104 @@
+"""What do many partitions cost? 3 brokers, 1,000 topics of 3 partitions with 3 replicas each, all idle."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from bench.report import RUNS, cpu_s, heading, median_of, resident_mib, table
+from strandline import Admin, LocalCluster, NewTopic
+from strandline.adapters.clock import SystemClock
+
+TOPICS: Final = 1_000
+PARTITIONS: Final = 3
+IDLE_S: Final = 10.0
+SETTLE_S_MAX: Final = 120.0
+
+FIGURES: Final = {
+    "created_s": "created, each with a leader, s",
+    "watches": "ZooKeeper watches (mntr)",
+    "memory_mib": "memory of the largest broker, MiB",
+    "idle_cpu_percent": "idle CPU a broker, % of a core",
+    "moved": "leaderships of the killed broker",
+    "elsewhere_s": "all of them elsewhere after the kill, s",
+}
+
+
+async def measure(runs: int = RUNS) -> None:
+    """Print the table."""
+    heading(f"{TOPICS:,} topics × {PARTITIONS} partitions × 3 replicas on 3 brokers", "scale")
+    answers = []
+    for run in range(runs):
+        print(f"run {run + 1} of {runs}", file=sys.stderr, flush=True)
+        answers.append(await one_run())
+    table(
+        ["", "median (min–max)"],
+        [[head, median_of([answer[name] for answer in answers])] for name, head in FIGURES.items()],
+    )
+
+
+async def one_run() -> Mapping[str, float]:
+    """The figures of one cluster."""
+    monotonic = SystemClock().monotonic
+    async with (
+        LocalCluster(brokers=3) as cluster,
+        Admin(cluster.bootstrap, request_timeout_ms=120_000) as admin,
+    ):
+        began = monotonic()
+        await admin.create_topics([NewTopic(f"topic-{number}", PARTITIONS, 3) for number in range(TOPICS)])
+        created_s = monotonic() - began
+        await _all_led(admin, but=-1)
+        pids = [cluster.pid(broker) for broker in cluster.broker_ids]
+        before = [cpu_s(pid) for pid in pids]
+        await asyncio.sleep(IDLE_S)
+        idle = [cpu_s(pid) - used for pid, used in zip(pids, before, strict=True)]
+        watches = await _watches(cluster.zookeeper)
+        memory = max(map(resident_mib, pids))
+        victim = cluster.broker_ids[0]
+        led = await _led_by(admin, victim)
+        killed_at = monotonic()
+        await cluster.kill_broker(victim)
+        await _all_led(admin, but=victim)
+        return {
+            "created_s": created_s,
+            "watches": watches,
+            "memory_mib": memory,
+            "idle_cpu_percent": 100 * statistics.mean(idle) / IDLE_S,
+            "moved": led,
+            "elsewhere_s": monotonic() - killed_at,
+        }
+
+
+async def _leaders(admin: Admin) -> list[int]:
+    cluster = await admin.metadata()
+    return [partition.leader for topic in cluster.topics for partition in topic.partitions]
+
+
+async def _led_by(admin: Admin, broker: int) -> int:
+    return (await _leaders(admin)).count(broker)
+
+
+async def _all_led(admin: Admin, *, but: int) -> None:
+    """Return once every partition has a leader, and none of them is `but`. Raises TimeoutError."""
+    async with asyncio.timeout(SETTLE_S_MAX):
+        while True:
+            leaders = await _leaders(admin)
+            if len(leaders) == TOPICS * PARTITIONS and not {-1, but} & set(leaders):
+                return
+
+
+async def _watches(zookeeper: str) -> int:
+    """What ZooKeeper itself counts, of all its clients."""
+    host, _, port = zookeeper.partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"mntr")
+    answer = (await reader.read()).decode()
+    writer.close()
+    return next(int(line.split()[1]) for line in answer.splitlines() if line.startswith("zk_watch_count"))
+
+
+if __name__ == "__main__":
+    asyncio.run(measure())
