@@ -55,7 +55,7 @@ $(READY): requirements.lock pyproject.toml
 
 .PHONY: proto
 proto: setup  ## Make strandline/rpc from proto/.
-	@$(PYTHON) -m grpc_tools.protoc -I proto \
+	@PATH="$(CURDIR)/.venv/bin:$$PATH" $(PYTHON) -m grpc_tools.protoc -I proto \
 	  --python_out=. --grpc_python_out=. --mypy_out=. --mypy_grpc_out=. proto/strandline/rpc/*.proto
 
 .PHONY: docs

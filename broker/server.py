@@ -43,7 +43,7 @@ class _ProduceStream:
     def _done(self, correlation_id: int, acks: int, outcome: Outcome) -> None:
         self._in_flight -= 1
         self._room.set()
-        if acks != 0:  # acks=0: nobody listens
+        if acks != 0 or isinstance(outcome, StrandlineError):  # acks=0: only bad news is news
             self._results.append(wire.produce_result(correlation_id, outcome))
         self._news.set()
 

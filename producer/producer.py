@@ -110,6 +110,9 @@ class Producer:
         try:
             async with asyncio.timeout(timeout_s):
                 await self.flush()
+                if self._settings.acks == 0:
+                    for sender in self._senders.values():
+                        await sender.finish()
         except TimeoutError:
             logger.warning("stopped before everything was answered")
         finally:

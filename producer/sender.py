@@ -68,9 +68,15 @@ class Sender:
         self._clock = clock
         self._wanted = asyncio.Event()
         self._correlation_id = 0
+        self._stream: ProduceStream | None = None
 
     def wake(self) -> None:
         self._wanted.set()
+
+    async def finish(self) -> None:
+        """Return once the broker has handled everything written: with acks=0 no answer says so."""
+        if self._stream is not None:
+            await self._stream.finish()
 
     async def run(self) -> None:
         """Keep a stream to the broker while there is anything for it; for ever."""
@@ -94,6 +100,7 @@ class Sender:
 
     async def _exchange(self, exchange: _Exchange) -> None:
         """Send and receive until the stream breaks."""
+        self._stream = exchange.stream
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._write(exchange))
@@ -105,6 +112,7 @@ class Sender:
             logger.info("the produce stream to broker %d ended: %s", self._broker, error)
             self._carry_out(self._accumulator.lost(exchange.connection, error))
         finally:
+            self._stream = None
             self._wanted.set()  # for what was ready, but not yet on this stream
             exchange.stream.close()
 
@@ -141,6 +149,9 @@ class Sender:
         accumulator, unanswered = self._accumulator, exchange.unanswered
         while True:
             for result in await exchange.stream.read():
+                if self._settings.acks == 0:
+                    self._refused_unasked(result.error)
+                    continue
                 batch, _ = unanswered.pop(result.correlation_id)
                 if result.error is None:
                     self._carry_out(accumulator.acknowledged(batch, result.base_offset))
@@ -148,6 +159,14 @@ class Sender:
                     self._carry_out(accumulator.refused(batch, result.error))
             if not unanswered:
                 exchange.all_answered.set()
+
+    def _refused_unasked(self, error: StrandlineError | None) -> None:
+        """With acks=0 a broker only says what it refused, and the batch is forgotten already: what can
+        still be done is to ask who leads now."""
+        logger.warning("broker %d refused a batch: %s", self._broker, error)
+        for queue in self._accumulator:
+            if queue.broker == self._broker:
+                self._cluster.doubt(queue.name)
 
     async def _watch(self, exchange: _Exchange) -> None:
         """Raise OutcomeUnknown when the broker leaves a request unanswered for too long."""

@@ -42,6 +42,8 @@ PRODUCERS_PER_PARTITION_MAX: Final = 10_000
 PRODUCER_EXPIRY_MS: Final = 7 * 24 * 3600 * 1000
 
 TOPIC_NAME_LENGTH_MAX: Final = 249
+GROUP_ID_LENGTH_MAX: Final = 249
+"""Also of member, instance and client ids, and of reasons."""
 PARTITIONS_PER_TOPIC_MAX: Final = 10_000
 TOPICS_PER_REQUEST_MAX: Final = 1_000
 REPLICAS_PER_BROKER_MAX: Final = 20_000
@@ -77,7 +79,7 @@ class TopicConfig(BaseModel):
     flush_messages: int = Field(default=2**63 - 1, ge=1)
     """1: fsync before the acknowledgement, on the leader and on every follower."""
     flush_ms: int = Field(default=2**63 - 1, ge=0)
-    cleanup_policy: str = Field(default="delete", pattern="^delete$")
+    cleanup_policy: str = Field(default="delete", pattern="^(delete|compact)$")
     unclean_leader_election_enable: bool = False
 
     def min_insync(self, replication_factor: int) -> int:
@@ -182,6 +184,27 @@ class BrokerSettings(ZooKeeperSettings):
     metadata_age_ms_max: int = Field(default=500, ge=0)
     """How old a broker's picture of partitions that it does not host may be."""
 
+    # groups
+    offsets_topic_partitions: int = Field(default=12, ge=1, le=1_000)
+    """Partitions of `__consumer_offsets`, when it is created."""
+    offsets_topic_replication_factor: int = Field(default=3, ge=1, le=100)
+    """With fewer brokers alive at its creation: as many as there are."""
+    group_initial_rebalance_delay_ms: int = Field(default=200, ge=0)
+    """An empty group waits this long for more members before its first generation."""
+    group_session_timeout_ms_min: int = Field(default=500, ge=1)
+    group_session_timeout_ms_max: int = Field(default=1_800_000, ge=1)
+    group_rebalance_timeout_ms_max: int = Field(default=1_800_000, ge=1)
+    group_members_max: int = Field(default=2_000, ge=1)
+    group_member_bytes_max: int = Field(default=128 * KIB, ge=1)
+    """Metadata of one member over all its protocols, and one member's assignment."""
+    groups_max: int = Field(default=100_000, ge=1)
+    """Of one coordinator partition."""
+    offset_metadata_bytes_max: int = Field(default=4 * KIB, ge=0)
+    offsets_per_commit_max: int = Field(default=10_000, ge=1)
+    offsets_retention_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=1)
+    """Offsets of a group without members, and then the group, are forgotten after this."""
+    offsets_expiry_check_ms: int = Field(default=60_000, ge=10)
+
     # storage
     retention_check_ms: int = Field(default=60_000, ge=50)
     flush_check_ms: int = Field(default=1_000, ge=10)
@@ -247,6 +270,22 @@ class ConsumerSettings(ClientSettings):
     buffer_bytes: int = Field(default=8 * MIB, ge=64 * KIB)
     """Fetched and not yet asked for; beyond it fetching pauses."""
     poll_records_max: int = Field(default=500, ge=1)
+
+    # groups
+    group_id: str | None = None
+    """The group to subscribe in, and whose offsets are committed."""
+    group_instance_id: str | None = None
+    """A name that outlives the process: static membership (KIP-345)."""
+    client_id: str = "strandline"
+    rebalance_protocol: str = Field(default="eager", pattern="^(eager|cooperative)$")
+    """eager: give everything up before each rebalance (V0); cooperative: only what moves (V1, KIP-429)."""
+    session_timeout_ms: int = Field(default=10_000, ge=1)
+    """A member that is not heard of for this long is out."""
+    heartbeat_interval_ms: int = Field(default=1_000, ge=1)
+    max_poll_interval_ms: int = Field(default=300_000, ge=1)
+    """Between two get calls; who takes longer leaves the group. Also how long others wait in a rebalance."""
+    enable_auto_commit: bool = True
+    auto_commit_interval_ms: int = Field(default=5_000, ge=1)
 
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)

@@ -24,10 +24,20 @@ class ErrorCode(IntEnum):
     REQUEST_TIMED_OUT = 7
     BROKER_NOT_AVAILABLE = 8
     MESSAGE_TOO_LARGE = 10
+    OFFSET_METADATA_TOO_LARGE = 12
+    COORDINATOR_LOAD_IN_PROGRESS = 14
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
     INVALID_TOPIC_EXCEPTION = 17
     NOT_ENOUGH_REPLICAS = 19
     NOT_ENOUGH_REPLICAS_AFTER_APPEND = 20
     INVALID_REQUIRED_ACKS = 21
+    ILLEGAL_GENERATION = 22
+    INCONSISTENT_GROUP_PROTOCOL = 23
+    INVALID_GROUP_ID = 24
+    UNKNOWN_MEMBER_ID = 25
+    INVALID_SESSION_TIMEOUT = 26
+    REBALANCE_IN_PROGRESS = 27
     TOPIC_ALREADY_EXISTS = 36
     INVALID_PARTITIONS = 37
     INVALID_REPLICATION_FACTOR = 38
@@ -40,11 +50,16 @@ class ErrorCode(IntEnum):
     INVALID_PRODUCER_EPOCH = 47
     KAFKA_STORAGE_ERROR = 56
     UNKNOWN_PRODUCER_ID = 59
+    NON_EMPTY_GROUP = 68
+    GROUP_ID_NOT_FOUND = 69
     FENCED_LEADER_EPOCH = 74
     UNKNOWN_LEADER_EPOCH = 75
     UNSUPPORTED_COMPRESSION_TYPE = 76
     STALE_BROKER_EPOCH = 77
     OFFSET_NOT_AVAILABLE = 78
+    MEMBER_ID_REQUIRED = 79
+    GROUP_MAX_SIZE_REACHED = 81
+    FENCED_INSTANCE_ID = 82
     INVALID_RECORD = 87
     THROTTLING_QUOTA_EXCEEDED = 89
     INCONSISTENT_CLUSTER_ID = 104
@@ -263,6 +278,87 @@ class InconsistentClusterId(StrandlineError):
     code = ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
+# --- groups ----------------------------------------------------------------------------------
+
+
+class OffsetMetadataTooLarge(StrandlineError):
+    code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+
+
+class CoordinatorLoading(_Retriable):
+    """The coordinator is reading its groups from the log."""
+
+    code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+
+class CoordinatorNotAvailable(_Retriable):
+    """Nobody coordinates the group now, or what it asked for could not be written down."""
+
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+class NotCoordinator(_Retriable):
+    """Another broker coordinates the group; `leader` names it, if it is known."""
+
+    code = ErrorCode.NOT_COORDINATOR
+
+
+class IllegalGeneration(StrandlineError):
+    """The request is of another generation of the group than the current one."""
+
+    code = ErrorCode.ILLEGAL_GENERATION
+
+
+class InconsistentGroupProtocol(StrandlineError):
+    """The member supports nothing that all other members support."""
+
+    code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+
+class InvalidGroupId(StrandlineError):
+    code = ErrorCode.INVALID_GROUP_ID
+
+
+class UnknownMemberId(StrandlineError):
+    """The group does not know this member, or no longer."""
+
+    code = ErrorCode.UNKNOWN_MEMBER_ID
+
+
+class InvalidSessionTimeout(StrandlineError):
+    code = ErrorCode.INVALID_SESSION_TIMEOUT
+
+
+class RebalanceInProgress(_Retriable):
+    """The group gathers its members for a new generation: join again."""
+
+    code = ErrorCode.REBALANCE_IN_PROGRESS
+
+
+class NonEmptyGroup(StrandlineError):
+    code = ErrorCode.NON_EMPTY_GROUP
+
+
+class GroupIdNotFound(StrandlineError):
+    code = ErrorCode.GROUP_ID_NOT_FOUND
+
+
+class MemberIdRequired(_Retriable):
+    """Join again with the member id of this answer (KIP-394)."""
+
+    code = ErrorCode.MEMBER_ID_REQUIRED
+
+
+class GroupMaxSizeReached(StrandlineError):
+    code = ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+class FencedInstanceId(StrandlineError):
+    """Another process joined with this `group_instance_id`."""
+
+    code = ErrorCode.FENCED_INSTANCE_ID
+
+
 _BY_CODE: dict[ErrorCode, type[StrandlineError]] = {
     cls.code: cls
     for cls in (
@@ -274,6 +370,10 @@ _BY_CODE: dict[ErrorCode, type[StrandlineError]] = {
         OutOfOrderSequence, DuplicateSequence, InvalidProducerEpoch, StorageFailed,
         UnknownProducerId, FencedLeaderEpoch, UnknownLeaderEpoch, UnsupportedCompression,
         StaleBrokerEpoch, OffsetNotAvailable, InvalidRecord, InconsistentClusterId,
+        OffsetMetadataTooLarge, CoordinatorLoading, CoordinatorNotAvailable, NotCoordinator,
+        IllegalGeneration, InconsistentGroupProtocol, InvalidGroupId, UnknownMemberId,
+        InvalidSessionTimeout, RebalanceInProgress, NonEmptyGroup, GroupIdNotFound,
+        MemberIdRequired, GroupMaxSizeReached, FencedInstanceId,
     )
 }  # fmt: skip
 

@@ -272,6 +272,11 @@ class Stream(Protocol[RequestIn, ResponseOut]):
         whatever typed error the peer ended it with."""
         ...
 
+    async def finish(self) -> None:
+        """No more is written. Returns once the peer has read all of it and ended the stream, or the
+        stream broke; responses go on being read meanwhile."""
+        ...
+
     def close(self) -> None: ...
 
 

@@ -64,6 +64,13 @@ class GrpcStream(Generic[Request, Response]):
             raise OutcomeUnknown(f"{self._address} ended the stream")
         return response  # type: ignore[return-value]  # not EOF
 
+    async def finish(self) -> None:
+        try:
+            await self._call.done_writing()
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            return  # it has ended already
+        await self._call.code()
+
     def close(self) -> None:
         self._call.cancel()
 

@@ -54,6 +54,14 @@ async def new_topic(cluster: LocalCluster, partitions: int = 1, **config: str) -
     return name
 
 
+async def led_topic(cluster: LocalCluster) -> str:
+    """A topic whose leader has committed one record: from now on it takes what comes."""
+    topic = await new_topic(cluster)
+    async with Producer(cluster.bootstrap) as producer:
+        _ = await producer.send_and_wait(topic, b"first")
+    return topic
+
+
 async def read(consumer: Consumer, how_many: int) -> list[ConsumerRecord]:
     """The next records, in the order in which they come."""
     records: list[ConsumerRecord] = []
@@ -160,14 +168,28 @@ async def test_an_unknown_topic_or_partition_is_an_error_of_the_send(cluster: Lo
             _ = await producer.send(topic, "text")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("acks", "offset"), [(1, 0), (0, -1)])
+@pytest.mark.parametrize(("acks", "offset"), [(1, 1), (0, -1)])
 async def test_with_fewer_acks_a_record_is_there_too(cluster: LocalCluster, acks: int, offset: int) -> None:
-    topic = await new_topic(cluster)
+    topic = await led_topic(cluster)
     async with Producer(cluster.bootstrap, acks=acks) as producer:
         assert (await producer.send_and_wait(topic, b"v")).offset == offset
     async with Consumer(cluster.bootstrap, offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(topic, 0)])
-        assert [record.value for record in await read(consumer, 1)] == [b"v"]
+        assert [record.value for record in await read(consumer, 2)] == [b"first", b"v"]
+
+
+async def test_a_producer_that_stops_leaves_nothing_on_the_way_though_nobody_answers(
+    cluster: LocalCluster,
+) -> None:
+    """With acks=0 the end of the stream is the only answer: `stop` waits for it."""
+    topic = await led_topic(cluster)
+    values = [b"%d" % number for number in range(500)]
+    async with Producer(cluster.bootstrap, acks=0, batch_bytes=1000) as producer:
+        for value in values:
+            _ = await producer.send(topic, value)
+    async with Consumer(cluster.bootstrap, offset_reset="earliest") as consumer:
+        consumer.assign([TopicPartition(topic, 0)])
+        assert [record.value for record in await read(consumer, 501)] == [b"first", *values]
 
 
 async def test_a_producer_that_sends_more_than_its_buffer_waits_and_loses_nothing(
