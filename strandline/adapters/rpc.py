@@ -85,13 +85,14 @@ class GrpcTransport:
         self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float
     ) -> Response:
         channel = await self._connected(address, timeout_s)
-        call = channel.unary_unary(
-            method.path, request_serializer=method.encode, response_deserializer=method.decode
-        )
+        call: grpc.aio.UnaryUnaryMultiCallable[Request, bytes]
+        call = channel.unary_unary(method.path, request_serializer=method.encode)
         try:
-            return await call(request, timeout=timeout_s)
+            data = await call(request, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
             raise _translated(address, error) from error
+        # Not by gRPC, which would swallow the error that an answer carries.
+        return method.decode(data)
 
     async def open(
         self, address: str, method: Method[Request, Response], *, timeout_s: float
