@@ -229,22 +229,27 @@ class Leadership:
         while not self.ended():
             await self._wake.wait()
             self._wake.clear()
-            if self.replica.log.needs_flush(self._clock.monotonic()):
-                await self._flush()
+            if self.core.log_end_offset < self.replica.log.log_end_offset:
+                await self._count()
             if not self.ended() and (write := self._isr_write) is not None:
                 self._isr_write = None
                 await self._write_isr(write)
 
-    async def _flush(self) -> None:
-        end = self.replica.log.log_end_offset
+    async def _count(self) -> None:
+        """Let what was appended count, once it is on the disk where that is asked for. Somebody else may
+        have synced it already: the flush task flushes too."""
+        log = self.replica.log
+        end = log.log_end_offset
         try:
-            await asyncio.to_thread(self.replica.log.flush)
+            if log.needs_flush(self._clock.monotonic()):
+                await asyncio.to_thread(log.flush)
         except StorageFailed:
             self._on_step_down(self.replica, None)
             return
         if not self.ended():
-            self.core.appended(Offset(end), self._clock.monotonic())
-            if self.replica.log.log_end_offset > end:
+            if end > self.core.log_end_offset:  # what came meanwhile and needs no sync counts already
+                self.core.appended(Offset(end), self._clock.monotonic())
+            if log.log_end_offset > end:
                 self._wake.set()
             self.turn()
 

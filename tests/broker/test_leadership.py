@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import threading
 from pathlib import Path
 
 import pytest
@@ -226,6 +227,45 @@ async def test_with_flush_messages_nothing_commits_before_it_is_synced() -> None
         assert leader.outcomes == []
         await eventually(lambda: leader.outcomes == [Produced(0, 0)])
         assert replica.log.unflushed_records == 0
+
+
+async def test_what_somebody_else_synced_first_counts_all_the_same() -> None:
+    """CORRECTNESS E3, H10: the flush task may come between the append and the commit task; the records
+    are on the disk then, and nothing is left that would make them count later."""
+    replica = open_replica(TopicConfig(flush_messages=1))
+    async with leading(replica, 5, isr=(1, 2)) as leader:
+        leader.produce("a")
+        replica.log.flush()
+        has(leader, SECOND, 1)
+        await eventually(lambda: leader.outcomes == [Produced(0, 0)])
+
+
+async def test_what_comes_during_a_sync_and_needs_none_does_not_fall_back() -> None:
+    """CORRECTNESS E3: the end that a sync covered may be behind what counts already when it returns."""
+    files = MemoryFiles()
+    replica = open_replica(TopicConfig(flush_messages=2), files=files)
+    syncing, go_on = threading.Event(), threading.Event()
+
+    def slow(operation: str, path: Path) -> int | None:
+        if operation == "sync" and not syncing.is_set():
+            syncing.set()
+            go_on.wait(10)
+        return None
+
+    async with leading(replica, 5, isr=(1, 2)) as leader:
+        files.fault = slow
+        leader.produce("a")
+        leader.produce("b")
+        await eventually(syncing.is_set)
+        go_on.set()
+        # The sync ends in its thread while this loop is busy: only then does "c" need none.
+        while replica.log.unflushed_records:
+            pass
+        leader.produce("c")
+        leader.produce("d")
+        has(leader, SECOND, 4)
+        await eventually(lambda: leader.outcomes == [Produced(offset, 0) for offset in range(4)])
+        assert leader.stepped_down == []
 
 
 async def test_a_failed_sync_ends_the_leadership() -> None:
