@@ -1,0 +1,66 @@
+"""The states of a member of a group, and every legal transition (KIP-429).
+
+    unjoined   nothing is subscribed yet
+    releasing  the driver drains and commits partitions; then the member joins, stays or leaves
+    joining    a JoinGroup is under way, or waits for the coordinator or for the end of a pause
+    assigning  leads the new generation, and waits for the partition counts of its topics
+    syncing    a SyncGroup is under way
+    stable     has its assignment
+    overdue    left because nobody asked for records; the next get call joins again
+    left       left on purpose; a new subscription joins again
+    fatal      the group and this member cannot go on together; the end
+
+An illegal transition is a defect of the machine and fails fast with the values.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+
+class State(Enum):
+    UNJOINED = "unjoined"
+    RELEASING = "releasing"
+    JOINING = "joining"
+    ASSIGNING = "assigning"
+    SYNCING = "syncing"
+    STABLE = "stable"
+    OVERDUE = "overdue"
+    LEFT = "left"
+    FATAL = "fatal"
+
+
+_S = State
+_ENDS: Final = frozenset({_S.OVERDUE, _S.LEFT, _S.FATAL})
+
+LEGAL: Final[dict[State, frozenset[State]]] = {
+    _S.UNJOINED: frozenset({_S.JOINING, _S.LEFT}),
+    # What was to be released first may be followed by the rest, when the member leaves meanwhile.
+    _S.RELEASING: frozenset({_S.RELEASING, _S.JOINING, _S.STABLE}) | _ENDS,
+    # A join that failed, or was answered with a member id, is tried again.
+    _S.JOINING: frozenset({_S.JOINING, _S.ASSIGNING, _S.SYNCING, _S.RELEASING}) | _ENDS,
+    _S.ASSIGNING: frozenset({_S.SYNCING, _S.JOINING, _S.RELEASING}) | _ENDS,
+    _S.SYNCING: frozenset({_S.STABLE, _S.JOINING, _S.RELEASING}) | _ENDS,
+    _S.STABLE: frozenset({_S.JOINING, _S.RELEASING}) | _ENDS,
+    _S.OVERDUE: frozenset({_S.JOINING, _S.LEFT}),
+    _S.LEFT: frozenset({_S.JOINING}),
+    _S.FATAL: frozenset(),
+}
+
+IN_GROUP: Final = frozenset({_S.RELEASING, _S.JOINING, _S.ASSIGNING, _S.SYNCING, _S.STABLE})
+"""The states in which the member takes part, or is about to."""
+
+
+class IllegalTransition(AssertionError):
+    """A member did what its state does not allow."""
+
+
+def transition(who: object, current: State, wanted: State) -> State:
+    """`wanted`, if that may follow `current`. Raises IllegalTransition with the values."""
+    if wanted not in LEGAL[current]:
+        allowed = ", ".join(sorted(state.value for state in LEGAL[current])) or "nothing"
+        raise IllegalTransition(
+            f"member {who}: {current.value} → {wanted.value} is illegal; {current.value} allows {allowed}"
+        )
+    return wanted
