@@ -1,9 +1,11 @@
-"""Finds positions: by policy, at an end of the log, or by time."""
+"""Finds positions: what the group committed, else by policy; at an end of the log, or by time."""
 
 from __future__ import annotations
 
+import builtins
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Final
 
 from consumer.core.positions import FindPosition, Positions, Reset
 from consumer.records import FetchedBatch
@@ -12,14 +14,21 @@ from strandline.client.messages import EARLIEST, LATEST, ListedOffset
 from strandline.client.offsets import list_offsets
 from strandline.config import ConsumerSettings
 from strandline.errors import OffsetOutOfRange, StrandlineError
+from strandline.groups import FetchedOffsets
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
 
 logger = logging.getLogger(__name__)
 
+CommittedLookup = Callable[[Sequence[TopicPartition]], Awaitable[FetchedOffsets]]
+"""Asks for committed offsets, with retries. Raises StrandlineError."""
+
+LOOKUP_PAUSE_S: Final = 1.0
+"""After a lookup that failed with all its retries."""
+
 
 class Finder:
-    """Asks leaders for offsets and moves positions there."""
+    """Asks the group's coordinator and leaders for offsets, and moves positions there."""
 
     def __init__(
         self,
@@ -28,6 +37,7 @@ class Finder:
         positions: Positions[FetchedBatch],
         on_found: Callable[[TopicPartition], None],
         on_failure: Callable[[TopicPartition, StrandlineError], None],
+        committed: CommittedLookup | None,
         settings: ConsumerSettings,
         clock: Clock,
     ) -> None:
@@ -35,6 +45,7 @@ class Finder:
         self._positions = positions
         self._on_found = on_found
         self._on_failure = on_failure
+        self._committed = committed
         self._settings = settings
         self._clock = clock
 
@@ -52,7 +63,7 @@ class Finder:
 
     async def find(self, searches: Sequence[FindPosition]) -> None:
         """Find positions; what is retriable is tried for as long as it is wanted."""
-        left = list(searches)
+        left = await self._not_committed(searches)
         while left := [search for search in left if self._wanted(search)]:
             found = await list_offsets(
                 self._cluster,
@@ -71,6 +82,32 @@ class Finder:
                 self._on_failure(search.name, end)
                 if not end.retriable:
                     left.remove(search)
+
+    async def _not_committed(self, searches: Sequence[FindPosition]) -> builtins.list[FindPosition]:
+        """Go where the group stands; the searches that are left over."""
+        if self._committed is None:
+            return list(searches)
+        resumed = [search for search in searches if search.reset is Reset.POLICY and search.error is None]
+        left = [search for search in searches if search not in resumed]
+        while resumed := [search for search in resumed if self._wanted(search)]:
+            try:
+                found = await self._committed([search.name for search in resumed])
+            except StrandlineError as error:
+                logger.warning("no committed offsets found for %d partitions: %s", len(resumed), error)
+                for search in [search for search in resumed if self._wanted(search)]:
+                    self._on_failure(search.name, error)
+                if not error.retriable:
+                    break
+                await self._clock.sleep(LOOKUP_PAUSE_S)
+                continue
+            for search in resumed:
+                committed = found.get(search.name)
+                if committed is None:
+                    left.append(search)
+                elif self._positions.found(search.name, search.search, committed.offset):
+                    self._on_found(search.name)
+            break
+        return left
 
     def _wanted(self, search: FindPosition) -> bool:
         return self._positions.searched(search.name, search.search)

@@ -4,6 +4,9 @@ A partition has two positions: `position`, after what was handed out, and `fetch
 fetched; in between lies what is buffered. Whatever moves a position otherwise (a seek, a pause, another
 assignment) drops what is buffered, forgets the fetch that is under way, so that its answer counts for
 nothing, and gives the partition another *incarnation*, so that nobody goes on reading from the old place.
+
+A third one lies behind them: `processed`, after what the application is done with. It is what is safe to
+commit, and the records from there to `position` are those that the application has in hand.
 """
 
 from __future__ import annotations
@@ -118,10 +121,14 @@ class Position(Generic[BatchT]):
     incarnation: int
     position: int | None = None
     """Offset of the next record to hand out; None until it is found."""
+    processed: int | None = None
+    """Never above `position`; both are moved together by what is not handing out."""
     fetch_offset: int = -1
     search: int = 0
     """Number of the search for a position that is under way; 0: none."""
     paused: bool = False
+    held: bool = False
+    """Neither fetched nor handed out: not yet told to the application, or on its way to somebody else."""
     high_watermark: int | None = None
     """The highest heard of: a new leader may know less for a moment (CORRECTNESS H1)."""
     log_start_offset: int | None = None
@@ -133,6 +140,15 @@ class Position(Generic[BatchT]):
     attempts: int = 0
     buffered: deque[BatchT] = field(default_factory=deque)
     buffered_bytes: int = 0
+
+    @property
+    def readable(self) -> bool:
+        return not (self.paused or self.held)
+
+    @property
+    def in_hand(self) -> bool:
+        """True while records were handed out of which nobody knows yet whether they are done."""
+        return self.processed != self.position
 
 
 class Positions(Generic[BatchT]):
@@ -161,22 +177,41 @@ class Positions(Generic[BatchT]):
     def assign(self, names: Iterable[TopicPartition]) -> list[Effect]:
         """Read these partitions and no others. Those assigned already go on where they are."""
         wanted = dict.fromkeys(names)
-        for name in [name for name in self._positions if name not in wanted]:
-            self._renew(self._positions[name])
-            del self._positions[name]
+        self.drop([name for name in self._positions if name not in wanted])
+        return self.add(wanted)
+
+    def add(self, names: Iterable[TopicPartition], *, held: bool = False) -> list[Effect]:
+        """Read these partitions too, once they are held no longer."""
         effects: list[Effect] = []
-        for name in wanted:
+        for name in names:
             if name not in self._positions:
-                self._positions[name] = Position(name, next(self._numbers))
+                self._positions[name] = Position(name, next(self._numbers), held=held)
                 effects += self.unknown(name, Reset.POLICY)
         return effects
+
+    def drop(self, names: Iterable[TopicPartition]) -> None:
+        """Read these partitions no more."""
+        for name in names:
+            self._renew(self._positions[name])
+            del self._positions[name]
+
+    def hold(self, names: Iterable[TopicPartition]) -> None:
+        """Hand out and fetch nothing of these; what is buffered is not theirs to see any more (G9)."""
+        for name in names:
+            self._positions[name].held = True
+            self._renew(self._positions[name])
+
+    def let_go(self, names: Iterable[TopicPartition]) -> None:
+        """The end of `hold`."""
+        for name in names:
+            self._positions[name].held = False
 
     def seek(self, name: TopicPartition, offset: int) -> None:
         """Hand out the record at `offset` next."""
         state = self._positions[name]
         self._renew(state)
         state.search = 0
-        state.position = state.fetch_offset = offset
+        state.processed = state.position = state.fetch_offset = offset
 
     def unknown(
         self, name: TopicPartition, reset: Reset, error: OffsetOutOfRange | None = None
@@ -184,7 +219,7 @@ class Positions(Generic[BatchT]):
         """Forget the position and have another one found."""
         state = self._positions[name]
         self._renew(state)
-        state.position = None
+        state.processed = state.position = None
         state.search = next(self._numbers)
         return [FindPosition(name, state.search, reset, error)]
 
@@ -208,6 +243,10 @@ class Positions(Generic[BatchT]):
 
     def resume(self, name: TopicPartition) -> None:
         self._positions[name].paused = False
+
+    def fetch_again(self, name: TopicPartition) -> None:
+        """What was fetched is of no use: fetch it once more."""
+        self._renew(self._positions[name])
 
     def _renew(self, state: Position[BatchT]) -> None:
         """Drop what is buffered or under way."""
@@ -261,7 +300,8 @@ class Positions(Generic[BatchT]):
             if (
                 state.broker == broker
                 and state.position is not None
-                and not (state.paused or state.fetch or state.backing_off)
+                and state.readable
+                and not (state.fetch or state.backing_off)
                 and state.buffered_bytes < share
             ):
                 state.fetch = number

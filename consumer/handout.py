@@ -1,0 +1,214 @@
+"""Hands out what was read, and knows what of it the application is done with.
+
+What a get call handed out counts as processed once the application makes its next get call, or commits:
+until then it is *in hand*, is not committed by itself, and a partition that has to be given up waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence, Sized
+from itertools import islice
+from typing import Any
+
+from consumer.core.positions import Position
+from consumer.news import News
+from consumer.reader import Reader
+from consumer.reading import Reading
+from consumer.records import ConsumerRecord, FetchedBatch
+from strandline.client.scope import Scope
+from strandline.config import ConsumerSettings
+from strandline.errors import StrandlineError
+from strandline.ids import TopicPartition
+from strandline.ports import Clock
+
+
+class HandOut:
+    """The get calls. `polled` is set by each and cleared by who watches that they come."""
+
+    def __init__(
+        self, *, reader: Reader, scope: Scope, news: News, settings: ConsumerSettings, clock: Clock
+    ) -> None:
+        self._reader = reader
+        self._positions = reader.positions
+        self._scope = scope
+        self._news = news
+        self._settings = settings
+        self._clock = clock
+        self._readings: dict[TopicPartition, Reading] = {}
+        self._reading: Reading | None = None
+        self._handed: dict[Position[FetchedBatch], None] = {}
+        self._processed = asyncio.Event()
+        self._caller: asyncio.Task[Any] | None = None
+        self.polled = True
+        self.waiting = 0
+        """Get calls that wait for a record: the application is not late, there is nothing for it."""
+
+    # --- the get calls -----------------------------------------------------------------------
+
+    async def getone(self) -> ConsumerRecord:
+        reading = self._reading
+        if reading is not None and reading.incarnation == reading.state.incarnation:
+            state = reading.state
+            for record in reading.records:
+                self.polled = True
+                state.processed = state.position
+                state.position = record.offset + 1
+                return record
+        self._reading = None
+        self._called()
+        while True:
+            self._news.raise_untold()
+            for state in self._turns(()):
+                reading = self._open(state)
+                if reading is None:
+                    continue
+                # Who never waits for a record lets the next ones come in here.
+                await asyncio.sleep(0)
+                if reading.left:
+                    self._reading = reading
+                    record = next(reading.records)
+                    self._hand(state, record.offset + 1)
+                    return record
+                break
+            else:
+                await self._wait(None)
+
+    async def getmany(
+        self, partitions: Sequence[TopicPartition], timeout_ms: int, max_records: int | None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        limit = self._settings.poll_records_max if max_records is None else max_records
+        deadline = self._clock.monotonic() + timeout_ms / 1000
+        self._called()
+        await asyncio.sleep(0)
+        self._news.raise_untold()
+        while True:
+            taken: dict[TopicPartition, list[ConsumerRecord]] = {}
+            left = limit
+            for state in self._turns(partitions):
+                while left > 0 and (reading := self._open(state, after=taken)) is not None:
+                    records = list(islice(reading.records, left))
+                    left -= len(records)
+                    self._hand(state, records[-1].offset + 1)
+                    taken.setdefault(state.name, []).extend(records)
+            if taken or not await self._wait(deadline):
+                return taken
+
+    async def getbatches(self, partitions: Sequence[TopicPartition], timeout_ms: int) -> list[FetchedBatch]:
+        deadline = self._clock.monotonic() + timeout_ms / 1000
+        self._called()
+        await asyncio.sleep(0)
+        self._news.raise_untold()
+        while True:
+            taken: list[FetchedBatch] = []
+            for state in self._turns(partitions):
+                reading = self._readings.pop(state.name, None)
+                if reading is not None and reading.left:
+                    assert state.position is not None
+                    taken.append(reading.batch._replace(from_offset=state.position))
+                while state.buffered:
+                    taken.append(self._take(state))
+                if taken and taken[-1].name == state.name:
+                    self._hand(state, taken[-1].next_offset)
+            if taken or not await self._wait(deadline):
+                return taken
+
+    def _called(self) -> None:
+        """The application asks for more: it is done with what it was given."""
+        self._scope.check()
+        self._caller = asyncio.current_task()
+        self._reading = None
+        self.done()
+
+    def _hand(self, state: Position[FetchedBatch], next_offset: int) -> None:
+        state.position = next_offset
+        self._handed[state] = None
+
+    def _turns(self, partitions: Sequence[TopicPartition]) -> list[Position[FetchedBatch]]:
+        """The partitions that may be read, in the order of their turns."""
+        if partitions:
+            wanted = {self._reader.assigned(partition).name for partition in partitions}
+            return [state for state in self._positions if state.name in wanted and state.readable]
+        return [state for state in self._positions if state.readable]
+
+    def _open(self, state: Position[FetchedBatch], *, after: Sized = ()) -> Reading | None:
+        """The batch of this partition that is being handed out, or the next one; None if there is none.
+
+        Raises what is wrong with it, unless it comes `after` something that is handed out first: then the
+        next get call does.
+        """
+        reading = self._readings.get(state.name)
+        if reading is not None and reading.left:
+            return reading
+        if not state.buffered:
+            return None
+        try:
+            reading = Reading(state, self._take(state))
+        except StrandlineError as error:
+            self._positions.fetch_again(state.name)  # so that nothing is skipped
+            self._reader.refuse(state.name, error)
+            if after:
+                return None
+            raise
+        self._readings[state.name] = reading
+        return reading
+
+    def _take(self, state: Position[FetchedBatch]) -> FetchedBatch:
+        batch = self._positions.take(state, state.buffered[0].size)
+        self._reader.wake(state.broker)
+        return batch
+
+    async def _wait(self, deadline: float | None) -> bool:
+        """Wait for news; False at the deadline. Raises what went wrong meanwhile."""
+        self._scope.check()
+        self._news.raise_standing()
+        self.waiting += 1
+        try:
+            return await self._news.wait(deadline)
+        finally:
+            self.waiting -= 1
+            self.polled = True
+
+    def tell(self, error: Exception) -> None:
+        """Have the very next get call raise this, even in the middle of a batch."""
+        self._reading = None
+        self._news.tell_once(error)
+
+    # --- what is processed -------------------------------------------------------------------
+
+    def done(self) -> None:
+        """All that was handed out is processed."""
+        self.polled = True
+        for state in self._handed:
+            state.processed = state.position
+        self._handed.clear()
+        self._processed.set()
+
+    def in_hand(self, names: Collection[TopicPartition]) -> bool:
+        """True while the application works on records of these partitions."""
+        return any(state.in_hand for state in self._handed if state.name in names)
+
+    async def drained(self, names: Collection[TopicPartition], timeout_s: float) -> bool:
+        """Wait until nothing of these is in hand; False if it still is when the time is up."""
+        deadline = self._clock.monotonic() + timeout_s
+        while self.in_hand(names):
+            self._processed.clear()
+            try:
+                async with asyncio.timeout(deadline - self._clock.monotonic()):
+                    await self._processed.wait()
+            except TimeoutError:
+                return False
+        return True
+
+    def forget(self, names: Collection[TopicPartition]) -> None:
+        """These partitions are no longer assigned."""
+        for name in names:
+            self._readings.pop(name, None)
+        for state in [state for state in self._handed if state.name in names]:
+            del self._handed[state]
+        self._processed.set()
+
+    @property
+    def caller(self) -> asyncio.Task[Any] | None:
+        """Who made the last get call, and so works on what it handed out."""
+        return self._caller

@@ -1,0 +1,208 @@
+"""Reads what is assigned ahead of the application: finds positions, fetches, buffers, follows leaders.
+
+It carries out what the positions' core decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from consumer.core.positions import (
+    Arrived,
+    BackOff,
+    DoubtLeader,
+    Effect,
+    FindPosition,
+    Position,
+    Positions,
+    Refused,
+    Reset,
+)
+from consumer.fetcher import Fetcher
+from consumer.finder import CommittedLookup, Finder
+from consumer.news import News
+from consumer.records import FetchedBatch
+from strandline.client.backoff import backoff_s
+from strandline.client.cluster import Cluster
+from strandline.client.scope import Scope
+from strandline.config import ConsumerSettings
+from strandline.errors import InvalidRequest, StrandlineError, UnknownTopicOrPartition
+from strandline.ids import NO_BROKER, TopicPartition
+from strandline.ports import Clock
+from strandline.records import validate
+
+
+class Reader:
+    """`positions` is what others look at; they change it through the reader only, which acts on it."""
+
+    def __init__(
+        self,
+        *,
+        cluster: Cluster,
+        scope: Scope,
+        news: News,
+        committed: CommittedLookup | None,
+        settings: ConsumerSettings,
+        clock: Clock,
+    ) -> None:
+        self._cluster = cluster
+        self._scope = scope
+        self._news = news
+        self._settings = settings
+        self._clock = clock
+        self.positions: Positions[FetchedBatch] = Positions(
+            partition_bytes=settings.partition_fetch_bytes, buffer_bytes=settings.buffer_bytes
+        )
+        self.finder = Finder(
+            cluster=cluster,
+            positions=self.positions,
+            on_found=self._found,
+            on_failure=news.note,
+            committed=committed,
+            settings=settings,
+            clock=clock,
+        )
+        self._fetchers: dict[int, Fetcher] = {}
+
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._cluster.on_change(self._leader_changed)
+
+    # --- what is read ------------------------------------------------------------------------
+
+    def assign(self, names: Iterable[TopicPartition]) -> None:
+        """Read these partitions and no others. Those that are assigned already go on where they are."""
+        wanted = dict.fromkeys(names)
+        self.drop([state.name for state in self.positions if state.name not in wanted])
+        self.add(wanted)
+
+    def add(self, names: Iterable[TopicPartition], *, held: bool = False) -> None:
+        """Read these partitions too; held ones only from `let_go` on, but they get a position now."""
+        wanted = list(names)
+        self.carry_out(self.positions.add(wanted, held=held))
+        unknown = {name.topic for name in wanted if self._cluster.known_topic(name.topic) is None}
+        for topic in sorted(unknown):
+            self._scope.spawn(self._locate(topic), f"metadata of {topic}")
+        for name in wanted:
+            self._leader_changed(name)
+
+    def drop(self, names: Iterable[TopicPartition]) -> None:
+        """Read these partitions no more."""
+        wanted = list(names)
+        self.positions.drop(wanted)
+        for name in wanted:
+            self._news.forget(name)
+
+    def let_go(self, names: Iterable[TopicPartition]) -> None:
+        """Fetch and hand out these, which were held."""
+        self.positions.let_go(names)
+        for name in names:
+            self.wake(self.positions[name].broker)
+        self._news.arrived()
+
+    def assigned(self, name: TopicPartition) -> Position[FetchedBatch]:
+        """Raises InvalidRequest if the partition is not assigned."""
+        self._scope.check()
+        state = self.positions.find(TopicPartition(*name))
+        if state is None:
+            raise InvalidRequest(f"{TopicPartition(*name)} is not assigned to this consumer")
+        return state
+
+    def seek(self, name: TopicPartition, offset: int) -> None:
+        self.positions.seek(name, offset)
+        self._news.forget(name)
+        self.wake(self.positions[name].broker)
+
+    def search(self, names: Iterable[TopicPartition], reset: Reset) -> None:
+        """Forget these positions and find others."""
+        self.carry_out([effect for name in names for effect in self.positions.unknown(name, reset)])
+
+    def refuse(self, name: TopicPartition, error: StrandlineError) -> None:
+        """What came for this partition cannot be handed out: fetch it again, after a pause."""
+        self.carry_out(self.positions.refuse(name, error))
+
+    # --- what the core decides ---------------------------------------------------------------
+
+    def carry_out(self, effects: list[Effect]) -> None:
+        searches: list[FindPosition] = []
+        for effect in effects:
+            match effect:
+                case Arrived(name, offset, records):
+                    self._arrived(name, offset, records)
+                case FindPosition():
+                    self._news.forget(effect.name)
+                    searches.append(effect)
+                case DoubtLeader(name, error):
+                    self._cluster.follow(name, error)
+                case BackOff(name, attempt):
+                    self._loop.call_later(backoff_s(self._settings, attempt), self._backed_off, name, attempt)
+                case Refused(name, error):
+                    self._news.note(name, error)
+        if searches:
+            self._scope.spawn(self.finder.find(searches), "positions")
+
+    def _arrived(self, name: TopicPartition, offset: int, records: bytes) -> None:
+        try:
+            headers = validate(records)
+        except StrandlineError as error:
+            self.refuse(name, error)
+            return
+        for header in headers:
+            if header.next_offset > offset and not header.is_control:
+                batch = FetchedBatch(name, header, records, offset)
+                self.positions.buffer(name, batch, header.size, header.next_offset)
+        self._news.forget(name)
+        self._news.arrived()
+
+    def _found(self, name: TopicPartition) -> None:
+        """A position is there."""
+        self._news.forget(name)
+        self._news.arrived()
+        self._leader_changed(name)
+
+    def _backed_off(self, name: TopicPartition, attempt: int) -> None:
+        self.positions.backed_off(name, attempt)
+        state = self.positions.find(name)
+        if state is not None:
+            self.wake(state.broker)
+
+    def wake(self, broker: int) -> None:
+        """There may be something to fetch from this broker."""
+        if broker == NO_BROKER:
+            return
+        fetcher = self._fetchers.get(broker)
+        if fetcher is None:
+            fetcher = self._fetchers[broker] = Fetcher(
+                broker,
+                cluster=self._cluster,
+                positions=self.positions,
+                carry_out=self.carry_out,
+                settings=self._settings,
+                clock=self._clock,
+            )
+            self._scope.spawn(fetcher.run(), f"broker {broker}")
+        fetcher.wake()
+
+    def _leader_changed(self, name: TopicPartition) -> None:
+        leader = self._cluster.leader(name)
+        if leader is None or self.positions.find(name) is None:
+            return
+        self.positions.led(name, leader.broker, leader.epoch)
+        if leader.broker == NO_BROKER:
+            self._cluster.doubt(name)
+        else:
+            self.wake(leader.broker)
+
+    async def _locate(self, topic: str) -> None:
+        """Learn a topic's leaders, for partitions whose position needs nobody to be asked."""
+        try:
+            metadata = await self._cluster.topic(topic)
+        except StrandlineError as error:
+            for name in [state.name for state in self.positions if state.name.topic == topic]:
+                self._news.note(name, error)
+            return
+        for name in [state.name for state in self.positions if state.name.topic == topic]:
+            if name.partition >= len(metadata.partitions):
+                self._news.note(name, UnknownTopicOrPartition(f"{topic} has no partition {name.partition}"))
+            self._leader_changed(name)
