@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 
 from broker.replica_manager import ReplicaManager
 from strandline.adapters import znodes
-from strandline.config import BrokerSettings
+from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX, BrokerSettings
 from strandline.errors import CoordinationError, LeaderNotAvailable, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 from strandline.ports import Clock, NoNode
+from strandline.tasks import pipelined
 
 
 class ClusterView:
@@ -69,9 +70,7 @@ class ClusterView:
             except UnknownTopicOrPartition:
                 return
 
-        async with asyncio.TaskGroup() as tasks:
-            for name in names:
-                tasks.create_task(read(name))
+        await pipelined(read, names, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
         return found
 
     def _with_own(self, topic: TopicMetadata) -> TopicMetadata:
@@ -136,9 +135,10 @@ class ClusterView:
                 state.isr_ids,
             )
 
-        async with asyncio.TaskGroup() as tasks:
-            reads = [tasks.create_task(read(partition)) for partition in range(node.partitions)]
-        return TopicMetadata(name, node.topic_id, tuple(r.result() for r in reads), dict(node.config))
+        partitions = await pipelined(
+            read, range(node.partitions), in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX
+        )
+        return TopicMetadata(name, node.topic_id, tuple(partitions), dict(node.config))
 
     async def wait_for_leader(self, partition: TopicPartition, above_epoch: int, deadline: float) -> None:
         """Return when a leader of a higher epoch is known here, or at the deadline."""

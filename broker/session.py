@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import structlog
 
@@ -22,11 +23,12 @@ from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
 from broker.state_changes import StateChangeReceiver, StateChangeSender
 from strandline.adapters import znodes
-from strandline.config import BrokerSettings
+from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX, BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
 from strandline.metadata import Endpoint, Registration
 from strandline.ports import Clock, ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
+from strandline.tasks import check_cancelled, pipelined
 
 logger = structlog.get_logger(__name__)
 
@@ -105,6 +107,7 @@ class BrokerSession:
             )
         finally:
             self._manager.end_session()
+        check_cancelled()
 
     async def _until_ended(self) -> None:
         await self.coordination.wait_ended()
@@ -238,9 +241,8 @@ class BrokerSession:
     async def _read_assignments(self) -> None:
         """Read every topic, and have each replica that is assigned to this broker."""
         await self.coordination.sync(znodes.TOPICS)
-        async with asyncio.TaskGroup() as tasks:
-            for topic in await self.coordination.children(znodes.TOPICS):
-                tasks.create_task(self._read_topic(topic))
+        topics = await self.coordination.children(znodes.TOPICS)
+        await pipelined(self._read_topic, topics, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
 
     async def _read_topic(self, topic: str) -> None:
         try:
@@ -250,9 +252,8 @@ class BrokerSession:
         except ValueError as error:
             logger.error("not a topic", topic=topic, reason=str(error))
             return
-        async with asyncio.TaskGroup() as tasks:
-            for partition in range(node.partitions):
-                tasks.create_task(self._receiver.start(topic, partition, node))
+        start = partial(self._receiver.start, topic, node=node)
+        await pipelined(start, range(node.partitions), in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
 
     # --- shutdown ----------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from strandline.client.cluster import Cluster
 from strandline.config import ConsumerSettings
 from strandline.errors import BrokerNotAvailable, OutcomeUnknown, StrandlineError
 from strandline.ports import Clock, Stream
+from strandline.tasks import check_cancelled
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +91,7 @@ class Fetcher:
             self._unanswered.clear()
             self._wanted.set()
             stream.close()
+        check_cancelled()
 
     async def _write(self, stream: Stream[FetchRequest, FetchResponse]) -> None:
         settings = self._settings

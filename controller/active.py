@@ -20,14 +20,14 @@ from controller.core.topics import Brokers, NewTopic, TopicPlan, plan_topic
 from controller.creation import create_topic
 from controller.deletion import mark_for_deletion, read_deletions, remove_topic
 from controller.fenced_session import Deposed, FencedSession
-from controller.pipeline import pipelined
 from controller.reading import count_requests, read_brokers, read_topics
 from strandline.adapters import znodes
 from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX, ControllerSettings
-from strandline.errors import InvalidRequest, NotController, OutcomeUnknown, StrandlineError
-from strandline.ids import BrokerId, TopicId
+from strandline.errors import InvalidRequest, InvalidTopic, NotController, OutcomeUnknown, StrandlineError
+from strandline.ids import INTERNAL_PREFIX, BrokerId, TopicId
 from strandline.metadata import Endpoint, Registration
 from strandline.ports import Clock, NoNode, SessionEnded
+from strandline.tasks import pipelined
 
 logger = structlog.get_logger(__name__)
 
@@ -231,6 +231,8 @@ class ActiveController:
         try:
             if name in repeated:
                 raise InvalidRequest(f"topic {name!r} stands more than once in the request")
+            if name.startswith(INTERNAL_PREFIX):
+                raise InvalidTopic(f"topic {name!r} is the system's own: it cannot be deleted")
             topic_id = await mark_for_deletion(self._session, name)
             await self._remove(name, topic_id)
         except StrandlineError as error:

@@ -34,6 +34,7 @@ from strandline.ports import (
     SessionEnded,
     SetData,
 )
+from strandline.tasks import check_cancelled
 
 logger = structlog.get_logger(__name__)
 
@@ -74,6 +75,7 @@ class Activity:
         except* (SessionEnded, ConnectionLost, Deposed) as group:
             reasons = sorted({str(error) for error in _leaves(group)})
             logger.warning("this controller starts over", reasons=reasons)
+        check_cancelled()
 
     async def _win(self, session: Coordination) -> int:
         """Wait until this one is active; its epoch."""

@@ -14,7 +14,6 @@ from typing import Final
 import structlog
 
 from controller.fenced_session import FencedSession
-from controller.pipeline import pipelined
 from controller.reading import read_assignment, read_marker, read_topic
 from controller.topic_writes import Step, deletion_step, pack
 from strandline.adapters import znodes
@@ -23,6 +22,7 @@ from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.errors import OutcomeUnknown, UnknownTopicOrPartition
 from strandline.ids import TopicId
 from strandline.ports import Check, Create, Delete, MultiFailed, NodeExists, NoNode
+from strandline.tasks import pipelined
 
 logger = structlog.get_logger(__name__)
 

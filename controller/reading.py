@@ -16,12 +16,12 @@ from controller.core.cluster import ClusterPicture, PlacedTopic
 from controller.core.placement import Assignment
 from controller.core.topics import Brokers
 from controller.fenced_session import FencedSession
-from controller.pipeline import pipelined
 from strandline.adapters import znodes
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerId, TopicId
 from strandline.metadata import PartitionState, Registration
 from strandline.ports import NoNode
+from strandline.tasks import pipelined
 
 logger = structlog.get_logger(__name__)
 

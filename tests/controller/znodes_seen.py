@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from controller.pipeline import pipelined
 from strandline.adapters import znodes
 from strandline.adapters.znodes import Command, StateChange
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId
 from strandline.metadata import Endpoint, IsrMember, PartitionState, Registration
 from strandline.ports import Coordination, NoNode
+from strandline.tasks import pipelined
 
 READS_IN_FLIGHT_MAX = 500
 

@@ -1,4 +1,4 @@
-"""Many awaits side by side, with a bound."""
+"""What asyncio's task groups leave to be done: a bound for many awaits, a cancellation that is not lost."""
 
 from __future__ import annotations
 
@@ -31,3 +31,14 @@ async def pipelined(
     except ExceptionGroup as group:
         raise group.exceptions[0] from group
     return [task.result() for task in started]
+
+
+def check_cancelled() -> None:
+    """Raise CancelledError if this task was told to end.
+
+    A TaskGroup with a failure raises the failure even if its own task was cancelled in the same moment.
+    Whoever catches it and goes on has to ask, or goes on for ever.
+    """
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError

@@ -1,0 +1,76 @@
+"""A cancellation and a failure in the same moment, and many awaits with a bound."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from strandline.tasks import check_cancelled, pipelined
+from tests.waiting import eventually
+
+
+class _Broken(Exception):
+    pass
+
+
+async def _for_ever(broken: asyncio.Event) -> None:
+    """What a client's sender does: begin again whenever its stream breaks."""
+
+    async def part() -> None:
+        await broken.wait()
+        raise _Broken
+
+    while True:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(part())
+        except* _Broken:
+            broken.clear()
+        check_cancelled()
+
+
+async def test_a_task_that_is_cancelled_as_its_group_fails_ends() -> None:
+    """CORRECTNESS E12: without the question it would go on, and whoever waits for its end with it."""
+    broken = asyncio.Event()
+    task = asyncio.get_running_loop().create_task(_for_ever(broken))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    broken.set()
+    await asyncio.sleep(0)  # the part has failed, its group has not heard of it
+    task.cancel()
+    await eventually(task.done)
+    assert task.cancelled()
+
+
+async def test_who_is_not_cancelled_goes_on() -> None:
+    """Asking changes nothing."""
+    check_cancelled()
+
+
+async def test_results_come_in_order_and_within_the_bound() -> None:
+    """However long each takes."""
+    running = most = 0
+
+    async def work(number: int) -> int:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        for _ in range(5 - number % 5):
+            await asyncio.sleep(0)
+        running -= 1
+        return number * 2
+
+    assert await pipelined(work, range(20), in_flight_max=3) == [number * 2 for number in range(20)]
+    assert most == 3
+
+
+async def test_the_first_failure_is_raised_as_it_is() -> None:
+    """Not in a group: callers catch it by its type."""
+
+    async def work(number: int) -> None:
+        if number == 2:
+            raise _Broken
+
+    with pytest.raises(_Broken):
+        await pipelined(work, range(5), in_flight_max=5)
