@@ -1,0 +1,46 @@
+"""Who owns what, by what the members of a group say of themselves.
+
+Two may claim one partition: the claim of the younger generation stands, for an older one is of somebody
+who has missed a rebalance; of two equal ones nobody can tell, and neither stands (CORRECTNESS G2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from consumer.core.protocol import Subscription
+from strandline.ids import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """`owners` has each claim that stands, `void` the members whose claim on a partition does not."""
+
+    owners: Mapping[TopicPartition, str]
+    void: Mapping[TopicPartition, frozenset[str]]
+
+    def unclaimed(self, partition: TopicPartition) -> bool:
+        """True if nobody can be reading it."""
+        return partition not in self.owners and partition not in self.void
+
+
+def settle(subscriptions: Mapping[str, Subscription]) -> Claims:
+    """Weigh all claims. One on a topic that its member no longer subscribes to does not stand."""
+    claimants: dict[TopicPartition, list[str]] = {}
+    for member, subscription in subscriptions.items():
+        for partition in dict.fromkeys(subscription.owned):
+            claimants.setdefault(partition, []).append(member)
+    topics = {member: frozenset(subscription.topics) for member, subscription in subscriptions.items()}
+    owners: dict[TopicPartition, str] = {}
+    void: dict[TopicPartition, frozenset[str]] = {}
+    for partition, members in claimants.items():
+        youngest = max(subscriptions[member].owned_generation for member in members)
+        first = [member for member in members if subscriptions[member].owned_generation == youngest]
+        rest = frozenset(members)
+        if len(first) == 1 and partition.topic in topics[first[0]]:
+            owners[partition] = first[0]
+            rest -= {first[0]}
+        if rest:
+            void[partition] = rest
+    return Claims(owners, void)

@@ -1,0 +1,244 @@
+"""What the leader of a group does: from what the members say to an assignment for each (KIP-429).
+
+An assignor says where each partition should be. The leader splits that, so that no partition has two
+owners at any instant:
+
+* owned and still known: it stays, or its owner is told to revoke it; then nobody gets it in this
+  generation, and all join again at once;
+* owned by nobody: given at once;
+* claimed but unknown (the topic is gone, or the leader has not heard of it): given back to who claims it.
+
+That is for a group in which every member is cooperative (V1). Eager members (V0) have given up all they had
+before they joined, so a group of only those takes the assignor's word. In a mixed group the cooperative
+members get back what they own, and the eager ones share what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from consumer.core.assignors.assignor import Assignor, MemberSubscription
+from consumer.core.claims import Claims, settle
+from consumer.core.protocol import (
+    COOPERATIVE_VERSION,
+    EAGER_VERSION,
+    Assignment,
+    AssignmentError,
+    Subscription,
+)
+from strandline.errors import StrandlineError
+from strandline.groups import NO_GENERATION
+from strandline.ids import TopicPartition
+
+
+class AssignorFailed(StrandlineError):
+    """A user's assignor raised, or gave a partition that does not exist, twice, or to a stranger."""
+
+
+class Consensus(Enum):
+    """Which protocol the members of a group speak."""
+
+    COOPERATIVE = "all members are cooperative"
+    EAGER = "all members are eager"
+    MIXED = "the members do not agree on a protocol"
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedMember:
+    """A member as the leader sees it."""
+
+    subscription: Subscription
+    instance: str | None = None
+
+    @property
+    def eager(self) -> bool:
+        return self.subscription.version == EAGER_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReport:
+    """How the plan came about. The names are member ids, sorted."""
+
+    consensus: Consensus
+    eager: tuple[str, ...]
+    cooperative: tuple[str, ...]
+    revoked: Mapping[str, tuple[TopicPartition, ...]]
+    """Of whom something is revoked, and what."""
+    rejoin: bool
+    """True if another generation has to follow at once."""
+
+    def __str__(self) -> str:
+        text = self.consensus.value
+        if self.consensus is Consensus.MIXED:
+            text += f": eager {', '.join(self.eager)}; cooperative {', '.join(self.cooperative)}"
+        taken = [f"{len(partitions)} of {member}" for member, partitions in self.revoked.items()]
+        return text + (f"; revoked: {', '.join(taken)}" if taken else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An assignment for every member, in its own version."""
+
+    assignments: Mapping[str, Assignment]
+    report: PlanReport
+
+
+@dataclass(slots=True)
+class _Share:
+    """What one member gets."""
+
+    assigned: set[TopicPartition] = field(default_factory=set)
+    revoked: set[TopicPartition] = field(default_factory=set)
+
+
+def plan(members: Mapping[str, ParsedMember], partitions: Mapping[str, int], assignor: Assignor) -> Plan:
+    """Assign the partitions of all topics that exist (`partitions`: how many each has).
+
+    Raises AssignorFailed.
+    """
+    eager = {name: member for name, member in members.items() if member.eager}
+    cooperative = {name: member for name, member in members.items() if not member.eager}
+    claims = settle({name: member.subscription for name, member in cooperative.items()})
+    shares = {name: _Share() for name in members}
+    if not eager:
+        consensus = Consensus.COOPERATIVE
+        rejoin = _incremental(shares, cooperative, claims, partitions, assignor)
+    elif not cooperative:
+        consensus = Consensus.EAGER
+        rejoin = False
+        for partition, member in _wanted(eager, partitions, assignor, Claims({}, {})).items():
+            shares[member].assigned.add(partition)
+    else:
+        consensus = Consensus.MIXED
+        rejoin = _mixed(shares, eager, cooperative, claims, partitions, assignor)
+    return Plan(
+        {name: _assignment(members[name], share, rejoin=rejoin) for name, share in shares.items()},
+        PlanReport(
+            consensus,
+            tuple(sorted(eager)),
+            tuple(sorted(cooperative)),
+            {name: tuple(sorted(share.revoked)) for name, share in sorted(shares.items()) if share.revoked},
+            rejoin,
+        ),
+    )
+
+
+def _assignment(member: ParsedMember, share: _Share, *, rejoin: bool) -> Assignment:
+    if member.eager:
+        return Assignment(EAGER_VERSION, tuple(sorted(share.assigned)))
+    return Assignment(
+        COOPERATIVE_VERSION,
+        tuple(sorted(share.assigned)),
+        tuple(sorted(share.revoked)),
+        AssignmentError.NEEDS_REJOIN if rejoin else AssignmentError.NONE,
+    )
+
+
+def _incremental(
+    shares: Mapping[str, _Share],
+    members: Mapping[str, ParsedMember],
+    claims: Claims,
+    partitions: Mapping[str, int],
+    assignor: Assignor,
+) -> bool:
+    """The three-way split; True if something was revoked that somebody waits for."""
+    wanted = _wanted(members, partitions, assignor, claims)
+    waiting = False
+    for partition, member in wanted.items():
+        if claims.unclaimed(partition) or claims.owners.get(partition) == member:
+            shares[member].assigned.add(partition)
+        else:
+            waiting = True
+    for partition, owner in claims.owners.items():
+        if not _known(partition, partitions):
+            shares[owner].assigned.add(partition)
+        elif wanted.get(partition) != owner:
+            shares[owner].revoked.add(partition)
+    _revoke_void(shares, claims)
+    return waiting
+
+
+def _mixed(
+    shares: Mapping[str, _Share],
+    eager: Mapping[str, ParsedMember],
+    cooperative: Mapping[str, ParsedMember],
+    claims: Claims,
+    partitions: Mapping[str, int],
+    assignor: Assignor,
+) -> bool:
+    """The first draft's case of no consensus.
+
+    Partitions of a topic that no eager member subscribes to go to cooperative members, although these
+    would only get back what they own: nobody else can take them, nobody reads them, and so they can be
+    given at once.
+    """
+    for partition, owner in claims.owners.items():
+        shares[owner].assigned.add(partition)
+    _revoke_void(shares, claims)
+    free = {
+        topic: [n for n in range(count) if claims.unclaimed(TopicPartition(topic, n))]
+        for topic, count in partitions.items()
+    }
+    of_eager = {topic for member in eager.values() for topic in member.subscription.topics}
+    for group, its_own in ((eager, True), (cooperative, False)):
+        left = {topic: numbers for topic, numbers in free.items() if (topic in of_eager) is its_own}
+        # The assignor counts partitions from 0: it assigns places in the list of those that are left.
+        counts = {topic: len(numbers) for topic, numbers in left.items() if numbers}
+        for place, member in _wanted(group, counts, assignor, Claims({}, {})).items():
+            shares[member].assigned.add(TopicPartition(place.topic, left[place.topic][place.partition]))
+    subscribed = {t for group in (eager, cooperative) for m in group.values() for t in m.subscription.topics}
+    return any(
+        partition not in claims.owners and partition.topic in subscribed and _known(partition, partitions)
+        for partition in claims.void
+    )
+
+
+def _revoke_void(shares: Mapping[str, _Share], claims: Claims) -> None:
+    """A member whose claim does not stand must hear of it: it may be reading what another one owns."""
+    for partition, losers in claims.void.items():
+        for loser in losers:
+            shares[loser].revoked.add(partition)
+
+
+def _known(partition: TopicPartition, partitions: Mapping[str, int]) -> bool:
+    return partition.partition < partitions.get(partition.topic, 0)
+
+
+def _wanted(
+    members: Mapping[str, ParsedMember],
+    partitions: Mapping[str, int],
+    assignor: Assignor,
+    claims: Claims,
+) -> dict[TopicPartition, str]:
+    """Who should have each partition in the end, by the assignor. It sees only claims that stand."""
+    owned: dict[str, list[TopicPartition]] = {name: [] for name in members}
+    for partition, owner in claims.owners.items():
+        if _known(partition, partitions):
+            owned[owner].append(partition)
+    seen = {
+        name: MemberSubscription(
+            member.subscription.topics,
+            tuple(sorted(owned[name])),
+            member.subscription.owned_generation if owned[name] else NO_GENERATION,
+            member.instance,
+            member.subscription.user_data,
+        )
+        for name, member in members.items()
+    }
+    try:
+        answer = assignor.assign(seen, partitions)
+    except Exception as error:
+        raise AssignorFailed(f"assignor {assignor.name!r}: {error!r}") from error
+    wanted: dict[TopicPartition, str] = {}
+    for name, given in answer.items():
+        topics = frozenset(members[name].subscription.topics) if name in members else frozenset()
+        for partition in given:
+            if partition.topic not in topics or not _known(partition, partitions) or partition in wanted:
+                raise AssignorFailed(
+                    f"assignor {assignor.name!r} gave {partition} to {name}: not subscribed to, not there,"
+                    " or given twice"
+                )
+            wanted[partition] = name
+    return wanted

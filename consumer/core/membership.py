@@ -1,0 +1,526 @@
+"""A member of a consumer group, from its first join to its leaving (KIP-429).
+
+What happened goes in, what the driver has to do comes out. The states and their order are in
+`member_states`, the effects in `member_effects`. What a member owns is `owned`: from its `Assign` until
+the release of a `Revoke` has ended, or until `Lose`. Times are milliseconds of the wall clock.
+
+A rebalance begins in one of five ways, KIP-429's (a) to (e), and each goes through `_rejoin`, so that an
+eager member never joins with partitions (CORRECTNESS G5):
+
+    a  the subscription or the partition counts changed   keep everything, and say what is owned
+    b  REBALANCE_IN_PROGRESS                              the same
+    c  MEMBER_ID_REQUIRED                                 the same, with the member id
+    d  UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION              reset just that, lose everything, join again
+    e  NEEDS_REJOIN                                       release what was named, join again at once
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import count
+from typing import Final
+
+from consumer.core.assignors.assignor import Assignor, user_data_of
+from consumer.core.leader import Consensus
+from consumer.core.leading import Leading
+from consumer.core.member_effects import (
+    Assign,
+    BackOff,
+    Effect,
+    Fatal,
+    FindCoordinator,
+    Level,
+    Lose,
+    NeedMetadata,
+    Partitions,
+    Report,
+    Revoke,
+    SendJoin,
+    SendLeave,
+    SendSync,
+    StartHeartbeat,
+    StopHeartbeat,
+    Tell,
+)
+from consumer.core.member_states import IN_GROUP, State, transition
+from consumer.core.member_words import cause_of, few, not_a_superset
+from consumer.core.protocol import (
+    COOPERATIVE_VERSION,
+    EAGER_VERSION,
+    Assignment,
+    AssignmentError,
+    Subscription,
+)
+from strandline.errors import (
+    CoordinatorNotAvailable,
+    FencedInstanceId,
+    IllegalGeneration,
+    InconsistentGroupProtocol,
+    NotCoordinator,
+    Outcome,
+    RebalanceInProgress,
+    StrandlineError,
+    UnknownMemberId,
+)
+from strandline.groups import (
+    NO_GENERATION,
+    NO_MEMBER,
+    GroupProtocol,
+    Joined,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    MemberIdGiven,
+    OwnershipChange,
+    OwnershipKind,
+    ReportOwnership,
+    SyncGroup,
+)
+from strandline.ids import TopicPartition
+
+PROTOCOL_TYPE: Final = "consumer"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSettings:
+    """`cooperative`: KIP-429's protocol (V1); else everything is released before each join (V0)."""
+
+    group: str
+    cooperative: bool
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    instance: str | None = None
+    client_id: str = ""
+
+
+class _Then(Enum):
+    """What follows a release."""
+
+    JOIN = "join"
+    STAY = "stay"
+    LEAVE = "leave"
+
+
+class Membership:
+    """The state machine. Every method returns what to do, in order."""
+
+    def __init__(self, settings: MemberSettings, assignors: Sequence[Assignor]) -> None:
+        self._settings = settings
+        self._assignors = {assignor.name: assignor for assignor in assignors}
+        self.state = State.UNJOINED
+        self.member = NO_MEMBER
+        self.generation = NO_GENERATION
+        self.protocol = ""
+        """Name of the assignor of this generation."""
+        self.topics: tuple[str, ...] = ()
+        self.owned: frozenset[TopicPartition] = frozenset()
+        self.owned_generation = NO_GENERATION
+        """The last generation that assigned `owned`: what the claim is worth (CORRECTNESS G2)."""
+        self._leading: Leading | None = None
+        """Not None while this member leads its generation."""
+        self._joined_topics: tuple[str, ...] = ()
+        """What the last join asked for."""
+        self._numbers = count(1)
+        self._number = 0
+        """Names the one answer that is waited for."""
+        self._asked = False
+        """True while a JoinGroup is under way; its state may be a pause or a search instead."""
+        self._pausing = False
+        self._attempts = 0
+        """Failures since the last assignment."""
+        self._coordinator_known = False
+        self._coordinator_sought = False
+        self._why = ""
+        """Why the member joins, releases or leaves."""
+        self._releasing: frozenset[TopicPartition] = frozenset()
+        self._then = _Then.STAY
+
+    @property
+    def watched(self) -> frozenset[str]:
+        """Topics whose partition counts `metadata_changed` should tell: those of the group, if it leads."""
+        return frozenset() if self._leading is None else self._leading.topics
+
+    # --- what the application does -----------------------------------------------------------
+
+    def subscribed(self, topics: Iterable[str], now_ms: int) -> list[Effect]:
+        """These topics are wanted, and no others. They need not exist."""
+        self.topics = tuple(sorted(set(topics)))
+        if self.state in (State.UNJOINED, State.LEFT):
+            return self._rejoin(f"subscribed to {few(self.topics)}")
+        return self._settle() if self.state is State.STABLE else []
+
+    def polled(self, now_ms: int) -> list[Effect]:
+        """Records are asked for. Only an overdue member need be told."""
+        if self.state is State.OVERDUE:
+            return self._rejoin("records are asked for again")
+        return []
+
+    def poll_overdue(self, now_ms: int) -> list[Effect]:
+        """Nobody asked for records for longer than `max_poll_interval_ms`: others go on instead."""
+        if self.state not in IN_GROUP:
+            return []
+        reason = "no get call within max_poll_interval_ms"
+        leaving = self.state is State.RELEASING and self._then is _Then.LEAVE
+        effects: list[Effect] = [Tell(Level.WARNING, f"{self._who} leaves: {reason}")]
+        effects += self._lose(reason, now_ms)
+        return effects + self._depart(State.LEFT if leaving else State.OVERDUE, reason)
+
+    def leave(self, reason: str, now_ms: int) -> list[Effect]:
+        """Release everything, then leave. A static member stays known until its session ends (KIP-345)."""
+        if self.state in (State.UNJOINED, State.OVERDUE):
+            self._enter(State.LEFT)
+        elif self.state is State.RELEASING:
+            self._then, self._why = _Then.LEAVE, reason
+        elif self.state in IN_GROUP:
+            return self._leave(reason)
+        return []
+
+    # --- the coordinator ---------------------------------------------------------------------
+
+    def coordinator_found(self, now_ms: int) -> list[Effect]:
+        self._coordinator_known, self._coordinator_sought = True, False
+        if self.state is State.JOINING and not (self._asked or self._pausing):
+            return self._send_join()
+        return []
+
+    def coordinator_lost(self, now_ms: int) -> list[Effect]:
+        """The connection broke, or another broker coordinates now. The membership stands."""
+        return self._seek("the coordinator was lost") if self.state in IN_GROUP else []
+
+    def backed_off(self, number: int, now_ms: int) -> list[Effect]:
+        """The pause is over."""
+        if self.state is State.JOINING and self._pausing and number == self._number:
+            self._pausing = False
+            return self._send_join()
+        return []
+
+    def heartbeat_failed(
+        self, member: str, generation: int, error: StrandlineError, now_ms: int
+    ) -> list[Effect]:
+        """A heartbeat that was sent as this member, in this generation, was refused."""
+        return self._refused(member, generation, error, "heartbeat", now_ms)
+
+    def commit_failed(
+        self, member: str, generation: int, error: StrandlineError, now_ms: int
+    ) -> list[Effect]:
+        """A commit that was sent as this member, in this generation, was refused."""
+        return self._refused(member, generation, error, "commit", now_ms)
+
+    def _refused(
+        self, member: str, generation: int, error: StrandlineError, what: str, now_ms: int
+    ) -> list[Effect]:
+        if self.state not in IN_GROUP or (member, generation) != (self.member, self.generation):
+            return []  # it speaks of what this member no longer is (CORRECTNESS G4)
+        match error:
+            case UnknownMemberId() | IllegalGeneration():
+                effects = self._expelled(error, what, now_ms)
+                return effects if self.state is State.LEFT else effects + self._send_join()
+            case FencedInstanceId():
+                return self._fail(error, now_ms)
+            case RebalanceInProgress() if self.state is State.STABLE:
+                return self._rejoin(error.message)
+            case RebalanceInProgress() if self._then is _Then.STAY and self.state is State.RELEASING:
+                self._then, self._why = _Then.JOIN, error.message
+            case NotCoordinator() | CoordinatorNotAvailable():
+                return self.coordinator_lost(now_ms)
+        return []
+
+    # --- joining -----------------------------------------------------------------------------
+
+    def joined(self, number: int, answer: Joined | MemberIdGiven, now_ms: int) -> list[Effect]:
+        if self.state is not State.JOINING or not self._asked or number != self._number:
+            return self._abandon(answer.member)
+        self._asked = False
+        if isinstance(answer, MemberIdGiven):
+            given_before, self.member = self.member != NO_MEMBER, answer.member
+            return self._try_again() if given_before else self._send_join()
+        # Whoever commits from here on, in a listener too, commits in the new generation (CORRECTNESS G11).
+        self.member, self.generation = answer.member, answer.generation
+        self.protocol = answer.protocol
+        leads = answer.leader == answer.member
+        effects: list[Effect] = [
+            StartHeartbeat(self.member, self.generation),
+            Tell(Level.INFO, f"{self._who} joined generation {self.generation}{cause_of(answer)}"),
+        ]
+        if not leads:
+            self._leading = None
+            return effects + self._sync({})
+        self._leading = Leading(answer.members, self._joined_topics, skip=answer.skip_assignment)
+        effects += [Tell(Level.WARNING, f"{self._who}: {text}") for text in self._leading.unreadable]
+        self._enter(State.ASSIGNING)
+        self._number = next(self._numbers)
+        return [*effects, NeedMetadata(self._number, tuple(sorted(self._leading.topics)))]
+
+    def join_failed(self, number: int, error: StrandlineError, now_ms: int) -> list[Effect]:
+        if self.state is not State.JOINING or not self._asked or number != self._number:
+            return []
+        self._asked = False
+        return self._failed(error, "join", now_ms)
+
+    def metadata(self, number: int, partitions: Mapping[str, int], now_ms: int) -> list[Effect]:
+        """Partition counts of what `NeedMetadata` asked for; a topic that does not exist is absent or 0."""
+        if self.state is not State.ASSIGNING or number != self._number:
+            return []
+        assert self._leading is not None
+        assignor = self._assignors.get(self.protocol)
+        if assignor is None:
+            error = InconsistentGroupProtocol(f"the group assigns by {self.protocol!r}, unknown here")
+            return self._fail(error, now_ms)
+        self._leading.know(partitions)
+        try:
+            plan = self._leading.assign(self.member, assignor)
+        except StrandlineError as error:
+            return self._fail(error, now_ms)
+        if plan is None:
+            return self._sync({})
+        effects: list[Effect] = []
+        if plan.report.consensus is Consensus.MIXED:
+            effects.append(Tell(Level.WARNING, f"{self._who}: {plan.report}"))
+        elif plan.report.revoked:
+            effects.append(Tell(Level.INFO, f"{self._who}: {plan.report}"))
+        return effects + self._sync({name: a.encode() for name, a in plan.assignments.items()})
+
+    def metadata_changed(self, partitions: Mapping[str, int], now_ms: int) -> list[Effect]:
+        """Partition counts that were just read; 0 for a topic that does not exist, others unknown."""
+        if self._leading is not None:
+            self._leading.saw(partitions)
+        return self._settle() if self.state is State.STABLE else []
+
+    # --- after the sync ----------------------------------------------------------------------
+
+    def synced(self, number: int, data: bytes, now_ms: int) -> list[Effect]:
+        if self.state is not State.SYNCING or number != self._number:
+            return []
+        try:
+            assignment = Assignment.decode(data) if data else Assignment(EAGER_VERSION, ())
+        except StrandlineError as error:
+            return self._fail(error, now_ms)
+        assigned, revoked = frozenset(assignment.assigned), frozenset(assignment.revoked)
+        missing = self.owned - revoked - assigned
+        if missing:
+            return self._fail(not_a_superset(self.owned, assigned, revoked, missing), now_ms)
+        added = assigned - self.owned - revoked
+        removed = self.owned & revoked
+        first = self.owned_generation == NO_GENERATION
+        self.owned |= added
+        self.owned_generation = self.generation
+        self._attempts = 0
+        effects: list[Effect] = [
+            Tell(
+                Level.INFO,
+                f"{self._who} in generation {self.generation}: {len(added)} added, {len(removed)} to be"
+                f" revoked, {len(self.owned) - len(added) - len(removed)} kept",
+            )
+        ]
+        if added:
+            effects.append(self._report(OwnershipKind.ASSIGNED, added, "", now_ms))
+        if added or first or not self._settings.cooperative:
+            effects.append(Assign(_sorted(added), _sorted(self.owned), self.generation))
+        again = assignment.error is AssignmentError.NEEDS_REJOIN
+        if again or removed:
+            reason = "partitions move" if again else "the assignment takes partitions back"
+            if removed:
+                return effects + self._release(removed, reason, _Then.JOIN if again else _Then.STAY)
+            return effects + self._rejoin(reason)
+        self._enter(State.STABLE)
+        if self._leading is not None:
+            self._leading.returned(assignment.user_data)
+        return effects + self._settle()
+
+    def sync_failed(self, number: int, error: StrandlineError, now_ms: int) -> list[Effect]:
+        if self.state is not State.SYNCING or number != self._number:
+            return []
+        if isinstance(error, RebalanceInProgress):
+            return self._rejoin(error.message)
+        return self._failed(error, "sync", now_ms)
+
+    def released(self, number: int, now_ms: int) -> list[Effect]:
+        """The driver has drained, committed and called on_revoked."""
+        if self.state is not State.RELEASING or number != self._number:
+            return []
+        effects: list[Effect] = [self._report(OwnershipKind.REVOKED, self._releasing, self._why, now_ms)]
+        self.owned -= self._releasing
+        self._releasing = frozenset()
+        if self._then is _Then.LEAVE:
+            return effects + self._leave(self._why)
+        if self._then is _Then.JOIN:
+            return effects + self._rejoin(self._why)
+        self._enter(State.STABLE)
+        return effects + self._settle()
+
+    # --- the steps ---------------------------------------------------------------------------
+
+    def _settle(self) -> list[Effect]:
+        """Stable, unless something changed since the join that led here."""
+        if self._joined_topics != self.topics:
+            return self._rejoin(f"subscribed to {few(self.topics)}")
+        change = None if self._leading is None else self._leading.change()
+        return [] if change is None else self._rejoin(change)
+
+    def _rejoin(self, reason: str) -> list[Effect]:
+        """Prepare, then join: an eager member gives everything back before, a cooperative one nothing."""
+        self._why = reason
+        if self.owned and not self._settings.cooperative:
+            return self._release(self.owned, reason, _Then.JOIN)
+        return self._send_join()
+
+    def _send_join(self) -> list[Effect]:
+        self._enter(State.JOINING)
+        self._pausing = False
+        if not self._coordinator_known:
+            return self._seek(self._why)
+        self._asked = True
+        self._number = next(self._numbers)
+        self._joined_topics = self.topics
+        version = COOPERATIVE_VERSION if self._settings.cooperative else EAGER_VERSION
+        claims = _sorted(self.owned) if self._settings.cooperative else ()
+        protocols = tuple(
+            GroupProtocol(
+                name,
+                Subscription(
+                    version, self.topics, claims, self.owned_generation, user_data_of(assignor)
+                ).encode(),
+            )
+            for name, assignor in self._assignors.items()
+        )
+        request = JoinGroup(
+            self._settings.group,
+            self.member,
+            self._settings.session_timeout_ms,
+            self._settings.rebalance_timeout_ms,
+            PROTOCOL_TYPE,
+            protocols,
+            self._settings.instance,
+            self._settings.client_id,
+            self._why,
+        )
+        return [SendJoin(self._number, request)]
+
+    def _try_again(self) -> list[Effect]:
+        """Join after a pause."""
+        self._enter(State.JOINING)
+        self._asked, self._pausing = False, True
+        self._attempts += 1
+        self._number = next(self._numbers)
+        return [BackOff(self._number, self._attempts)]
+
+    def _failed(self, error: StrandlineError, what: str, now_ms: int) -> list[Effect]:
+        """A join or a sync was refused, or its answer is lost."""
+        if isinstance(error, UnknownMemberId | IllegalGeneration):
+            effects = self._expelled(error, what, now_ms)
+            if self._attempts:
+                return effects + self._try_again()
+            self._attempts = 1
+            return effects + self._send_join()
+        if error.outcome is Outcome.FATAL:
+            return self._fail(error, now_ms)
+        self._why = f"{what} failed: {error.message}"
+        lost = error.outcome is Outcome.UNKNOWN or isinstance(error, NotCoordinator | CoordinatorNotAvailable)
+        return [*self._try_again(), *(self._seek(self._why) if lost else [])]
+
+    def _sync(self, assignments: Mapping[str, bytes]) -> list[Effect]:
+        self._enter(State.SYNCING)
+        self._number = next(self._numbers)
+        request = SyncGroup(
+            self._settings.group,
+            self.member,
+            self.generation,
+            PROTOCOL_TYPE,
+            self.protocol,
+            assignments,
+            self._settings.instance,
+        )
+        return [SendSync(self._number, request)]
+
+    def _release(self, partitions: frozenset[TopicPartition], reason: str, then: _Then) -> list[Effect]:
+        self._enter(State.RELEASING)
+        self._number = next(self._numbers)
+        self._releasing, self._why, self._then = partitions, reason, then
+        return [Revoke(self._number, _sorted(partitions), reason)]
+
+    def _leave(self, reason: str) -> list[Effect]:
+        if self.owned:
+            return self._release(self.owned, reason, _Then.LEAVE)
+        return self._depart(State.LEFT, reason)
+
+    def _depart(self, state: State, reason: str) -> list[Effect]:
+        """Out of the group, owning nothing. A static member is known until its session ends (KIP-345)."""
+        assert not self.owned, f"{self._who} departs with {self.owned}"
+        effects: list[Effect] = [StopHeartbeat()] if self.member != NO_MEMBER else []
+        if self._settings.instance is None and self.member != NO_MEMBER:
+            effects.append(self._farewell(self.member, reason))
+        self._enter(state)
+        self._forget(UnknownMemberId)
+        return effects
+
+    def _lose(self, reason: str, now_ms: int) -> list[Effect]:
+        if not self.owned:
+            return []
+        lost = self.owned
+        self.owned = self._releasing = frozenset()
+        report = self._report(OwnershipKind.LOST, lost, reason, now_ms)
+        return [Lose(_sorted(lost), reason), report]
+
+    def _expelled(self, error: StrandlineError, what: str, now_ms: int) -> list[Effect]:
+        """The group went on without this member: reset what the error says and no more (CORRECTNESS G3)."""
+        leaving = self.state is State.RELEASING and self._then is _Then.LEAVE
+        reason = f"{what} refused: {error.message}"
+        effects: list[Effect] = [Tell(Level.WARNING, f"{self._who}: {reason}"), *self._lose(reason, now_ms)]
+        effects.append(StopHeartbeat())
+        self._forget(type(error))
+        if leaving:
+            return effects + self._depart(State.LEFT, self._why)
+        self._why = reason
+        return effects
+
+    def _forget(self, error: type[StrandlineError]) -> None:
+        self.generation = self.owned_generation = NO_GENERATION
+        self._leading = None
+        if error is UnknownMemberId:
+            self.member = NO_MEMBER
+
+    def _fail(self, error: StrandlineError, now_ms: int) -> list[Effect]:
+        """The group and this member cannot go on together."""
+        reason = f"fatal: {error.message}"
+        effects: list[Effect] = [Tell(Level.ERROR, f"{self._who}: {reason}"), *self._lose(reason, now_ms)]
+        if isinstance(error, FencedInstanceId):
+            self.member = NO_MEMBER  # another process has this place now: it is not ours to leave
+            effects.append(StopHeartbeat())
+        return [*effects, *self._depart(State.FATAL, reason), Fatal(error)]
+
+    def _seek(self, reason: str) -> list[Effect]:
+        self._coordinator_known = False
+        if self._coordinator_sought:
+            return []
+        self._coordinator_sought = True
+        return [FindCoordinator(reason)]
+
+    def _abandon(self, member: str) -> list[Effect]:
+        """A join succeeded that nobody waits for any more: the group must not wait for that member."""
+        if self._settings.instance is not None or member in (NO_MEMBER, self.member):
+            return []
+        return [self._farewell(member, "its join was given up")]
+
+    def _farewell(self, member: str, reason: str) -> SendLeave:
+        return SendLeave(LeaveGroup(self._settings.group, (LeavingMember(member, None, reason),)))
+
+    def _report(
+        self, kind: OwnershipKind, partitions: frozenset[TopicPartition], reason: str, now_ms: int
+    ) -> Report:
+        change = OwnershipChange(kind, _sorted(partitions), now_ms, self.generation, reason)
+        return Report(ReportOwnership(self._settings.group, self.member, self.generation, (change,)))
+
+    def _enter(self, wanted: State) -> None:
+        """Every transition. What was waited for before counts for nothing from here on."""
+        self.state = transition(self._who, self.state, wanted)
+        self._asked = self._pausing = False
+
+    @property
+    def _who(self) -> str:
+        return f"member {self.member or '(new)'} of group {self._settings.group}"
+
+
+def _sorted(partitions: frozenset[TopicPartition]) -> Partitions:
+    return tuple(sorted(partitions))
