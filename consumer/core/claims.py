@@ -8,9 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
-from consumer.core.protocol import Subscription
 from strandline.ids import TopicPartition
+
+
+class Claimant(Protocol):
+    """A member's subscription, as it was sent or as an assignor sees it."""
+
+    @property
+    def topics(self) -> tuple[str, ...]: ...
+    @property
+    def owned(self) -> tuple[TopicPartition, ...]: ...
+    @property
+    def owned_generation(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +36,7 @@ class Claims:
         return partition not in self.owners and partition not in self.void
 
 
-def settle(subscriptions: Mapping[str, Subscription]) -> Claims:
+def settle(subscriptions: Mapping[str, Claimant]) -> Claims:
     """Weigh all claims. One on a topic that its member no longer subscribes to does not stand."""
     claimants: dict[TopicPartition, list[str]] = {}
     for member, subscription in subscriptions.items():
