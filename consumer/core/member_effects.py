@@ -11,12 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from consumer.core.ownership import Partitions
 from strandline.errors import StrandlineError
 from strandline.groups import JoinGroup, LeaveGroup, ReportOwnership, SyncGroup
-from strandline.ids import TopicPartition
-
-Partitions = tuple[TopicPartition, ...]
-"""Sorted, each once."""
 
 
 @dataclass(frozen=True, slots=True)

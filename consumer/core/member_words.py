@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from strandline.errors import InconsistentGroupProtocol
 from strandline.groups import Joined
-from strandline.ids import TopicPartition
 
 NAMES_MAX: Final = 5
 """More are counted instead."""
@@ -25,20 +23,3 @@ def cause_of(answer: Joined) -> str:
     """Why a generation came to be, and who caused it and leads it."""
     by = f" (caused by {answer.caused_by})" if answer.caused_by else ""
     return f": {answer.reason or 'no reason given'}{by}; {answer.leader} leads"
-
-
-def not_a_superset(
-    owned: Iterable[TopicPartition],
-    assigned: Iterable[TopicPartition],
-    revoked: Iterable[TopicPartition],
-    missing: Iterable[TopicPartition],
-) -> InconsistentGroupProtocol:
-    """The assignment takes away what it does not revoke: a defect, or members that do not fit together."""
-
-    def named(partitions: Iterable[TopicPartition]) -> str:
-        return "[" + ", ".join(map(str, sorted(partitions))) + "]"
-
-    return InconsistentGroupProtocol(
-        f"the assignment lacks {named(missing)}: owned {named(owned)}, revoked {named(revoked)},"
-        f" assigned {named(assigned)}"
-    )

@@ -17,12 +17,10 @@ eager member never joins with partitions (CORRECTNESS G5):
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from itertools import count
-from typing import Final
 
-from consumer.core.assignors.assignor import Assignor, user_data_of
+from consumer.core.assignors.assignor import Assignor
 from consumer.core.leader import Consensus
 from consumer.core.leading import Leading
 from consumer.core.member_effects import (
@@ -34,7 +32,6 @@ from consumer.core.member_effects import (
     Level,
     Lose,
     NeedMetadata,
-    Partitions,
     Report,
     Revoke,
     SendJoin,
@@ -44,15 +41,11 @@ from consumer.core.member_effects import (
     StopHeartbeat,
     Tell,
 )
+from consumer.core.member_requests import MemberSettings
 from consumer.core.member_states import IN_GROUP, State, transition
-from consumer.core.member_words import cause_of, few, not_a_superset
-from consumer.core.protocol import (
-    COOPERATIVE_VERSION,
-    EAGER_VERSION,
-    Assignment,
-    AssignmentError,
-    Subscription,
-)
+from consumer.core.member_words import cause_of, few
+from consumer.core.ownership import Ownership, Partitions
+from consumer.core.protocol import EAGER_VERSION, Assignment, AssignmentError
 from strandline.errors import (
     CoordinatorNotAvailable,
     FencedInstanceId,
@@ -64,35 +57,8 @@ from strandline.errors import (
     StrandlineError,
     UnknownMemberId,
 )
-from strandline.groups import (
-    NO_GENERATION,
-    NO_MEMBER,
-    GroupProtocol,
-    Joined,
-    JoinGroup,
-    LeaveGroup,
-    LeavingMember,
-    MemberIdGiven,
-    OwnershipChange,
-    OwnershipKind,
-    ReportOwnership,
-    SyncGroup,
-)
+from strandline.groups import NO_GENERATION, NO_MEMBER, Joined, MemberIdGiven, OwnershipKind
 from strandline.ids import TopicPartition
-
-PROTOCOL_TYPE: Final = "consumer"
-
-
-@dataclass(frozen=True, slots=True)
-class MemberSettings:
-    """`cooperative`: KIP-429's protocol (V1); else everything is released before each join (V0)."""
-
-    group: str
-    cooperative: bool
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    instance: str | None = None
-    client_id: str = ""
 
 
 class _Then(Enum):
@@ -115,9 +81,7 @@ class Membership:
         self.protocol = ""
         """Name of the assignor of this generation."""
         self.topics: tuple[str, ...] = ()
-        self.owned: frozenset[TopicPartition] = frozenset()
-        self.owned_generation = NO_GENERATION
-        """The last generation that assigned `owned`: what the claim is worth (CORRECTNESS G2)."""
+        self._owned = Ownership()
         self._leading: Leading | None = None
         """Not None while this member leads its generation."""
         self._joined_topics: tuple[str, ...] = ()
@@ -134,8 +98,13 @@ class Membership:
         self._coordinator_sought = False
         self._why = ""
         """Why the member joins, releases or leaves."""
-        self._releasing: frozenset[TopicPartition] = frozenset()
+        self._releasing: Partitions = ()
         self._then = _Then.STAY
+
+    @property
+    def owned(self) -> frozenset[TopicPartition]:
+        """From the `Assign` on, until a release has ended or `Lose`."""
+        return self._owned.partitions
 
     @property
     def watched(self) -> frozenset[str]:
@@ -295,35 +264,28 @@ class Membership:
             return []
         try:
             assignment = Assignment.decode(data) if data else Assignment(EAGER_VERSION, ())
+            received = self._owned.receive(assignment, self.generation)
         except StrandlineError as error:
             return self._fail(error, now_ms)
-        assigned, revoked = frozenset(assignment.assigned), frozenset(assignment.revoked)
-        missing = self.owned - revoked - assigned
-        if missing:
-            return self._fail(not_a_superset(self.owned, assigned, revoked, missing), now_ms)
-        added = assigned - self.owned - revoked
-        removed = self.owned & revoked
-        first = self.owned_generation == NO_GENERATION
-        self.owned |= added
-        self.owned_generation = self.generation
         self._attempts = 0
+        added, removed = received.added, received.removed
         effects: list[Effect] = [
             Tell(
                 Level.INFO,
                 f"{self._who} in generation {self.generation}: {len(added)} added, {len(removed)} to be"
-                f" revoked, {len(self.owned) - len(added) - len(removed)} kept",
+                f" revoked, {received.kept} kept",
             )
         ]
         if added:
             effects.append(self._report(OwnershipKind.ASSIGNED, added, "", now_ms))
-        if added or first or not self._settings.cooperative:
-            effects.append(Assign(_sorted(added), _sorted(self.owned), self.generation))
+        if added or received.first or not self._settings.cooperative:
+            effects.append(Assign(added, self._owned.all, self.generation))
         again = assignment.error is AssignmentError.NEEDS_REJOIN
-        if again or removed:
-            reason = "partitions move" if again else "the assignment takes partitions back"
-            if removed:
-                return effects + self._release(removed, reason, _Then.JOIN if again else _Then.STAY)
-            return effects + self._rejoin(reason)
+        if removed:
+            then = _Then.JOIN if again else _Then.STAY
+            return effects + self._release(removed, "partitions move to other members", then)
+        if again:
+            return effects + self._rejoin("partitions moved between members")
         self._enter(State.STABLE)
         if self._leading is not None:
             self._leading.returned(assignment.user_data)
@@ -341,8 +303,8 @@ class Membership:
         if self.state is not State.RELEASING or number != self._number:
             return []
         effects: list[Effect] = [self._report(OwnershipKind.REVOKED, self._releasing, self._why, now_ms)]
-        self.owned -= self._releasing
-        self._releasing = frozenset()
+        self._owned.release(self._releasing)
+        self._releasing = ()
         if self._then is _Then.LEAVE:
             return effects + self._leave(self._why)
         if self._then is _Then.JOIN:
@@ -363,7 +325,7 @@ class Membership:
         """Prepare, then join: an eager member gives everything back before, a cooperative one nothing."""
         self._why = reason
         if self.owned and not self._settings.cooperative:
-            return self._release(self.owned, reason, _Then.JOIN)
+            return self._release(self._owned.all, reason, _Then.JOIN)
         return self._send_join()
 
     def _send_join(self) -> list[Effect]:
@@ -374,27 +336,8 @@ class Membership:
         self._asked = True
         self._number = next(self._numbers)
         self._joined_topics = self.topics
-        version = COOPERATIVE_VERSION if self._settings.cooperative else EAGER_VERSION
-        claims = _sorted(self.owned) if self._settings.cooperative else ()
-        protocols = tuple(
-            GroupProtocol(
-                name,
-                Subscription(
-                    version, self.topics, claims, self.owned_generation, user_data_of(assignor)
-                ).encode(),
-            )
-            for name, assignor in self._assignors.items()
-        )
-        request = JoinGroup(
-            self._settings.group,
-            self.member,
-            self._settings.session_timeout_ms,
-            self._settings.rebalance_timeout_ms,
-            PROTOCOL_TYPE,
-            protocols,
-            self._settings.instance,
-            self._settings.client_id,
-            self._why,
+        request = self._settings.join(
+            self.member, self.topics, self._owned, self._assignors.values(), self._why
         )
         return [SendJoin(self._number, request)]
 
@@ -423,26 +366,18 @@ class Membership:
     def _sync(self, assignments: Mapping[str, bytes]) -> list[Effect]:
         self._enter(State.SYNCING)
         self._number = next(self._numbers)
-        request = SyncGroup(
-            self._settings.group,
-            self.member,
-            self.generation,
-            PROTOCOL_TYPE,
-            self.protocol,
-            assignments,
-            self._settings.instance,
-        )
+        request = self._settings.sync(self.member, self.generation, self.protocol, assignments)
         return [SendSync(self._number, request)]
 
-    def _release(self, partitions: frozenset[TopicPartition], reason: str, then: _Then) -> list[Effect]:
+    def _release(self, partitions: Partitions, reason: str, then: _Then) -> list[Effect]:
         self._enter(State.RELEASING)
         self._number = next(self._numbers)
         self._releasing, self._why, self._then = partitions, reason, then
-        return [Revoke(self._number, _sorted(partitions), reason)]
+        return [Revoke(self._number, partitions, reason)]
 
     def _leave(self, reason: str) -> list[Effect]:
         if self.owned:
-            return self._release(self.owned, reason, _Then.LEAVE)
+            return self._release(self._owned.all, reason, _Then.LEAVE)
         return self._depart(State.LEFT, reason)
 
     def _depart(self, state: State, reason: str) -> list[Effect]:
@@ -458,10 +393,8 @@ class Membership:
     def _lose(self, reason: str, now_ms: int) -> list[Effect]:
         if not self.owned:
             return []
-        lost = self.owned
-        self.owned = self._releasing = frozenset()
-        report = self._report(OwnershipKind.LOST, lost, reason, now_ms)
-        return [Lose(_sorted(lost), reason), report]
+        lost = self._owned.lose()
+        return [Lose(lost, reason), self._report(OwnershipKind.LOST, lost, reason, now_ms)]
 
     def _expelled(self, error: StrandlineError, what: str, now_ms: int) -> list[Effect]:
         """The group went on without this member: reset what the error says and no more (CORRECTNESS G3)."""
@@ -476,7 +409,8 @@ class Membership:
         return effects
 
     def _forget(self, error: type[StrandlineError]) -> None:
-        self.generation = self.owned_generation = NO_GENERATION
+        self.generation = NO_GENERATION
+        self._owned.forget()
         self._leading = None
         if error is UnknownMemberId:
             self.member = NO_MEMBER
@@ -504,13 +438,11 @@ class Membership:
         return [self._farewell(member, "its join was given up")]
 
     def _farewell(self, member: str, reason: str) -> SendLeave:
-        return SendLeave(LeaveGroup(self._settings.group, (LeavingMember(member, None, reason),)))
+        return SendLeave(self._settings.farewell(member, reason))
 
-    def _report(
-        self, kind: OwnershipKind, partitions: frozenset[TopicPartition], reason: str, now_ms: int
-    ) -> Report:
-        change = OwnershipChange(kind, _sorted(partitions), now_ms, self.generation, reason)
-        return Report(ReportOwnership(self._settings.group, self.member, self.generation, (change,)))
+    def _report(self, kind: OwnershipKind, partitions: Partitions, reason: str, now_ms: int) -> Report:
+        request = self._settings.report(self.member, self.generation, kind, partitions, reason, now_ms)
+        return Report(request)
 
     def _enter(self, wanted: State) -> None:
         """Every transition. What was waited for before counts for nothing from here on."""
@@ -520,7 +452,3 @@ class Membership:
     @property
     def _who(self) -> str:
         return f"member {self.member or '(new)'} of group {self._settings.group}"
-
-
-def _sorted(partitions: frozenset[TopicPartition]) -> Partitions:
-    return tuple(sorted(partitions))

@@ -1,0 +1,85 @@
+"""The requests of one member of a group, from its settings and what it is at the moment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from consumer.core.assignors.assignor import Assignor, user_data_of
+from consumer.core.ownership import Ownership, Partitions
+from consumer.core.protocol import COOPERATIVE_VERSION, EAGER_VERSION, Subscription
+from strandline.groups import (
+    GroupProtocol,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    OwnershipChange,
+    OwnershipKind,
+    ReportOwnership,
+    SyncGroup,
+)
+
+PROTOCOL_TYPE: Final = "consumer"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSettings:
+    """`cooperative`: KIP-429's protocol (V1); else everything is released before each join (V0)."""
+
+    group: str
+    cooperative: bool
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    instance: str | None = None
+    client_id: str = ""
+
+    def join(
+        self,
+        member: str,
+        topics: tuple[str, ...],
+        owned: Ownership,
+        assignors: Iterable[Assignor],
+        reason: str,
+    ) -> JoinGroup:
+        """One protocol for each assignor. An eager member claims nothing."""
+        version = COOPERATIVE_VERSION if self.cooperative else EAGER_VERSION
+        claims = owned.all if self.cooperative else ()
+        protocols = tuple(
+            GroupProtocol(
+                assignor.name,
+                Subscription(version, topics, claims, owned.generation, user_data_of(assignor)).encode(),
+            )
+            for assignor in assignors
+        )
+        return JoinGroup(
+            self.group,
+            member,
+            self.session_timeout_ms,
+            self.rebalance_timeout_ms,
+            PROTOCOL_TYPE,
+            protocols,
+            self.instance,
+            self.client_id,
+            reason,
+        )
+
+    def sync(
+        self, member: str, generation: int, protocol: str, assignments: Mapping[str, bytes]
+    ) -> SyncGroup:
+        return SyncGroup(self.group, member, generation, PROTOCOL_TYPE, protocol, assignments, self.instance)
+
+    def farewell(self, member: str, reason: str) -> LeaveGroup:
+        return LeaveGroup(self.group, (LeavingMember(member, None, reason),))
+
+    def report(
+        self,
+        member: str,
+        generation: int,
+        kind: OwnershipKind,
+        partitions: Partitions,
+        reason: str,
+        now_ms: int,
+    ) -> ReportOwnership:
+        change = OwnershipChange(kind, partitions, now_ms, generation, reason)
+        return ReportOwnership(self.group, member, generation, (change,))

@@ -1,0 +1,79 @@
+"""The partitions that a member owns, and since which generation (KIP-429)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from consumer.core.protocol import Assignment
+from strandline.errors import InconsistentGroupProtocol
+from strandline.groups import NO_GENERATION
+from strandline.ids import TopicPartition
+
+Partitions = tuple[TopicPartition, ...]
+"""Sorted, each once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What an assignment changes. `removed` is still owned, until it has been released."""
+
+    added: Partitions
+    removed: Partitions
+    kept: int
+    first: bool
+    """True for the first assignment since the member joined."""
+
+
+class Ownership:
+    """What is owned, from its assignment until its release has ended or it is lost."""
+
+    def __init__(self) -> None:
+        self.partitions: frozenset[TopicPartition] = frozenset()
+        self.generation = NO_GENERATION
+        """The last one that assigned `partitions`: what the claim is worth (CORRECTNESS G2)."""
+
+    @property
+    def all(self) -> Partitions:
+        return tuple(sorted(self.partitions))
+
+    def receive(self, assignment: Assignment, generation: int) -> Received:
+        """Own what is added. Raises InconsistentGroupProtocol, and changes nothing, if the assignment
+        takes away what it does not revoke: then others may own that already."""
+        assigned, revoked = frozenset(assignment.assigned), frozenset(assignment.revoked)
+        missing = self.partitions - revoked - assigned
+        if missing:
+            raise InconsistentGroupProtocol(
+                f"the assignment of generation {generation} lacks {_named(missing)}: owned"
+                f" {_named(self.partitions)}, revoked {_named(revoked)}, assigned {_named(assigned)}"
+            )
+        added = assigned - self.partitions - revoked
+        removed = self.partitions & revoked
+        received = Received(
+            tuple(sorted(added)),
+            tuple(sorted(removed)),
+            len(self.partitions) - len(removed),
+            self.generation == NO_GENERATION,
+        )
+        self.partitions |= added
+        self.generation = generation
+        return received
+
+    def release(self, partitions: Iterable[TopicPartition]) -> None:
+        """These have been drained and committed: others may own them now."""
+        self.partitions = self.partitions.difference(partitions)
+
+    def lose(self) -> Partitions:
+        """Own nothing any more, and say what that was."""
+        lost = self.all
+        self.partitions = frozenset()
+        return lost
+
+    def forget(self) -> None:
+        """The next assignment is the first again."""
+        assert not self.partitions, f"still owned: {_named(self.partitions)}"
+        self.generation = NO_GENERATION
+
+
+def _named(partitions: Iterable[TopicPartition]) -> str:
+    return "[" + ", ".join(map(str, sorted(partitions))) + "]"
