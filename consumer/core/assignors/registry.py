@@ -1,0 +1,26 @@
+"""The assignors that a consumer's settings can name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from consumer.core.assignors.assignor import Assignor
+from consumer.core.assignors.range import RangeAssignor
+from consumer.core.assignors.round_robin import RoundRobinAssignor
+from consumer.core.assignors.sticky import StickyAssignor
+from strandline.errors import SettingsError
+
+BUILT_IN: Final[Mapping[str, Assignor]] = {
+    assignor.name: assignor for assignor in (RangeAssignor(), RoundRobinAssignor(), StickyAssignor())
+}
+
+
+def named(wanted: str | Assignor) -> Assignor:
+    """The assignor of this name; a user's own object is taken as it is. Raises SettingsError."""
+    if not isinstance(wanted, str):
+        return wanted
+    if wanted not in BUILT_IN:
+        known = ", ".join(BUILT_IN)
+        raise SettingsError(f"there is no assignor {wanted!r}; there are {known}, and objects of your own")
+    return BUILT_IN[wanted]

@@ -1,0 +1,78 @@
+"""As even as subscriptions allow, and otherwise as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain, islice
+from typing import Final
+
+from consumer.core.assignors.assignor import MemberSubscription, in_order, subscribers_by_topic
+from consumer.core.assignors.balance import balanced
+from consumer.core.claims import settle
+from strandline.ids import TopicPartition
+
+Owned = Mapping[int, list[int]]
+"""topic, by its place among the topics → the partitions of it that a member owns, ascending."""
+
+
+class StickyAssignor:
+    """Kafka's "sticky" in what it promises, not in how.
+
+    Loads are as even as they can be: no partition, nor a chain of them, could be moved so that one member has
+    less and another one, with at least two less, more. With equal subscriptions loads differ by one at most,
+    and as many partitions stay where they are as any even assignment allows.
+    """
+
+    name: Final = "sticky"
+
+    def assign(
+        self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
+    ) -> dict[str, list[TopicPartition]]:
+        """See `Assignor.assign`."""
+        order = in_order(members)
+        number = {member: place for place, member in enumerate(order)}
+        subscribers = subscribers_by_topic(members, partitions)
+        topics = list(subscribers)
+        counts = [partitions[topic] for topic in topics]
+        owned = _owned(members, order, dict(zip(topics, counts, strict=True)))
+        held = balanced(
+            counts,
+            [sum(1 << number[member] for member in subscribers[topic]) for topic in topics],
+            [{topic: len(numbers) for topic, numbers in own.items()} for own in owned],
+        )
+        return dict(zip(order, _hand_out(topics, counts, owned, held), strict=True))
+
+
+def _hand_out(
+    topics: Sequence[str], counts: Sequence[int], owned: Sequence[Owned], held: Sequence[Mapping[int, int]]
+) -> list[list[TopicPartition]]:
+    """Which partitions make up each member's shares: of its own as many as may stay, then any."""
+    kept = [
+        {topic: own.get(topic, [])[:share] for topic, share in shares.items()}
+        for own, shares in zip(owned, held, strict=True)
+    ]
+    rest = [set(range(count)) for count in counts]
+    for own in kept:
+        for topic, numbers in own.items():
+            rest[topic].difference_update(numbers)
+    free = [iter(sorted(numbers)) for numbers in rest]
+    return [
+        sorted(
+            TopicPartition(topics[topic], number)
+            for topic, share in shares.items()
+            for number in chain(own[topic], islice(free[topic], share - len(own[topic])))
+        )
+        for own, shares in zip(kept, held, strict=True)
+    ]
+
+
+def _owned(
+    members: Mapping[str, MemberSubscription], order: list[str], partitions: Mapping[str, int]
+) -> list[dict[int, list[int]]]:
+    """What each member owns by a claim that counts, of partitions that exist."""
+    place = {topic: place for place, topic in enumerate(partitions)}
+    owned: dict[str, dict[int, list[int]]] = {member: {} for member in order}
+    for (topic, number), member in sorted(settle(members).owners.items()):
+        if number < partitions.get(topic, 0):
+            owned[member].setdefault(place[topic], []).append(number)
+    return [owned[member] for member in order]
