@@ -1,4 +1,4 @@
-"""The admin client: topics, and the cluster as a whole."""
+"""The admin client: topics, groups, and the cluster as a whole."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from strandline.adapters.clock import SystemClock
 from strandline.adapters.rpc import GrpcTransport
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import TOPIC_WAIT_MS, Cluster
+from strandline.client.group_admin import GroupAdmin, GroupDescription
 from strandline.client.messages import (
     LATEST,
     AlterTopic,
@@ -24,7 +25,7 @@ from strandline.client.messages import (
     NewTopic,
     TopicResult,
 )
-from strandline.client.offsets import list_offsets
+from strandline.client.offsets import Found, list_offsets
 from strandline.client.scope import Scope
 from strandline.client.wire import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CLUSTER
 from strandline.config import ClientSettings, load
@@ -34,6 +35,7 @@ from strandline.errors import (
     RequestTimedOut,
     StrandlineError,
 )
+from strandline.groups import CommittedOffset, ListedGroup
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
 from strandline.metadata import ClusterMetadata, Endpoint, TopicMetadata
 from strandline.ports import Clock, Method, Request, Response, Transport
@@ -68,7 +70,7 @@ class TopicDescription:
 
 
 class Admin:
-    """Creates, changes, deletes and describes topics (DESIGN §11).
+    """Creates, changes, deletes and describes topics, and looks after groups (DESIGN §11).
 
     `bootstrap` and `settings` (ClientSettings) as for a producer. What the controller does, it finds the
     active controller for, and follows it when another one takes over.
@@ -86,6 +88,7 @@ class Admin:
         self._clock = clock or SystemClock()
         self._transport = transport or GrpcTransport()
         self._cluster = Cluster(bootstrap, self._settings, self._transport, self._clock)
+        self._groups = GroupAdmin(self._cluster, self._settings, self._transport, self._clock)
         self._scope = Scope("admin", lambda error: logger.error("the admin client failed", exc_info=error))
         self._controller: Endpoint | None = None
 
@@ -198,6 +201,45 @@ class Admin:
         description = await self._ask_controller(DESCRIBE_CLUSTER, None)
         assert isinstance(description, ClusterDescription)
         return description
+
+    # --- groups ------------------------------------------------------------------------------
+
+    async def list_groups(self) -> list[ListedGroup]:
+        """The groups of all live brokers, by name. Raises BrokerNotAvailable: a part is not the list."""
+        self._scope.check()
+        return await self._groups.list_all()
+
+    async def describe_group(self, group: str) -> GroupDescription:
+        """State, members and last rebalance of a group, and its coordinator. Raises GroupIdNotFound."""
+        self._scope.check()
+        return await self._groups.describe(group)
+
+    async def delete_group(self, group: str) -> None:
+        """Forget a group and its offsets. Raises GroupIdNotFound, NonEmptyGroup."""
+        self._scope.check()
+        await self._groups.delete(group)
+
+    async def group_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """What a group has committed, by partition; nothing where nobody knows the group."""
+        self._scope.check()
+        return await self._groups.offsets(group)
+
+    async def alter_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Set where a group without members reads next. Raises NonEmptyGroup that names the members."""
+        self._scope.check()
+        await self._groups.alter_offsets(group, offsets)
+
+    async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> Found:
+        """For each partition the offset of a timestamp (milliseconds; -1 the high watermark, -2 where
+        the log starts), or the error that stood in the way within the request timeout."""
+        self._scope.check()
+        return await list_offsets(
+            self._cluster,
+            wanted,
+            self._settings,
+            self._clock,
+            timeout_s=self._cluster.request_timeout_s,
+        )
 
     # --- the controller ----------------------------------------------------------------------
 
