@@ -11,6 +11,7 @@ from strandline.cli.cluster import down, status, up
 from strandline.cli.command import Root
 from strandline.cli.consume import consume
 from strandline.cli.demo import demo
+from strandline.cli.group import group
 from strandline.cli.log import log
 from strandline.cli.perf import perf
 from strandline.cli.produce import produce
@@ -30,7 +31,7 @@ def cli() -> None:
     """
 
 
-for _command in (up, down, status, topic, produce, consume, verify, log, perf, demo):
+for _command in (up, down, status, topic, group, produce, consume, verify, log, perf, demo):
     cli.add_command(_command)
 
 
