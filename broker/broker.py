@@ -12,6 +12,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health
 
 from broker.cluster_view import ClusterView
+from broker.compaction import compact_logs
+from broker.groups.groups import Groups
+from broker.groups.server import add_group_service
 from broker.handlers import Handlers
 from broker.replica_manager import ReplicaManager
 from broker.replica_stream import open_replica_stream
@@ -73,7 +76,11 @@ class Broker:
             manager = ReplicaManager(self._settings, folder, self._clock)
             view = ClusterView(manager, self._settings, self._clock)
             handlers = Handlers(manager, view, self._settings, self._clock, self._holds_lease)
-            server, endpoint = await self._listen(handlers)
+            server, endpoint = self._bind()
+            groups = await stack.enter_async_context(
+                Groups(manager, view, endpoint, self._settings, self._clock)
+            )
+            await self._listen(server, handlers, groups)
             stack.push_async_callback(server.stop, None)
             loop = asyncio.get_running_loop()
             for signum in (signal.SIGTERM, signal.SIGINT):
@@ -86,9 +93,12 @@ class Broker:
                             manager.checkpoint_watermarks(),
                             manager.apply_retention(),
                             manager.flush_aged(),
+                            compact_logs(manager),
+                            groups.run(),
                         )
                     ]
                     await self._serve_sessions(manager, view, endpoint)
+                    await groups.flush()
                     for task in housekeeping:
                         task.cancel()
             except BaseExceptionGroup as group:
@@ -100,12 +110,10 @@ class Broker:
     def _holds_lease(self) -> bool:
         return self._session is not None and self._session.membership.holds_lease()
 
-    async def _listen(self, handlers: Handlers) -> tuple[grpc.aio.Server, Endpoint]:
+    def _bind(self) -> tuple[grpc.aio.Server, Endpoint]:
+        """A server that does not serve yet, and where others will reach it. Raises SettingsError."""
         settings = self._settings
         server = grpc.aio.server(options=SERVER_OPTIONS)
-        add_services(server, LogService(handlers, settings), ReplicationService(handlers))
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        await self._set_health(serving=False)
         try:
             port = server.add_insecure_port(f"{settings.host}:{settings.port}")
         except RuntimeError as error:
@@ -113,12 +121,18 @@ class Broker:
                 f"setting port = {settings.port}: cannot listen on {settings.host}:{settings.port} "
                 "(set STRANDLINE_PORT)"
             ) from error
-        await server.start()
         logger.info("listening", broker=settings.broker_id, host=settings.host, port=port)
         advertised = settings.advertised_host or settings.host
         return server, Endpoint(
             settings.broker_id, advertised, settings.advertised_port or port, settings.rack
         )
+
+    async def _listen(self, server: grpc.aio.Server, handlers: Handlers, groups: Groups) -> None:
+        add_services(server, LogService(handlers, self._settings), ReplicationService(handlers))
+        add_group_service(server, groups.handlers)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        await self._set_health(serving=False)
+        await server.start()
 
     async def _set_health(self, *, serving: bool) -> None:
         status = (

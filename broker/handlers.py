@@ -19,6 +19,7 @@ from strandline.errors import (
     InconsistentClusterId,
     InvalidRequest,
     InvalidRequiredAcks,
+    InvalidTopic,
     LeaderNotAvailable,
     NotLeaderOrFollower,
     OffsetNotAvailable,
@@ -26,7 +27,7 @@ from strandline.errors import (
     StrandlineError,
     UnknownLeaderEpoch,
 )
-from strandline.ids import TopicPartition
+from strandline.ids import INTERNAL_PREFIX, TopicPartition
 from strandline.metadata import ClusterMetadata
 from strandline.ports import Clock, ConnectionLost
 
@@ -89,9 +90,20 @@ class Handlers:
     # --- produce -----------------------------------------------------------------------------
 
     def produce(
-        self, topic: str, partition: int, records: bytes, acks: int, timeout_ms: int, done: Done
+        self,
+        topic: str,
+        partition: int,
+        records: bytes,
+        acks: int,
+        timeout_ms: int,
+        done: Done,
+        *,
+        internal: bool = False,
     ) -> None:
         """Append one batch; `done` is called exactly once, with the outcome."""
+        if topic.startswith(INTERNAL_PREFIX) and not internal:
+            done(InvalidTopic(f"topic {topic!r} is the system's own: it is read by all, and written by none"))
+            return
         try:
             replica = self._manager.named(topic, partition)
         except StrandlineError as error:

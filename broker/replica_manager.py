@@ -78,6 +78,16 @@ class Session(Protocol):
         ...
 
 
+class LeadershipWatcher(Protocol):
+    """Does what only a partition's leader does. Told at once, between two awaits."""
+
+    def begun(self, leadership: Leadership) -> None: ...
+
+    def ended(self, leadership: Leadership) -> None:
+        """Before the requests in its queue are answered."""
+        ...
+
+
 class ReplicaManager:
     """The replicas of one broker process. Outlives ZooKeeper sessions; leads only within one."""
 
@@ -88,6 +98,7 @@ class ReplicaManager:
         self.clock = clock
         self.live: Mapping[BrokerId, Registration] = {}
         self.session: Session | None = None
+        self.watchers: list[LeadershipWatcher] = []
         self._replicas: dict[PartitionKey, Replica] = {}
         self._by_name: dict[TopicPartition, Replica] = {}
         self._loaded = False
@@ -245,6 +256,8 @@ class ReplicaManager:
         replica.become(ReplicaState.LEADER)
         replica.leadership = leadership
         session.exercise(leadership)
+        for watcher in self.watchers:
+            watcher.begun(leadership)
         replica.announce()
 
     def follow(self, replica: Replica, leader: BrokerId, epoch: LeaderEpoch) -> None:
@@ -297,6 +310,8 @@ class ReplicaManager:
     def _end(self, replica: Replica) -> None:
         if replica.leadership is not None:
             leadership, replica.leadership = replica.leadership, None
+            for watcher in self.watchers:
+                watcher.ended(leadership)
             leadership.end()
 
     def _stop_following(self, replica: Replica) -> None:

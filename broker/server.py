@@ -59,6 +59,7 @@ class _ProduceStream:
                     entry.acks,
                     entry.timeout_ms,
                     partial(done, entry.correlation_id, entry.acks),
+                    internal=entry.internal,
                 )
             while self._in_flight >= self._in_flight_max:
                 self._room.clear()

@@ -15,12 +15,13 @@ from typing import Any, Final
 
 from producer.core.accumulator import Accumulator, Effect
 from producer.core.batch import Batch
-from producer.wire import PRODUCE, Entry, Result
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
+from strandline.client.produce_wire import PRODUCE, Entry, Result
 from strandline.config import ProducerSettings
 from strandline.errors import BrokerNotAvailable, OutcomeUnknown, StrandlineError
 from strandline.ports import Clock, Stream
+from strandline.tasks import check_cancelled
 
 logger = logging.getLogger(__name__)
 
@@ -115,6 +116,7 @@ class Sender:
             self._stream = None
             self._wanted.set()  # for what was ready, but not yet on this stream
             exchange.stream.close()
+        check_cancelled()
 
     async def _write(self, exchange: _Exchange) -> None:
         acks, timeout_ms = self._settings.acks, self._settings.request_timeout_ms

@@ -79,8 +79,23 @@ class TopicConfig(BaseModel):
     flush_messages: int = Field(default=2**63 - 1, ge=1)
     """1: fsync before the acknowledgement, on the leader and on every follower."""
     flush_ms: int = Field(default=2**63 - 1, ge=0)
-    cleanup_policy: str = Field(default="delete", pattern="^(delete|compact)$")
+    cleanup_policy: str = Field(default="delete", pattern="^(delete|compact|compact,delete|delete,compact)$")
+    """delete: by retention; compact: of each key the last record stays."""
+    min_cleanable_dirty_ratio: float = Field(default=0.5, ge=0, le=1)
+    """A log is compacted when more than this part of what may be compacted is new since the last time."""
+    min_compaction_lag_ms: int = Field(default=0, ge=0)
+    """A record stays for so long whatever follows it."""
+    delete_retention_ms: int = Field(default=24 * 3600 * 1000, ge=0)
+    """A tombstone stays for so long after the first compaction that met it."""
     unclean_leader_election_enable: bool = False
+
+    @property
+    def compacts(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        return "delete" in self.cleanup_policy
 
     def min_insync(self, replication_factor: int) -> int:
         """The bound in force for a partition of this many replicas."""
@@ -204,9 +219,19 @@ class BrokerSettings(ZooKeeperSettings):
     offsets_retention_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=1)
     """Offsets of a group without members, and then the group, are forgotten after this."""
     offsets_expiry_check_ms: int = Field(default=60_000, ge=10)
+    group_append_timeout_ms: int = Field(default=5_000, ge=1)
+    """How long what a coordinator writes may wait under the high watermark."""
+    group_events_topic_partitions: int = Field(default=1, ge=1, le=1_000)
+    """Partitions of `__group_events`, when it is created. A group's events are all in one."""
+    events_waiting_max: int = Field(default=20_000, ge=1)
+    """Events that wait to be written to an internal topic; beyond it the oldest are dropped, and counted."""
 
     # storage
     retention_check_ms: int = Field(default=60_000, ge=50)
+    compaction_check_ms: int = Field(default=15_000, ge=50)
+    """How often a broker looks for logs that are worth compacting."""
+    compaction_map_bytes: int = Field(default=128 * MIB, ge=1 * KIB)
+    """Memory for the keys of the one log that is being compacted; more keys take several passes."""
     flush_check_ms: int = Field(default=1_000, ge=10)
     producer_expiry_ms: int = Field(default=PRODUCER_EXPIRY_MS, ge=1)
     producers_per_partition_max: int = Field(default=PRODUCERS_PER_PARTITION_MAX, ge=1)
@@ -286,6 +311,10 @@ class ConsumerSettings(ClientSettings):
     """Between two get calls; who takes longer leaves the group. Also how long others wait in a rebalance."""
     enable_auto_commit: bool = True
     auto_commit_interval_ms: int = Field(default=5_000, ge=1)
+    api_timeout_ms: int = Field(default=60_000, ge=1)
+    """How long a commit, or a question for committed offsets, is tried."""
+    topics_refresh_ms: int = Field(default=5_000, ge=1)
+    """How often the leader of a group looks for partitions and topics that came or went."""
 
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)

@@ -19,6 +19,15 @@ TopicId = NewType("TopicId", str)
 PartitionId = NewType("PartitionId", int)
 ProducerId = NewType("ProducerId", int)
 
+INTERNAL_PREFIX: Final = "__"
+"""Topics whose names begin so are the system's own: everybody may read them, and only it writes them."""
+
+OFFSETS_TOPIC: Final = TopicName("__consumer_offsets")
+"""What the coordinators of groups know (DESIGN §6)."""
+
+GROUP_EVENTS_TOPIC: Final = TopicName("__group_events")
+"""What happened in groups, for everybody to read."""
+
 NO_BROKER: Final = BrokerId(-1)
 NO_EPOCH: Final = LeaderEpoch(-1)
 UNKNOWN_OFFSET: Final = Offset(-1)

@@ -26,10 +26,9 @@ from strandline.errors import (
     InvalidTopic,
     TopicAlreadyExists,
 )
-from strandline.ids import BrokerId
+from strandline.ids import INTERNAL_PREFIX, BrokerId
 from strandline.metadata import Registration
 
-INTERNAL_PREFIX: Final = "__"
 CONFIG_NAMES: Final = frozenset(field.alias or name for name, field in TopicConfig.model_fields.items())
 _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 

@@ -88,8 +88,11 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreateTopics:
+    """`internal` allows the system's own names, which begin with `__`."""
+
     topics: Sequence[NewTopic]
     validate_only: bool
+    internal: bool = False
 
 
 @dataclass(frozen=True, slots=True)

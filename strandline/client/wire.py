@@ -127,7 +127,7 @@ INIT_PRODUCER_ID: Final = Method(
 
 
 def _encode_create_topics(request: CreateTopics) -> bytes:
-    message = admin_pb2.CreateTopicsRequest(validate_only=request.validate_only)
+    message = admin_pb2.CreateTopicsRequest(validate_only=request.validate_only, internal=request.internal)
     for topic in request.topics:
         message.topics.add(
             name=topic.name,

@@ -49,6 +49,7 @@ class PartitionRecords(_message.Message):
     ACKS_FIELD_NUMBER: _builtins.int
     TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     RECORDS_FIELD_NUMBER: _builtins.int
+    INTERNAL_FIELD_NUMBER: _builtins.int
     correlation_id: _builtins.int
     """chosen by the client, unique on the stream, echoed in the result"""
     topic: _builtins.str
@@ -59,6 +60,8 @@ class PartitionRecords(_message.Message):
     """how long an acks=-1 entry may wait under the high watermark"""
     records: _builtins.bytes
     """one RecordBatch v2, offsets counted from 0"""
+    internal: _builtins.bool
+    """lets a topic's name begin with "__": the system's own, which nobody writes by accident"""
     def __init__(
         self,
         *,
@@ -68,10 +71,11 @@ class PartitionRecords(_message.Message):
         acks: _builtins.int = ...,
         timeout_ms: _builtins.int = ...,
         records: _builtins.bytes = ...,
+        internal: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acks", b"acks", "correlation_id", b"correlation_id", "partition", b"partition", "records", b"records", "timeout_ms", b"timeout_ms", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acks", b"acks", "correlation_id", b"correlation_id", "internal", b"internal", "partition", b"partition", "records", b"records", "timeout_ms", b"timeout_ms", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

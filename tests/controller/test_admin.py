@@ -165,6 +165,8 @@ async def test_the_systems_own_topics_need_the_systems_own_request(
         wanted = [NewTopic("__state_changes", 1, 1)]
         assert errors(await controller.admin.create_topics(wanted)) == [InvalidTopic]
         assert errors(await controller.admin.create_topics(wanted, internal=True)) == [None]
+        assert errors(await controller.admin.delete_topics(["__state_changes"])) == [InvalidTopic]
+        assert await topics(session) == ["__state_changes"]
 
 
 async def test_replicas_on_a_dead_broker_are_assigned_and_queued_but_not_in_sync(

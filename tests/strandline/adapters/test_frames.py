@@ -7,8 +7,8 @@ import pytest
 from broker import wire
 from broker.handlers import Fetched
 from broker.pusher import Push
-from producer.wire import PRODUCE, Entry
 from strandline.adapters.frames import varint
+from strandline.client.produce_wire import PRODUCE, Entry
 from strandline.errors import NotLeaderOrFollower, OffsetOutOfRange
 from strandline.ids import TopicPartition
 from strandline.rpc import log_pb2, replication_pb2

@@ -1,4 +1,4 @@
-"""Between protobuf and the producer's own types."""
+"""Between protobuf and the types of who writes to a leader: the producer, and a broker with its events."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from strandline.rpc import log_pb2
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One batch to append. `correlation_id` is unique on the stream."""
+    """One batch to append. `correlation_id` is unique on the stream; `internal` opens the system's topics."""
 
     correlation_id: int
     name: TopicPartition
     acks: int
     timeout_ms: int
     records: bytes
+    internal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,7 @@ def _encode(entries: Sequence[Entry]) -> bytes:
             partition=entry.name.partition,
             acks=entry.acks,
             timeout_ms=entry.timeout_ms,
+            internal=entry.internal,
         ).SerializeToString()
         parts += nested(_ENTRIES, head, _RECORDS, entry.records)
     return b"".join(parts)

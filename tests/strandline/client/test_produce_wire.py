@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.wire import PRODUCE, Entry, Result
 from strandline.adapters.wire_errors import error_to_wire
+from strandline.client.produce_wire import PRODUCE, Entry, Result
 from strandline.errors import NotLeaderOrFollower
 from strandline.ids import TopicPartition
 from strandline.rpc import log_pb2
@@ -34,6 +34,13 @@ def test_a_produce_request_is_read_as_it_was_meant(given_entries: list[Entry]) -
             records=entry.records,
         )
     assert PRODUCE.encode(given_entries) == wanted.SerializeToString()
+
+
+def test_who_writes_the_systems_own_topics_says_so() -> None:
+    """`PartitionRecords.internal`: without it a broker refuses names that begin with `__`."""
+    entry = Entry(1, TopicPartition("__group_events", 0), -1, 5, b"records", internal=True)
+    request = log_pb2.ProduceRequest.FromString(PRODUCE.encode([entry]))
+    assert [(found.internal, found.records) for found in request.entries] == [(True, b"records")]
 
 
 def test_results_come_with_their_errors() -> None:

@@ -1,0 +1,144 @@
+"""Writes what a coordinator wants written: everything that was wanted while a batch was under way goes
+into the next one.
+
+So under load batches grow by themselves, and a thousand commits cost one replication. One batch is
+under way at a time: batches commit in the order in which the core decided them, and a failure is that
+of one batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from broker.core.groups.effects import Append
+from broker.leadership import Leadership, Outcome, Produced
+from strandline.config import KIB, MIB, BrokerSettings
+from strandline.errors import CoordinatorNotAvailable, MessageTooLarge, StrandlineError
+from strandline.ports import Clock
+from strandline.records import Codec, PackedRecords, pack
+
+RECORD_OVERHEAD_BYTES: Final = 32
+"""Not fewer than a record has besides key and value."""
+
+BATCH_OVERHEAD_BYTES: Final = 128
+COMPRESS_FROM_BYTES: Final = 4 * KIB
+APPEND_BYTES_MAX: Final = 8 * MIB
+"""Of one write before compression: more would keep the event loop too long."""
+
+Appended = Callable[[int, StrandlineError | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    append: Append
+    size: int
+
+
+class Appender:
+    """Of one leadership. `appended` is called once for each write, unless the appender is closed before."""
+
+    def __init__(
+        self, leadership: Leadership, settings: BrokerSettings, clock: Clock, appended: Appended
+    ) -> None:
+        self._leadership = leadership
+        self._timeout_ms = settings.group_append_timeout_ms
+        self._waiting_max = settings.commit_queue_entries_max
+        self._clock = clock
+        self._appended = appended
+        self._waiting: deque[_Write] = deque()
+        self._under_way = False
+        self._scheduled = False
+        self._closed = False
+
+    def add(self, append: Append) -> None:
+        """Have it written. Never calls `appended` before it returned."""
+        size = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in append.records)
+        self._waiting.append(_Write(append, size))
+        self._schedule()
+
+    def close(self) -> None:
+        """The leadership is over: what was wanted or is under way counts for nothing here."""
+        self._closed = True
+        self._waiting.clear()
+
+    def _schedule(self) -> None:
+        """After what is ready to run has run: it may want something written too."""
+        if not self._scheduled and not self._under_way and self._waiting:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        if self._closed:
+            return
+        self._refuse_overflow()
+        writes = self._take()
+        try:
+            packed = self._packed(writes)
+        except MessageTooLarge as error:
+            self._settle(writes, error)
+            return
+        self._under_way = True
+        try:
+            self._leadership.produce(
+                packed.seal(), acks=-1, timeout_ms=self._timeout_ms, done=partial(self._done, writes)
+            )
+        except StrandlineError as error:
+            self._done(writes, error)
+
+    def _refuse_overflow(self) -> None:
+        over = [self._waiting.pop() for _ in range(len(self._waiting) - self._waiting_max)]
+        for write in reversed(over):
+            error = CoordinatorNotAvailable(
+                f"{self._waiting_max} writes wait for {self._leadership.replica.name} already",
+                limit=self._waiting_max,
+            )
+            self._appended(write.append.write_id, error)
+
+    @property
+    def _bytes_max(self) -> int:
+        return self._leadership.replica.config.max_message_bytes
+
+    def _take(self) -> list[_Write]:
+        """The first write, and those behind it that fit into its batch uncompressed."""
+        writes: list[_Write] = []
+        room = self._bytes_max - BATCH_OVERHEAD_BYTES
+        while self._waiting and (not writes or self._waiting[0].size <= room):
+            writes.append(self._waiting.popleft())
+            room -= writes[-1].size
+        return writes
+
+    def _packed(self, writes: Sequence[_Write]) -> PackedRecords:
+        """Raises MessageTooLarge for a single write that fits into no batch even compressed."""
+        size = sum(write.size for write in writes)
+        if size > APPEND_BYTES_MAX:
+            raise MessageTooLarge(
+                f"{size} bytes to be written at once; at most {APPEND_BYTES_MAX}", limit=APPEND_BYTES_MAX
+            )
+        now_ms = self._clock.wall_ms()
+        codec = Codec.ZSTD if size >= COMPRESS_FROM_BYTES else Codec.NONE
+        packed = pack(
+            [(key, value, (), now_ms) for write in writes for key, value in write.append.records], codec=codec
+        )
+        if packed.size > self._bytes_max:
+            raise MessageTooLarge(
+                f"{packed.size} bytes to be written in one batch of {self._leadership.replica.name}; "
+                f"at most {self._bytes_max}",
+                limit=self._bytes_max,
+            )
+        return packed
+
+    def _done(self, writes: Sequence[_Write], outcome: Outcome) -> None:
+        self._under_way = False
+        self._settle(writes, None if isinstance(outcome, Produced) else outcome)
+
+    def _settle(self, writes: Sequence[_Write], error: StrandlineError | None) -> None:
+        if not self._closed:
+            for write in writes:
+                self._appended(write.append.write_id, error)
+            self._schedule()

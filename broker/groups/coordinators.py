@@ -1,0 +1,85 @@
+"""The partitions of `__consumer_offsets` that this broker leads, from election to end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from broker.core.groups.coordinator import Coordinator
+from broker.core.groups.effects import GroupEvent
+from broker.core.groups.limits import GroupLimits
+from broker.groups.partition import CoordinatorPartition
+from broker.leadership import Leadership
+from broker.replica_manager import ReplicaManager
+from strandline.config import BrokerSettings
+from strandline.ids import OFFSETS_TOPIC, TopicId
+from strandline.ports import Clock
+
+
+class Coordinators:
+    """A `LeadershipWatcher`. `run` owns the tasks of all partitions."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        settings: BrokerSettings,
+        clock: Clock,
+        publish: Callable[[GroupEvent], None],
+    ) -> None:
+        self._manager = manager
+        self._settings = settings
+        self._limits = GroupLimits.of(settings)
+        self._clock = clock
+        self._publish = publish
+        self._partitions: dict[int, CoordinatorPartition] = {}
+        self._new: deque[CoordinatorPartition] = deque()
+        self._wake = asyncio.Event()
+        self.topic_id: TopicId | None = None
+        """The incarnation of the topic that was last led here."""
+
+    def __iter__(self) -> Iterator[CoordinatorPartition]:
+        return iter(tuple(self._partitions.values()))
+
+    def get(self, number: int) -> CoordinatorPartition | None:
+        """The partition, if this broker leads it; it may still be loading."""
+        return self._partitions.get(number)
+
+    async def run(self) -> None:
+        """For ever."""
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                while self._new:
+                    tasks.create_task(self._new.popleft().run())
+
+    def begun(self, leadership: Leadership) -> None:
+        replica = leadership.replica
+        if replica.name.topic != OFFSETS_TOPIC:
+            return
+        partition = CoordinatorPartition(
+            leadership,
+            Coordinator(self._limits),
+            settings=self._settings,
+            clock=self._clock,
+            publish=self._publish,
+            hint=partial(self._manager.hint, replica),
+            on_storage_failed=partial(self._manager.step_down, replica, None),
+        )
+        self._end(partition.number)
+        self.topic_id = replica.key.topic_id
+        self._partitions[partition.number] = partition
+        self._new.append(partition)
+        self._wake.set()
+
+    def ended(self, leadership: Leadership) -> None:
+        partition = self._partitions.get(leadership.replica.name.partition)
+        if partition is not None and partition.leadership is leadership:
+            self._end(partition.number)
+
+    def _end(self, number: int) -> None:
+        partition = self._partitions.pop(number, None)
+        if partition is not None:
+            partition.end()

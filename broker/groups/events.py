@@ -1,0 +1,37 @@
+"""The records of `__group_events`: one event of a group each, as JSON (docs/groups.md, "Events")."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import Any, Final
+
+from broker.core.groups.effects import GroupEvent
+
+VERSION: Final = 1
+"""Of the schema. A new field does not change it: readers pass over what they do not know."""
+
+
+def event_key(event: GroupEvent) -> bytes:
+    """The group: its events are in one partition, in order."""
+    return event.group.encode()
+
+
+def event_value(event: GroupEvent) -> bytes:
+    """One JSON object. What does not apply to a kind of event is left out."""
+    fields: dict[str, Any] = {
+        "version": VERSION,
+        "event": event.kind.value,
+        "group": event.group,
+        "generation": event.generation,
+        "at_ms": event.at_ms,
+    }
+    for name, text in (("member", event.member), ("reason", event.reason), ("caused_by", event.caused_by)):
+        if text:
+            fields[name] = text
+    if event.partitions:
+        by_topic: defaultdict[str, list[int]] = defaultdict(list)
+        for topic, partition in event.partitions:
+            by_topic[topic].append(partition)
+        fields["partitions"] = {topic: sorted(numbers) for topic, numbers in sorted(by_topic.items())}
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False).encode()

@@ -1,0 +1,71 @@
+"""All that a broker has for groups, put together."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Final, Self
+
+from broker.cluster_view import ClusterView
+from broker.core.groups.effects import GroupEvent
+from broker.groups.coordinators import Coordinators
+from broker.groups.events import event_key, event_value
+from broker.groups.handlers import GroupHandlers
+from broker.groups.internal_topics import InternalTopics, group_events_topic
+from broker.replica_manager import ReplicaManager
+from strandline.adapters.rpc import GrpcTransport
+from strandline.client.event_writer import EventWriter
+from strandline.config import BrokerSettings
+from strandline.ids import GROUP_EVENTS_TOPIC
+from strandline.metadata import Endpoint
+from strandline.ports import Clock
+
+FLUSH_S_MAX: Final = 1.0
+"""For events that wait when the broker stops."""
+
+
+class Groups:
+    """Open from before the broker listens until after it led for the last time. `run` is its task."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        view: ClusterView,
+        endpoint: Endpoint,
+        settings: BrokerSettings,
+        clock: Clock,
+    ) -> None:
+        self._transport = GrpcTransport()
+        topics = InternalTopics(manager, view, self._transport)
+        events_topic = group_events_topic(settings)
+        self._events = EventWriter(
+            endpoint.address,
+            GROUP_EVENTS_TOPIC,
+            events_max=settings.events_waiting_max,
+            prepare=lambda: topics.find(events_topic),
+            clock=clock,
+        )
+        self._coordinators = Coordinators(manager, settings, clock, self._publish)
+        manager.watchers.append(self._coordinators)
+        self.handlers = GroupHandlers(manager, view, self._coordinators, topics, settings)
+
+    async def __aenter__(self) -> Self:
+        await self._events.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._events.stop()
+        finally:
+            await self._transport.close()
+
+    async def run(self) -> None:
+        await self._coordinators.run()
+
+    async def flush(self) -> None:
+        """Give the events that wait a last chance."""
+        await self._events.flush(FLUSH_S_MAX)
+
+    def _publish(self, event: GroupEvent) -> None:
+        self._events.put(event_key(event), event_value(event), event.at_ms)

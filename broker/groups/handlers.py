@@ -1,0 +1,191 @@
+"""What a broker does for groups, in the words of `strandline.groups`: no gRPC here, so that another
+listener can call it.
+
+A request goes to the partition of `__consumer_offsets` that its group belongs to. If another broker
+leads that, the answer is NotCoordinator, and names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import uuid4
+
+from broker.cluster_view import ClusterView
+from broker.core.groups.limits import check_group
+from broker.groups.coordinators import Coordinators
+from broker.groups.internal_topics import InternalTopics, offsets_topic
+from broker.groups.partition import Call, CoordinatorPartition
+from broker.groups.placement import partition_of
+from broker.replica_manager import ReplicaManager
+from strandline.config import GROUP_ID_LENGTH_MAX, BrokerSettings
+from strandline.errors import (
+    CoordinatorNotAvailable,
+    LeaderHint,
+    LeaderNotAvailable,
+    NotCoordinator,
+)
+from strandline.groups import (
+    DescribedGroup,
+    FetchedOffsets,
+    Heartbeat,
+    Joined,
+    JoinGroup,
+    LeaveGroup,
+    LeftMember,
+    ListedGroup,
+    MemberIdGiven,
+    OffsetCommit,
+    OffsetFetch,
+    OffsetResults,
+    ReportOwnership,
+    SyncGroup,
+)
+from strandline.ids import OFFSETS_TOPIC, BrokerId, TopicId
+from strandline.metadata import Endpoint, PartitionMetadata, TopicMetadata
+
+_UUID_LENGTH: Final = 36
+
+
+class GroupHandlers:
+    """Every method raises NotCoordinator, CoordinatorLoading, CoordinatorNotAvailable and InvalidGroupId,
+    and what the coordinator refuses the request with. `host` is where the request came from."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        view: ClusterView,
+        coordinators: Coordinators,
+        topics: InternalTopics,
+        settings: BrokerSettings,
+    ) -> None:
+        self._manager = manager
+        self._view = view
+        self._coordinators = coordinators
+        self._topics = topics
+        self._topic = offsets_topic(settings)
+        self._size: tuple[TopicId, int] | None = None
+        """The topic's incarnation, and how many partitions it has: that never changes."""
+
+    # --- who coordinates ---------------------------------------------------------------------
+
+    async def find_coordinator(self, group: str, host: str) -> Endpoint:
+        """The broker that leads the group's partition; the topic is created for the first who asks."""
+        check_group(group)
+        led = _partition(await self._topics.find(self._topic), group)
+        registration = self._manager.live.get(BrokerId(led.leader))
+        if registration is None:
+            raise CoordinatorNotAvailable(f"{OFFSETS_TOPIC}-{led.partition} has no leader now")
+        return registration.endpoint
+
+    async def _ask(self, group: str, call: Call) -> Any:
+        check_group(group)
+        partition = self._led_here(group)
+        if partition is None:
+            partition = await self._found(group)
+        return await partition.ask(call)
+
+    def _led_here(self, group: str) -> CoordinatorPartition | None:
+        """As far as this broker knows how many partitions there are."""
+        if self._size is None or self._size[0] != self._coordinators.topic_id:
+            return None
+        return self._coordinators.get(partition_of(group, self._size[1]))
+
+    async def _found(self, group: str) -> CoordinatorPartition:
+        """After a look at the topic. Raises NotCoordinator."""
+        try:
+            cluster, _ = await self._view.describe([OFFSETS_TOPIC])
+        except LeaderNotAvailable as error:
+            raise CoordinatorNotAvailable(error.message) from error
+        if not cluster.topics:
+            raise NotCoordinator("no group has a coordinator yet: find one first")
+        topic = cluster.topics[0]
+        self._size = topic.topic_id, len(topic.partitions)
+        partition = self._led_here(group)
+        if partition is None:
+            led = _partition(topic, group)
+            raise NotCoordinator(
+                f"this broker does not coordinate group {group!r} of {OFFSETS_TOPIC}-{led.partition}",
+                leader=self._hint(led),
+            )
+        return partition
+
+    def _hint(self, led: PartitionMetadata) -> LeaderHint | None:
+        registration = self._manager.live.get(BrokerId(led.leader))
+        if registration is None or led.leader == self._manager.me:
+            return None
+        end = registration.endpoint
+        return LeaderHint(end.id, end.host, end.port, led.leader_epoch)
+
+    # --- membership --------------------------------------------------------------------------
+
+    async def join(self, request: JoinGroup, host: str) -> Joined | MemberIdGiven:
+        """Held until the group's next generation begins."""
+        name = request.instance or request.client_id or "member"
+        new_member = f"{name[: GROUP_ID_LENGTH_MAX - _UUID_LENGTH - 1]}-{uuid4()}"
+        answer: Joined | MemberIdGiven = await self._ask(
+            request.group,
+            lambda core, waiting, now: core.join(waiting, request, new_member, host, now),
+        )
+        return answer
+
+    async def sync(self, request: SyncGroup, host: str) -> bytes:
+        """Held until the leader's assignment is written."""
+        answer: bytes = await self._ask(
+            request.group, lambda core, waiting, now: core.sync(waiting, request, now)
+        )
+        return answer
+
+    async def heartbeat(self, request: Heartbeat, host: str) -> None:
+        """Held until a rebalance begins, or for as long as the request says."""
+        await self._ask(request.group, lambda core, waiting, now: core.heartbeat(waiting, request, now))
+
+    async def leave(self, request: LeaveGroup, host: str) -> Sequence[LeftMember]:
+        answer: Sequence[LeftMember] = await self._ask(
+            request.group, lambda core, waiting, now: core.leave(waiting, request, now)
+        )
+        return answer
+
+    # --- offsets -----------------------------------------------------------------------------
+
+    async def commit(self, request: OffsetCommit, host: str) -> OffsetResults:
+        """Answered once the offsets are committed to the log (G12)."""
+        answer: OffsetResults = await self._ask(
+            request.group, lambda core, waiting, now: core.commit(waiting, request, now)
+        )
+        return answer
+
+    async def fetch_offsets(self, request: OffsetFetch, host: str) -> FetchedOffsets:
+        answer: FetchedOffsets = await self._ask(
+            request.group, lambda core, waiting, now: core.fetch_offsets(waiting, request, now)
+        )
+        return answer
+
+    # --- ownership and administration --------------------------------------------------------
+
+    async def report(self, request: ReportOwnership, host: str) -> None:
+        await self._ask(request.group, lambda core, waiting, now: core.report(waiting, request, now))
+
+    async def list_groups(self, request: None, host: str) -> Sequence[ListedGroup]:
+        """Those whose coordinator is this broker; all of them, or CoordinatorLoading."""
+        partitions = list(self._coordinators)
+        for partition in partitions:
+            partition.check()
+        return [
+            group
+            for partition in partitions
+            for group in await partition.ask(lambda core, waiting, now: core.list_groups(waiting, now))
+        ]
+
+    async def describe(self, group: str, host: str) -> DescribedGroup:
+        answer: DescribedGroup = await self._ask(
+            group, lambda core, waiting, now: core.describe(waiting, group, now)
+        )
+        return answer
+
+    async def delete(self, group: str, host: str) -> None:
+        await self._ask(group, lambda core, waiting, now: core.delete(waiting, group, now))
+
+
+def _partition(topic: TopicMetadata, group: str) -> PartitionMetadata:
+    return topic.partitions[partition_of(group, len(topic.partitions))]

@@ -1,0 +1,255 @@
+"""One partition of `__consumer_offsets` that this broker leads, in one leader epoch: its groups, live.
+
+Carries out what the `Coordinator` of `broker.core.groups` decides. It is made when a leadership begins
+and is of no use once that has ended; the next leadership, here or elsewhere, reads the log anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from broker.core.groups.coordinator import Coordinator
+from broker.core.groups.effects import Answer, Append, Effect, GroupEvent, Instant, Publish
+from broker.groups.appender import Appender
+from broker.leadership import Leadership
+from strandline.config import KIB, BrokerSettings
+from strandline.errors import (
+    CoordinatorLoading,
+    CoordinatorNotAvailable,
+    CorruptMessage,
+    LeaderHint,
+    NotCoordinator,
+    NotLeaderOrFollower,
+    StorageFailed,
+    StrandlineError,
+    UnsupportedCompression,
+)
+from strandline.ids import OFFSETS_TOPIC
+from strandline.ports import Clock
+from strandline.records import BatchHeader, Record, decode_batch, iterate
+
+logger = structlog.get_logger(__name__)
+
+LOAD_BYTES_AT_ONCE: Final = 64 * KIB
+LOAD_RECORDS_AT_ONCE: Final = 500
+"""Between two of these other work of the broker has its turn."""
+
+Waiting = asyncio.Future[Any]
+"""One call that waits for its answer: a value, or a StrandlineError as a value."""
+
+Core = Coordinator[Waiting]
+Call = Callable[[Core, Waiting, Instant], Iterable[Effect[Waiting]]]
+"""Puts a request to the core."""
+
+
+@dataclass(slots=True)
+class _Loaded:
+    records: int = 0
+    unreadable: int = 0
+
+
+class CoordinatorPartition:
+    """`run` is its task; the other methods never await, but for `ask`."""
+
+    def __init__(
+        self,
+        leadership: Leadership,
+        core: Core,
+        *,
+        settings: BrokerSettings,
+        clock: Clock,
+        publish: Callable[[GroupEvent], None],
+        hint: Callable[[], LeaderHint | None],
+        on_storage_failed: Callable[[], None],
+    ) -> None:
+        self.leadership = leadership
+        self.number = leadership.replica.name.partition
+        self.active = False
+        """True from the end of loading to the end of the leadership."""
+        self._core = core
+        self._clock = clock
+        self._publish = publish
+        self._hint = hint
+        self._on_storage_failed = on_storage_failed
+        self._appender = Appender(leadership, settings, clock, self._appended)
+        self._ended = False
+        self._wake = asyncio.Event()
+        self._sleeping_until: float | None = None
+
+    def ended(self) -> bool:
+        """True once this broker no longer leads in this epoch."""
+        return self._ended
+
+    # --- requests ----------------------------------------------------------------------------
+
+    async def ask(self, call: Call) -> Any:
+        """The core's answer, however long it is held. Raises what it refuses the request with.
+
+        A caller that goes away while it waits leaves a cancelled future behind, which the core answers
+        in its time to nobody.
+        """
+        self.check()
+        waiting: Waiting = asyncio.get_running_loop().create_future()
+        self._carry_out(call(self._core, waiting, self._now()))
+        answer = await waiting
+        if isinstance(answer, StrandlineError):
+            raise answer
+        return answer
+
+    def check(self) -> None:
+        """Raises NotCoordinator, CoordinatorLoading."""
+        if self.ended():
+            raise self._not_coordinator()
+        if not self.active:
+            raise CoordinatorLoading(f"the groups of {OFFSETS_TOPIC}-{self.number} are being read")
+
+    def _not_coordinator(self) -> NotCoordinator:
+        return NotCoordinator(
+            f"this broker does not coordinate the groups of {OFFSETS_TOPIC}-{self.number}",
+            leader=self._hint(),
+        )
+
+    def _now(self) -> Instant:
+        return Instant(self._clock.monotonic(), self._clock.wall_ms())
+
+    # --- effects -----------------------------------------------------------------------------
+
+    def _carry_out(self, effects: Iterable[Effect[Waiting]]) -> None:
+        for effect in effects:
+            match effect:
+                case Answer(waiting, value):
+                    if not waiting.done():
+                        waiting.set_result(value)
+                case Append():
+                    self._appender.add(effect)
+                case Publish(event):
+                    self._publish(event)
+        deadline = self._core.next_deadline()
+        if deadline is not None and (self._sleeping_until is None or deadline < self._sleeping_until):
+            self._wake.set()
+
+    def _appended(self, write_id: int, error: StrandlineError | None) -> None:
+        if error is not None:
+            error = self._explained(error)
+        self._carry_out(self._core.appended(write_id, error, self._now()))
+
+    def _explained(self, error: StrandlineError) -> StrandlineError:
+        """A failed write, as a member of a group can understand it."""
+        logger.warning(
+            "a group's state was not written",
+            partition=str(self.leadership.replica.name),
+            reason=error.message,
+        )
+        if isinstance(error, NotLeaderOrFollower):
+            return self._not_coordinator()
+        if error.retriable:
+            return CoordinatorNotAvailable(f"not written: {error.message}")
+        return error
+
+    # --- loading and time --------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Read the groups, then let time pass for them, until the leadership ends."""
+        try:
+            await self._load()
+        except (StorageFailed, CorruptMessage) as error:
+            logger.error("groups not read", partition=self.number, reason=error.message)
+            self._on_storage_failed()
+        while not self.ended():
+            self._wake.clear()
+            now = self._now()
+            deadline = self._core.next_deadline()
+            if deadline is not None and deadline <= now.monotonic_s:
+                self._carry_out(self._core.tick(now))
+                await asyncio.sleep(0)
+                continue
+            self._sleeping_until = deadline
+            try:
+                async with asyncio.timeout(None if deadline is None else deadline - now.monotonic_s):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+            finally:
+                self._sleeping_until = None
+
+    async def _load(self) -> None:
+        """Replay the log up to where it ended at the election, once all of that is committed (H1)."""
+        await self._know_watermark()
+        began = self._clock.monotonic()
+        log = self.leadership.replica.log
+        offset, end = log.log_start_offset, self.leadership.core.epoch_start
+        loaded = _Loaded()
+        while (offset := max(offset, log.log_start_offset)) < end and not self.ended():
+            data, next_offset = log.read_range(offset, LOAD_BYTES_AT_ONCE, below=end)
+            for header in iterate(data):
+                await self._replay(self._readable(data, header, loaded), loaded, from_offset=offset)
+                if self.ended():
+                    return
+            assert next_offset > offset, f"{log!r} has nothing to read at {offset} below {end}"
+            offset = next_offset
+        if self.ended():
+            return
+        self.active = True
+        self._carry_out(self._core.loaded(self._now()))
+        logger.info(
+            "groups loaded",
+            partition=self.number,
+            epoch=self.leadership.epoch,
+            records=loaded.records,
+            unreadable=loaded.unreadable,
+            seconds=round(self._clock.monotonic() - began, 3),
+        )
+
+    async def _know_watermark(self) -> None:
+        replica = self.leadership.replica
+        replica.listen(self._wake.set)
+        try:
+            while not self.ended() and not self.leadership.core.knows_watermark:
+                self._wake.clear()
+                await self._wake.wait()
+        finally:
+            replica.unlisten(self._wake.set)
+
+    def _readable(self, data: bytes, header: BatchHeader, loaded: _Loaded) -> list[Record]:
+        if header.is_control:
+            return []
+        try:
+            return decode_batch(data, header)
+        except (CorruptMessage, UnsupportedCompression) as error:
+            self._report_unreadable(header.base_offset, error, loaded)
+            return []
+
+    async def _replay(self, records: list[Record], loaded: _Loaded, *, from_offset: int) -> None:
+        for record in records:
+            if self.ended():
+                return
+            if record.offset >= from_offset:
+                try:
+                    self._core.load(record.key or b"", record.value, record.timestamp)
+                except StrandlineError as error:
+                    self._report_unreadable(record.offset, error, loaded)
+            loaded.records += 1
+            if loaded.records % LOAD_RECORDS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    def _report_unreadable(self, offset: int, error: StrandlineError, loaded: _Loaded) -> None:
+        """It is skipped: one record that cannot be read must not keep all other groups from their members."""
+        loaded.unreadable += 1
+        logger.error(
+            "a group's record cannot be read", partition=self.number, offset=offset, reason=error.message
+        )
+
+    def end(self) -> None:
+        """The leadership is over: whoever waits is sent to the next coordinator."""
+        if self.ended():
+            return
+        self._ended = True
+        self.active = False
+        self._appender.close()
+        self._wake.set()
+        self._carry_out(self._core.unload(self._not_coordinator()))

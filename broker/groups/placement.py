@@ -1,0 +1,13 @@
+"""Which partition of `__consumer_offsets` a group belongs to."""
+
+from __future__ import annotations
+
+
+def partition_of(group: str, partitions: int) -> int:
+    """As Kafka has it, so that its clients' coordinators would be the same: Java's hash of the text
+    (over UTF-16 units), its sign bit cleared, modulo the number of partitions."""
+    units = group.encode("utf-16-be", "surrogatepass")
+    number = 0
+    for at in range(0, len(units), 2):
+        number = (31 * number + (units[at] << 8 | units[at + 1])) & 0xFFFFFFFF
+    return (number & 0x7FFFFFFF) % partitions

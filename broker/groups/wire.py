@@ -1,0 +1,311 @@
+"""The RPCs of `strandline.v1.Groups`, from a broker's side: between bytes and the values of
+`strandline.groups`.
+
+Requests are parsed here and not by gRPC, so that bytes which are no request get a typed answer like
+any other mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from google.protobuf.message import DecodeError, Message
+
+from strandline.adapters.wire_errors import error_to_wire
+from strandline.errors import InvalidRequest, MemberIdRequired, StrandlineError
+from strandline.groups import (
+    CommittedOffset,
+    DescribedGroup,
+    FetchedOffsets,
+    GroupProtocol,
+    Heartbeat,
+    Joined,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    LeftMember,
+    ListedGroup,
+    MemberIdGiven,
+    OffsetCommit,
+    OffsetFetch,
+    OffsetResults,
+    OwnershipChange,
+    OwnershipKind,
+    ReportOwnership,
+    SyncGroup,
+)
+from strandline.ids import TopicPartition
+from strandline.metadata import Endpoint
+from strandline.rpc import common_pb2, group_pb2
+
+AnyMessage = TypeVar("AnyMessage", bound=Message)
+
+_KINDS: Final = {
+    group_pb2.OwnershipChange.ASSIGNED: OwnershipKind.ASSIGNED,
+    group_pb2.OwnershipChange.REVOKED: OwnershipKind.REVOKED,
+    group_pb2.OwnershipChange.LOST: OwnershipKind.LOST,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Rpc:
+    """`decode` raises InvalidRequest; `encode` takes what the handler returned, `refuse` an error."""
+
+    name: str
+    decode: Callable[[bytes], Any]
+    encode: Callable[[Any], bytes]
+    refuse: Callable[[StrandlineError], bytes]
+
+
+def _parsed(kind: type[AnyMessage], data: bytes) -> AnyMessage:
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise InvalidRequest(f"{len(data)} bytes that are not a {kind.__name__}: {error}") from None
+
+
+def _names(partitions: Iterable[group_pb2.GroupPartition]) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(p.topic, p.partition) for p in partitions)
+
+
+def _partitions(names: Sequence[TopicPartition]) -> list[group_pb2.GroupPartition]:
+    return [group_pb2.GroupPartition(topic=topic, partition=partition) for topic, partition in names]
+
+
+def _error(error: StrandlineError | None) -> common_pb2.Error | None:
+    return None if error is None else error_to_wire(error)
+
+
+# --- membership ---------------------------------------------------------------------------------
+
+
+def _find(data: bytes) -> str:
+    return _parsed(group_pb2.FindCoordinatorRequest, data).group
+
+
+def _found(end: Endpoint) -> bytes:
+    coordinator = common_pb2.Endpoint(id=end.id, host=end.host, port=end.port, rack=end.rack)
+    return group_pb2.FindCoordinatorResponse(coordinator=coordinator).SerializeToString()
+
+
+def _join(data: bytes) -> JoinGroup:
+    request = _parsed(group_pb2.JoinGroupRequest, data)
+    return JoinGroup(
+        request.group,
+        request.member,
+        request.session_timeout_ms,
+        request.rebalance_timeout_ms,
+        request.protocol_type,
+        tuple(GroupProtocol(p.name, p.metadata) for p in request.protocols),
+        request.instance or None,
+        request.client_id,
+        request.reason,
+    )
+
+
+def _joined(answer: Joined | MemberIdGiven) -> bytes:
+    if isinstance(answer, MemberIdGiven):
+        error = MemberIdRequired(f"join again as member {answer.member}")
+        return group_pb2.JoinGroupResponse(
+            error=error_to_wire(error), member=answer.member
+        ).SerializeToString()
+    return group_pb2.JoinGroupResponse(
+        member=answer.member,
+        generation=answer.generation,
+        protocol=answer.protocol,
+        leader=answer.leader,
+        members=[
+            group_pb2.GroupMember(member=m.member, instance=m.instance or "", metadata=m.metadata)
+            for m in answer.members
+        ],
+        skip_assignment=answer.skip_assignment,
+        reason=answer.reason,
+        caused_by=answer.caused_by,
+    ).SerializeToString()
+
+
+def _sync(data: bytes) -> SyncGroup:
+    request = _parsed(group_pb2.SyncGroupRequest, data)
+    assignments = {a.member: a.assignment for a in request.assignments}
+    if len(assignments) != len(request.assignments):
+        raise InvalidRequest("a member stands more than once among the assignments")
+    return SyncGroup(
+        request.group,
+        request.member,
+        request.generation,
+        request.protocol_type,
+        request.protocol,
+        assignments,
+        request.instance or None,
+    )
+
+
+def _synced(assignment: bytes) -> bytes:
+    return group_pb2.SyncGroupResponse(assignment=assignment).SerializeToString()
+
+
+def _heartbeat(data: bytes) -> Heartbeat:
+    request = _parsed(group_pb2.HeartbeatRequest, data)
+    return Heartbeat(
+        request.group, request.member, request.generation, request.instance or None, request.max_wait_ms
+    )
+
+
+def _leave(data: bytes) -> LeaveGroup:
+    request = _parsed(group_pb2.LeaveGroupRequest, data)
+    return LeaveGroup(
+        request.group, tuple(LeavingMember(m.member, m.instance or None, m.reason) for m in request.members)
+    )
+
+
+def _left(members: Sequence[LeftMember]) -> bytes:
+    return group_pb2.LeaveGroupResponse(
+        members=[group_pb2.LeftMember(member=m.member, error=_error(m.error)) for m in members]
+    ).SerializeToString()
+
+
+# --- offsets ------------------------------------------------------------------------------------
+
+
+def _commit(data: bytes) -> OffsetCommit:
+    request = _parsed(group_pb2.OffsetCommitRequest, data)
+    return OffsetCommit(
+        request.group,
+        request.member,
+        request.generation,
+        {
+            TopicPartition(o.topic, o.partition): CommittedOffset(o.offset, o.leader_epoch, o.metadata)
+            for o in request.offsets
+        },
+        request.instance or None,
+    )
+
+
+def _committed(results: OffsetResults) -> bytes:
+    return group_pb2.OffsetCommitResponse(
+        results=[
+            group_pb2.OffsetResult(topic=topic, partition=partition, error=_error(error))
+            for (topic, partition), error in results.items()
+        ]
+    ).SerializeToString()
+
+
+def _offset_fetch(data: bytes) -> OffsetFetch:
+    request = _parsed(group_pb2.OffsetFetchRequest, data)
+    return OffsetFetch(request.group, None if request.all else _names(request.partitions))
+
+
+def _fetched(offsets: FetchedOffsets) -> bytes:
+    response = group_pb2.OffsetFetchResponse()
+    for (topic, partition), committed in offsets.items():
+        if committed is None:
+            response.offsets.add(
+                topic=topic, partition=partition, offset=-1, leader_epoch=-1, committed_at_ms=-1
+            )
+        else:
+            response.offsets.add(
+                topic=topic,
+                partition=partition,
+                offset=committed.offset,
+                leader_epoch=committed.leader_epoch,
+                metadata=committed.metadata,
+                committed_at_ms=committed.committed_at_ms,
+            )
+    return response.SerializeToString()
+
+
+# --- ownership and administration ---------------------------------------------------------------
+
+
+def _change(change: group_pb2.OwnershipChange) -> OwnershipChange:
+    kind = _KINDS.get(change.kind)
+    if kind is None:
+        raise InvalidRequest(f"ownership change of kind {change.kind}; known are 0 to {max(_KINDS)}")
+    return OwnershipChange(kind, _names(change.partitions), change.at_ms, change.generation, change.reason)
+
+
+def _report(data: bytes) -> ReportOwnership:
+    request = _parsed(group_pb2.ReportOwnershipRequest, data)
+    return ReportOwnership(
+        request.group, request.member, request.generation, tuple(map(_change, request.changes))
+    )
+
+
+def _list(data: bytes) -> None:
+    _parsed(group_pb2.ListGroupsRequest, data)
+
+
+def _listed(groups: Sequence[ListedGroup]) -> bytes:
+    return group_pb2.ListGroupsResponse(
+        groups=[
+            group_pb2.ListedGroup(group=g.group, protocol_type=g.protocol_type, state=g.state) for g in groups
+        ]
+    ).SerializeToString()
+
+
+def _describe(data: bytes) -> str:
+    return _parsed(group_pb2.DescribeGroupRequest, data).group
+
+
+def _described(group: DescribedGroup) -> bytes:
+    return group_pb2.DescribeGroupResponse(
+        group=group.group,
+        state=group.state,
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol=group.protocol,
+        leader=group.leader,
+        members=[
+            group_pb2.DescribedMember(
+                member=m.member,
+                instance=m.instance or "",
+                client_id=m.client_id,
+                host=m.host,
+                metadata=m.metadata,
+                assignment=m.assignment,
+                owned=_partitions(m.owned),
+            )
+            for m in group.members
+        ],
+        reason=group.reason,
+        caused_by=group.caused_by,
+    ).SerializeToString()
+
+
+def _delete(data: bytes) -> str:
+    return _parsed(group_pb2.DeleteGroupRequest, data).group
+
+
+# --- the service --------------------------------------------------------------------------------
+
+
+def _nothing(response: Callable[[], Message]) -> Callable[[None], bytes]:
+    return lambda _: response().SerializeToString()
+
+
+def _refusal(response: Callable[..., Message]) -> Callable[[StrandlineError], bytes]:
+    return lambda error: response(error=error_to_wire(error)).SerializeToString()
+
+
+FIND_COORDINATOR: Final = Rpc("FindCoordinator", _find, _found, _refusal(group_pb2.FindCoordinatorResponse))
+JOIN_GROUP: Final = Rpc("JoinGroup", _join, _joined, _refusal(group_pb2.JoinGroupResponse))
+SYNC_GROUP: Final = Rpc("SyncGroup", _sync, _synced, _refusal(group_pb2.SyncGroupResponse))
+HEARTBEAT: Final = Rpc(
+    "Heartbeat", _heartbeat, _nothing(group_pb2.HeartbeatResponse), _refusal(group_pb2.HeartbeatResponse)
+)
+LEAVE_GROUP: Final = Rpc("LeaveGroup", _leave, _left, _refusal(group_pb2.LeaveGroupResponse))
+OFFSET_COMMIT: Final = Rpc("OffsetCommit", _commit, _committed, _refusal(group_pb2.OffsetCommitResponse))
+OFFSET_FETCH: Final = Rpc("OffsetFetch", _offset_fetch, _fetched, _refusal(group_pb2.OffsetFetchResponse))
+REPORT_OWNERSHIP: Final = Rpc(
+    "ReportOwnership",
+    _report,
+    _nothing(group_pb2.ReportOwnershipResponse),
+    _refusal(group_pb2.ReportOwnershipResponse),
+)
+LIST_GROUPS: Final = Rpc("ListGroups", _list, _listed, _refusal(group_pb2.ListGroupsResponse))
+DESCRIBE_GROUP: Final = Rpc("DescribeGroup", _describe, _described, _refusal(group_pb2.DescribeGroupResponse))
+DELETE_GROUP: Final = Rpc(
+    "DeleteGroup", _delete, _nothing(group_pb2.DeleteGroupResponse), _refusal(group_pb2.DeleteGroupResponse)
+)
