@@ -1,0 +1,316 @@
+"""The coordinator of the groups of one partition of `__consumer_offsets`: its public face.
+
+It reads no clock and awaits nothing: each call takes the time and returns what is to be done, in order
+(`effects`). A driver loads the log record by record, says `loaded`, hands requests and results in, calls
+`tick` when `next_deadline` has come, and says `unload` when the partition is led elsewhere. A group is
+known here from its first request on, and forgotten when it has nothing worth keeping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Generic
+
+from broker.core.groups.desk import Desk
+from broker.core.groups.effects import Effect, Instant, Token
+from broker.core.groups.group import Group
+from broker.core.groups.ledger import report_ownership
+from broker.core.groups.limits import GroupLimits, check_group, check_join, cut
+from broker.core.groups.membership import Membership
+from broker.core.groups.offset_keeper import OffsetKeeper
+from broker.core.groups.rebalance import Rebalance
+from broker.core.groups.records import GroupKey, decode_group_value, decode_key, decode_offset_value
+from broker.core.groups.states import GroupState
+from broker.core.groups.timers import Timer, TimerKind
+from strandline.errors import (
+    CoordinatorLoading,
+    GroupIdNotFound,
+    IllegalGeneration,
+    InvalidRequest,
+    StrandlineError,
+    UnknownMemberId,
+)
+from strandline.groups import (
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    ListedGroup,
+    OffsetCommit,
+    OffsetFetch,
+    ReportOwnership,
+    SyncGroup,
+)
+
+
+class Coordinator(Generic[Token]):
+    """`Token` is the driver's handle of one waiting call; each is answered exactly once."""
+
+    __slots__ = ("_desk", "_groups", "_keeper", "_membership", "_rebalance", "_refusal")
+
+    def __init__(self, limits: GroupLimits) -> None:
+        self._desk: Desk[Token] = Desk(limits)
+        self._groups: dict[str, Group[Token]] = {}
+        self._rebalance = Rebalance(self._desk)
+        self._membership = Membership(self._desk, self._rebalance)
+        self._keeper = OffsetKeeper(self._desk, self._groups)
+        self._refusal: StrandlineError | None = CoordinatorLoading("the groups are being read from the log")
+
+    # --- becoming and unbecoming -------------------------------------------------------------
+
+    def load(self, key: bytes, value: bytes | None, wall_ms: int) -> None:
+        """Replay one record of the log, in the log's order. None is a tombstone; `wall_ms` is the record's
+        own time. Raises UnreadableGroupRecord for what is none of ours, and changes nothing then."""
+        read = decode_key(key)
+        known = self._groups.get(read.group)
+        if isinstance(read, GroupKey):
+            group: Group[Token] = (
+                Group(read.group, wall_ms)
+                if value is None
+                else Group.loaded(read.group, decode_group_value(value))
+            )
+            if known is not None:
+                group.offsets = known.offsets
+            self._groups[read.group] = group
+        else:
+            committed = None if value is None else decode_offset_value(value)
+            if known is None:
+                known = self._groups.setdefault(read.group, Group(read.group, wall_ms))
+            known.offsets.load(read.name, committed)
+        group = self._groups[read.group]
+        if value is None and group.generation == 0 and not group.offsets:
+            del self._groups[read.group]
+
+    def loaded(self, now: Instant) -> list[Effect[Token]]:
+        """The log is read to its end: serve. Every member has its full session timeout from now on.
+
+        A generation without an assignment goes on where it stood: its members may join and sync again.
+        """
+        desk = self._desk
+        desk.begin(now)
+        self._refusal = None
+        for group in self._groups.values():
+            for member in group.members.values():
+                self._rebalance.heard_of(group, member)
+            if group.recovered:
+                group.unsynced.update(group.members)
+                self._rebalance.await_syncs(group)
+            if group.members and not group.leader:
+                self._rebalance.begin(group, "its leader is not among the members that were loaded", "")
+        desk.start(Timer(TimerKind.EXPIRY), desk.limits.offsets_expiry_check_ms)
+        return desk.end()
+
+    def unload(self, error: StrandlineError) -> list[Effect[Token]]:
+        """The partition is led elsewhere: all that wait are answered with `error`, as are all who ask from
+        now on. What was being written may be in the log or not; its results mean nothing any more."""
+        desk = self._desk
+        desk.begin(desk.now)
+        self._refusal = error
+        for group in self._groups.values():
+            for member in group.members.values():
+                for token in (member.joining, member.syncing, member.heartbeat):
+                    if token is not None:
+                        desk.answer(token, error)
+            group.become(GroupState.DEAD)
+        desk.give_up_writes(error)
+        self._groups.clear()
+        desk.timers.clear()
+        return desk.end()
+
+    # --- members -----------------------------------------------------------------------------
+
+    def join(
+        self, token: Token, request: JoinGroup, new_member_id: str, host: str, now: Instant
+    ) -> list[Effect[Token]]:
+        """Answered with Joined once the generation has begun and is written down, or with MemberIdGiven.
+
+        `new_member_id` is a fresh id for the member, should it need one; `host` is where it asks from.
+        """
+
+        def act() -> None:
+            check_join(request, self._desk.limits)
+            group = self._find_or_make(request.group, may_make=not request.member)
+            try:
+                self._membership.join(group, token, request, new_member_id, cut(host))
+            finally:
+                self._forget_if_new(group)
+
+        return self._turn(token, now, act)
+
+    def sync(self, token: Token, request: SyncGroup, now: Instant) -> list[Effect[Token]]:
+        """Answered with the member's assignment (bytes) once the leader's is written down."""
+        return self._turn(
+            token, now, lambda: self._membership.sync(self._find(request.group), token, request)
+        )
+
+    def heartbeat(self, token: Token, request: Heartbeat, now: Instant) -> list[Effect[Token]]:
+        """Answered with None after at most `max_wait_ms`, or as soon as a rebalance begins with
+        RebalanceInProgress, which says why."""
+        return self._turn(
+            token, now, lambda: self._membership.heartbeat(self._find(request.group), token, request)
+        )
+
+    def leave(self, token: Token, request: LeaveGroup, now: Instant) -> list[Effect[Token]]:
+        """Answered with a LeftMember for each, in the request's order."""
+
+        def act() -> None:
+            group = self._find(request.group)
+            most = self._desk.limits.group_members_max
+            if len(request.members) > most:
+                raise InvalidRequest(
+                    f"{len(request.members)} members leave at once, more than {most}", limit=most
+                )
+            self._desk.answer(token, self._membership.leave(group, request.members))
+            self._forget_if_new(group)
+
+        return self._turn(token, now, act)
+
+    def report(self, token: Token, request: ReportOwnership, now: Instant) -> list[Effect[Token]]:
+        """Answered with None: the ledger is kept, and each change is published."""
+        return self._turn(
+            token, now, lambda: report_ownership(self._desk, self._find(request.group), token, request)
+        )
+
+    # --- offsets -----------------------------------------------------------------------------
+
+    def commit(self, token: Token, request: OffsetCommit, now: Instant) -> list[Effect[Token]]:
+        """Answered with OffsetResults once what was accepted is written down, else with an error for all."""
+
+        def act() -> None:
+            check_group(request.group)
+            self._keeper.check_size(request)
+            if request.group not in self._groups and request.generation >= 0:
+                raise IllegalGeneration(
+                    f"group {request.group} is not known; it has no generation {request.generation}"
+                )
+            group = self._find_or_make(request.group, may_make=True)
+            try:
+                self._keeper.fence(group, request)
+                self._keeper.commit(group, token, request)
+            finally:
+                self._forget_if_new(group)
+
+        return self._turn(token, now, act)
+
+    def fetch_offsets(self, token: Token, request: OffsetFetch, now: Instant) -> list[Effect[Token]]:
+        """Answered at once with FetchedOffsets; only what is written down is seen."""
+
+        def act() -> None:
+            check_group(request.group)
+            self._desk.answer(token, self._keeper.fetch(request))
+
+        return self._turn(token, now, act)
+
+    def delete_topic_offsets(self, topics: Collection[str], now: Instant) -> list[Effect[Token]]:
+        """Remove the offsets of topics that were deleted. Nobody waits for it."""
+        self._desk.begin(now)
+        if self._refusal is None:
+            self._keeper.delete_topics(topics)
+        return self._desk.end()
+
+    # --- looking after groups ----------------------------------------------------------------
+
+    def describe(self, token: Token, group: str, now: Instant) -> list[Effect[Token]]:
+        """Answered at once with DescribedGroup, or GroupIdNotFound."""
+        return self._turn(token, now, lambda: self._desk.answer(token, self._known(group).described()))
+
+    def list_groups(self, token: Token, now: Instant) -> list[Effect[Token]]:
+        """Answered at once with a tuple of ListedGroup, by name."""
+
+        def act() -> None:
+            groups = sorted(self._groups.values(), key=lambda group: group.name)
+            self._desk.answer(
+                token, tuple(ListedGroup(g.name, g.protocol_type, g.state.value) for g in groups)
+            )
+
+        return self._turn(token, now, act)
+
+    def delete(self, token: Token, group: str, now: Instant) -> list[Effect[Token]]:
+        """Answered with None once the tombstones are written; NonEmptyGroup, GroupIdNotFound."""
+        return self._turn(token, now, lambda: self._keeper.delete(self._known(group), token))
+
+    # --- what drives it ----------------------------------------------------------------------
+
+    def appended(self, write_id: int, error: StrandlineError | None, now: Instant) -> list[Effect[Token]]:
+        """What became of an Append: None if it is committed. Each is told of exactly once, in any order;
+        after `unload` it no longer matters."""
+        self._desk.begin(now)
+        self._desk.settle(write_id, error)
+        return self._desk.end()
+
+    def tick(self, now: Instant) -> list[Effect[Token]]:
+        """Do what is due."""
+        desk = self._desk
+        desk.begin(now)
+        while (timer := desk.timers.pop(now.monotonic_s)) is not None:
+            self._due(timer)
+        return desk.end()
+
+    def next_deadline(self) -> float | None:
+        """The monotonic time at which to call `tick`; None: not before the next call. It may come earlier
+        after any call."""
+        return self._desk.timers.next_deadline()
+
+    def _due(self, timer: Timer) -> None:
+        if timer.kind is TimerKind.EXPIRY:
+            self._keeper.expire()
+            return
+        group = self._groups[timer.group]
+        match timer.kind:
+            case TimerKind.SESSION:
+                self._membership.session_due(group, group.members[timer.member])
+            case TimerKind.HEARTBEAT:
+                self._membership.heartbeat_due(group, group.members[timer.member])
+            case TimerKind.PENDING:
+                self._membership.pending_due(group, timer.member)
+                self._forget_if_new(group)
+            case TimerKind.BARRIER:
+                self._rebalance.barrier_due(group)
+            case TimerKind.SYNC:
+                self._rebalance.sync_due(group)
+
+    def _turn(self, token: Token, now: Instant, act: Callable[[], None]) -> list[Effect[Token]]:
+        """One request: what it raises before anything has changed is its answer."""
+        self._desk.begin(now)
+        if self._refusal is not None:
+            self._desk.answer(token, self._refusal)
+            return self._desk.end()
+        try:
+            act()
+        except StrandlineError as error:
+            self._desk.answer(token, error)
+        return self._desk.end()
+
+    # --- groups ------------------------------------------------------------------------------
+
+    def _find(self, name: str) -> Group[Token]:
+        """The group of a member. Raises InvalidGroupId, UnknownMemberId."""
+        group = self._groups.get(name)
+        if group is None:
+            check_group(name)
+            raise UnknownMemberId(f"group {name} is not known, so it has no such member")
+        return group
+
+    def _known(self, name: str) -> Group[Token]:
+        """The group that somebody looks after. Raises InvalidGroupId, GroupIdNotFound."""
+        group = self._groups.get(name)
+        if group is None:
+            check_group(name)
+            raise GroupIdNotFound(f"group {name} is not known")
+        return group
+
+    def _find_or_make(self, name: str, *, may_make: bool) -> Group[Token]:
+        group = self._groups.get(name)
+        if group is not None or not may_make:
+            return self._find(name)
+        most = self._desk.limits.groups_max
+        if len(self._groups) >= most:
+            raise InvalidRequest(
+                f"group {name} would be one more than the {most} that this coordinator keeps", limit=most
+            )
+        group = self._groups[name] = Group(name, self._desk.now.wall_ms)
+        return group
+
+    def _forget_if_new(self, group: Group[Token]) -> None:
+        """A group that never had a generation or an offset, and nobody is about to join, leaves no trace."""
+        if group.generation == 0:
+            self._keeper.forget_if_idle(group)

@@ -1,0 +1,112 @@
+"""What a coordinator is told and what it wants done, as values.
+
+A driver carries the effects of a call out in their order. An answer that depends on a write is not
+among the effects of the call that wanted the write, but among those of `appended`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, TypeVar
+
+from strandline.errors import StrandlineError
+from strandline.groups import (
+    DescribedGroup,
+    FetchedOffsets,
+    Joined,
+    LeftMember,
+    ListedGroup,
+    MemberIdGiven,
+    OffsetResults,
+)
+from strandline.ids import TopicPartition
+
+Token = TypeVar("Token")
+"""The driver's handle of one waiting call; anything but None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """Timeouts go by the monotonic clock; what is written down goes by the wall's."""
+
+    monotonic_s: float
+    wall_ms: int
+
+
+# --- effects ------------------------------------------------------------------------------------
+
+Outcome = (
+    Joined  # join
+    | MemberIdGiven  # join
+    | bytes  # sync: the assignment
+    | tuple[LeftMember, ...]  # leave: in the order of the request
+    | OffsetResults  # commit
+    | FetchedOffsets  # fetch_offsets
+    | DescribedGroup  # describe
+    | tuple[ListedGroup, ...]  # list_groups
+    | None  # heartbeat, report and delete: done
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[Token]):
+    """The waiting call is over. Each token is answered exactly once."""
+
+    token: Token
+    value: Outcome | StrandlineError
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Write these (key, value) records in one batch; None for a value is a tombstone.
+
+    Then call `appended` with `write_id`: no error once the batch is committed. Batches go into the log in
+    the order of these effects; results may come back in any order.
+    """
+
+    write_id: int
+    records: tuple[tuple[bytes, bytes | None], ...]
+
+
+class EventKind(Enum):
+    """What may happen to a group, in the words of the events topic."""
+
+    REBALANCE_STARTED = "rebalance_started"
+    GENERATION_STARTED = "generation_started"
+    GENERATION_STABLE = "generation_stable"
+    GENERATION_ENDED = "generation_ended"
+    MEMBER_JOINED = "member_joined"
+    MEMBER_LEFT = "member_left"
+    ASSIGNED = "assigned"
+    REVOKED = "revoked"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEvent:
+    """One thing that happened to a group.
+
+    `generation` is the one in which it happened; `member` whom it is about, empty for the group as a
+    whole; `caused_by` the member that caused a rebalance. `at_ms` is the wall clock of the coordinator, or
+    of the member where it reported what it did with `partitions`.
+    """
+
+    kind: EventKind
+    group: str
+    generation: int
+    at_ms: int
+    member: str = ""
+    reason: str = ""
+    caused_by: str = ""
+    partitions: tuple[TopicPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Add the event to the events topic. Nothing waits for it."""
+
+    event: GroupEvent
+
+
+Effect = Answer[Token] | Append | Publish

@@ -1,0 +1,162 @@
+"""What a coordinator lets in. Each check raises the typed error that names the value and the bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Final, Self
+
+from broker.core.groups.records import LEADER_EPOCH_MAX, STRING_BYTES_MAX
+from strandline.config import (
+    GROUP_ID_LENGTH_MAX,
+    KIB,
+    RECORDS_BYTES_MAX,
+    TOPIC_NAME_LENGTH_MAX,
+    BrokerSettings,
+)
+from strandline.errors import (
+    InconsistentGroupProtocol,
+    InvalidGroupId,
+    InvalidRequest,
+    InvalidSessionTimeout,
+    InvalidTopic,
+    OffsetMetadataTooLarge,
+    StrandlineError,
+)
+from strandline.groups import CommittedOffset, GroupProtocol, JoinGroup
+from strandline.ids import TopicPartition
+
+GROUP_RECORD_BYTES_MAX: Final = RECORDS_BYTES_MAX - 4 * KIB
+"""A generation is one record, with all its members: what fits a batch, less the batch's own fields."""
+
+PROTOCOLS_MAX: Final = 32
+"""Of one member."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLimits:
+    """The settings of a broker that its coordinators go by."""
+
+    group_initial_rebalance_delay_ms: int
+    group_session_timeout_ms_min: int
+    group_session_timeout_ms_max: int
+    group_rebalance_timeout_ms_max: int
+    group_members_max: int
+    group_member_bytes_max: int
+    groups_max: int
+    offset_metadata_bytes_max: int
+    offsets_per_commit_max: int
+    offsets_retention_ms: int
+    offsets_expiry_check_ms: int
+
+    @classmethod
+    def of(cls, settings: BrokerSettings) -> Self:
+        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})
+
+
+# --- ids and reasons ----------------------------------------------------------------------------
+
+
+def _wrong(value: str) -> str | None:
+    """What is wrong with an id; None if nothing is."""
+    if len(value) > GROUP_ID_LENGTH_MAX:
+        return f"has {len(value)} characters, more than {GROUP_ID_LENGTH_MAX}"
+    if not value.isprintable():
+        for character in value:
+            if ord(character) < 32 or 127 <= ord(character) < 160:
+                return f"has the control character {character!r}"
+    return None
+
+
+def check_group(group: str) -> None:
+    """Raises InvalidGroupId."""
+    wrong = "is empty" if not group else _wrong(group)
+    if wrong is not None:
+        raise InvalidGroupId(f"group id {group[:GROUP_ID_LENGTH_MAX]!r} {wrong}", limit=GROUP_ID_LENGTH_MAX)
+
+
+def check_id(what: str, value: str) -> None:
+    """A member, instance, client id or the like. Raises InvalidRequest."""
+    wrong = _wrong(value)
+    if wrong is not None:
+        raise InvalidRequest(f"{what} {value[:GROUP_ID_LENGTH_MAX]!r} {wrong}", limit=GROUP_ID_LENGTH_MAX)
+
+
+def cut(text: str) -> str:
+    """A reason, which is for people: shortened and on one line rather than refused."""
+    return "".join(c if c.isprintable() else " " for c in text[:GROUP_ID_LENGTH_MAX]).strip()
+
+
+# --- joining ------------------------------------------------------------------------------------
+
+
+def check_join(request: JoinGroup, limits: GroupLimits) -> None:
+    """Everything about a join that does not depend on the group."""
+    check_group(request.group)
+    check_id("member id", request.member)
+    check_id("client id", request.client_id)
+    check_id("protocol type", request.protocol_type)
+    if request.instance is not None:
+        check_id("instance id", request.instance)
+        if not request.instance:
+            raise InvalidRequest("instance id '' is empty; a dynamic member has none")
+    _check_timeouts(request, limits)
+    if not request.protocol_type or not request.protocols:
+        raise InconsistentGroupProtocol(
+            f"a join of group {request.group} with protocol type {request.protocol_type!r} and "
+            f"{len(request.protocols)} protocols; it needs a type and at least one protocol"
+        )
+    _check_protocols(request.protocols, limits)
+
+
+def _check_timeouts(request: JoinGroup, limits: GroupLimits) -> None:
+    least, most = limits.group_session_timeout_ms_min, limits.group_session_timeout_ms_max
+    if not least <= request.session_timeout_ms <= most:
+        raise InvalidSessionTimeout(
+            f"session timeout of {request.session_timeout_ms} ms is not between {least} and {most} ms",
+            limit=most if request.session_timeout_ms > most else least,
+        )
+    most = limits.group_rebalance_timeout_ms_max
+    if not 1 <= request.rebalance_timeout_ms <= most:
+        raise InvalidRequest(
+            f"rebalance timeout of {request.rebalance_timeout_ms} ms is not between 1 and {most} ms",
+            limit=most,
+        )
+
+
+def _check_protocols(protocols: tuple[GroupProtocol, ...], limits: GroupLimits) -> None:
+    if len(protocols) > PROTOCOLS_MAX:
+        raise InvalidRequest(f"{len(protocols)} protocols, more than {PROTOCOLS_MAX}", limit=PROTOCOLS_MAX)
+    for protocol in protocols:
+        check_id("protocol", protocol.name)
+        if not protocol.name:
+            raise InvalidRequest("protocol '' has no name")
+    names = [protocol.name for protocol in protocols]
+    if len(set(names)) < len(names):
+        raise InvalidRequest(f"protocols {', '.join(names)}: one of them stands there twice")
+    size, most = sum(len(protocol.metadata) for protocol in protocols), limits.group_member_bytes_max
+    if size > most:
+        raise InvalidRequest(f"metadata of {size} bytes, more than {most}", limit=most)
+
+
+# --- offsets ------------------------------------------------------------------------------------
+
+
+def check_offset(
+    name: TopicPartition, committed: CommittedOffset, limits: GroupLimits
+) -> StrandlineError | None:
+    """What is wrong with one offset of a commit, which the others do not suffer from; None if nothing is."""
+    if not name.topic or len(name.topic) > TOPIC_NAME_LENGTH_MAX or _wrong(name.topic) is not None:
+        return InvalidTopic(f"topic {name.topic[:TOPIC_NAME_LENGTH_MAX]!r} is no topic's name")
+    if name.partition < 0:
+        return InvalidRequest(f"{name}: partition {name.partition} is negative")
+    if not 0 <= committed.offset < 2**63:
+        return InvalidRequest(f"{name}: offset {committed.offset} is not between 0 and 2^63 − 1", limit=0)
+    if not -1 <= committed.leader_epoch <= LEADER_EPOCH_MAX:
+        return InvalidRequest(
+            f"{name}: leader epoch {committed.leader_epoch} is not between -1 and {LEADER_EPOCH_MAX}"
+        )
+    size = len(committed.metadata.encode())
+    most = min(limits.offset_metadata_bytes_max, STRING_BYTES_MAX)
+    if size > most:
+        return OffsetMetadataTooLarge(f"{name}: metadata of {size} bytes, more than {most}", limit=most)
+    return None

@@ -1,0 +1,343 @@
+"""What members ask for: to join, to have their assignment, to be known alive, to leave.
+
+A request is refused by raising, before anything has changed; else its token waits with its member, or is
+answered.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Generic
+
+from broker.core.groups.desk import Desk, unwritten
+from broker.core.groups.effects import EventKind, Token
+from broker.core.groups.group import Group
+from broker.core.groups.limits import cut
+from broker.core.groups.member import Member
+from broker.core.groups.rebalance import COMPLETING, PREPARING, Rebalance
+from broker.core.groups.states import GroupState
+from broker.core.groups.timers import Timer, TimerKind
+from strandline.errors import (
+    FencedInstanceId,
+    GroupMaxSizeReached,
+    InconsistentGroupProtocol,
+    InvalidRequest,
+    RebalanceInProgress,
+    StrandlineError,
+)
+from strandline.groups import (
+    Heartbeat,
+    JoinGroup,
+    LeavingMember,
+    LeftMember,
+    MemberIdGiven,
+    SyncGroup,
+)
+
+HELD_SHARE_MAX: Final = 0.5
+"""Of its session timeout a member's heartbeat is held at most so much, whatever it asks for: else an
+answer could come after the session's end."""
+
+
+class Membership(Generic[Token]):
+    """Decides on the requests of members."""
+
+    __slots__ = ("_desk", "_rebalance")
+
+    def __init__(self, desk: Desk[Token], rebalance: Rebalance[Token]) -> None:
+        self._desk = desk
+        self._rebalance = rebalance
+
+    # --- join --------------------------------------------------------------------------------
+
+    def join(
+        self, group: Group[Token], token: Token, request: JoinGroup, new_member_id: str, host: str
+    ) -> None:
+        """A new member, or one that takes part in the next generation."""
+        if request.member:
+            self._join_again(group, token, request, host)
+        elif request.instance is not None and request.instance in group.statics:
+            old = group.members[group.statics[request.instance]]
+            self._check_agrees(group, request, old.member)
+            self._replace(group, token, old, request, new_member_id, host)
+        elif request.instance is not None:
+            self._check_newcomer(group, request, new_member_id, host)
+            self._add(group, token, request, new_member_id, host)
+        else:
+            self._check_newcomer(group, request, new_member_id, host)
+            group.pending.add(new_member_id)
+            self._desk.start(Timer(TimerKind.PENDING, group.name, new_member_id), request.session_timeout_ms)
+            self._desk.answer(token, MemberIdGiven(new_member_id))
+
+    def _join_again(self, group: Group[Token], token: Token, request: JoinGroup, host: str) -> None:
+        if request.member in group.pending:
+            if request.instance is not None:
+                raise InvalidRequest(
+                    f"member id {request.member!r} was given without an instance, not to {request.instance!r}"
+                )
+            self._check_agrees(group, request, request.member)
+            group.check_room(self._new(request, request.member, host).stored_bytes)
+            self.forget_pending(group, request.member)
+            self._add(group, token, request, request.member, host)
+            return
+        member = group.find(request.member, request.instance)
+        self._check_agrees(group, request, member.member)
+        group.check_room(self._new(request, member.member, host).stored_bytes - member.stored_bytes)
+        self._rejoin(group, token, member, request)
+
+    def _check_newcomer(self, group: Group[Token], request: JoinGroup, new_member_id: str, host: str) -> None:
+        self._check_agrees(group, request, "")
+        most = self._desk.limits.group_members_max
+        if len(group.members) + len(group.pending) >= most:
+            raise GroupMaxSizeReached(
+                f"group {group.name} has {len(group.members)} members and {len(group.pending)} about to "
+                f"join; it may have {most}",
+                limit=most,
+            )
+        group.check_room(self._new(request, new_member_id, host).stored_bytes)
+
+    def _check_agrees(self, group: Group[Token], request: JoinGroup, member: str) -> None:
+        if not group.agrees(request.protocol_type, request.protocols, member):
+            wanted = ", ".join(protocol.name for protocol in request.protocols)
+            raise InconsistentGroupProtocol(
+                f"member {member or request.instance or request.client_id!r} supports {wanted} "
+                f"of type {request.protocol_type}; group {group.name} of type {group.protocol_type} "
+                f"supports {', '.join(group.supported()) or 'nothing'}"
+            )
+
+    def _new(self, request: JoinGroup, member: str, host: str) -> Member[Token]:
+        return Member(
+            member,
+            request.instance,
+            request.client_id,
+            host,
+            request.session_timeout_ms,
+            request.rebalance_timeout_ms,
+            request.protocols,
+        )
+
+    def _add(self, group: Group[Token], token: Token, request: JoinGroup, member_id: str, host: str) -> None:
+        member: Member[Token] = self._new(request, member_id, host)
+        if not group.members:
+            group.protocol_type = request.protocol_type
+        group.add(member)
+        group.wait_to_join(member, token)
+        self._rebalance.heard_of(group, member)
+        if group.barrier is not None:
+            group.barrier.newcomers = True
+        reason = _because(f"member {member_id} joined", request.reason)
+        self._desk.publish(
+            EventKind.MEMBER_JOINED,
+            group.name,
+            group.generation,
+            member=member_id,
+            reason=cut(request.reason),
+        )
+        self._rebalance.begin(group, reason, member_id)
+
+    def _rejoin(self, group: Group[Token], token: Token, member: Member[Token], request: JoinGroup) -> None:
+        """A member that is known. If it says nothing new in the middle of a generation, it is told of that
+        again, as its answer may have got lost; a leader that joins when all is stable wants a new one."""
+        same = member.same(request.protocols, group.protocol)
+        group.update(member, request)
+        self._rebalance.heard_of(group, member)
+        leads = member.member == group.leader
+        if same and (group.state is COMPLETING or (group.state is GroupState.STABLE and not leads)):
+            if group.starting:
+                self._wait_to_join(group, member, token)
+            else:
+                self._desk.answer(token, group.joined(member))
+            return
+        self._wait_to_join(group, member, token)
+        what = (
+            f"leader {member.member} joined again" if same else f"member {member.member} joined with changes"
+        )
+        self._rebalance.begin(group, _because(what, request.reason), member.member)
+
+    def _wait_to_join(self, group: Group[Token], member: Member[Token], token: Token) -> None:
+        before = group.wait_to_join(member, token)
+        if before is not None:
+            self._desk.answer(before, _superseded(member, "join"))
+
+    # --- static members ----------------------------------------------------------------------
+
+    def _replace(
+        self,
+        group: Group[Token],
+        token: Token,
+        old: Member[Token],
+        request: JoinGroup,
+        member_id: str,
+        host: str,
+    ) -> None:
+        """An instance returns as another process: it takes the old one's place, which is fenced (KIP-345).
+
+        If the group is stable and the instance says nothing new, its generation and assignment stand; the
+        others hear nothing of it. A leader that returns is told not to assign again (KIP-814, G13).
+        """
+        desk = self._desk
+        leads = group.leader == old.member
+        unchanged = group.state is GroupState.STABLE and old.same(request.protocols, group.protocol)
+        member: Member[Token] = self._new(request, member_id, host)
+        group.check_room(member.stored_bytes - old.stored_bytes)
+        reason = f"member {member_id} took the place of instance {old.instance}"
+        fenced = FencedInstanceId(
+            f"instance {old.instance!r} of group {group.name} is member {member_id!r} now, not {old.member!r}"
+        )
+        self._rebalance.dismiss(group, old, reason, fenced)
+        member.assignment = old.assignment
+        group.add(member)
+        if leads:
+            group.leader = member_id
+        group.wait_to_join(member, token)
+        self._rebalance.heard_of(group, member)
+        desk.publish(
+            EventKind.MEMBER_JOINED,
+            group.name,
+            group.generation,
+            member=member_id,
+            reason=cut(request.reason),
+        )
+        if not unchanged:
+            self._rebalance.begin(group, _because(reason, request.reason), member_id)
+            return
+        assignments = {m.member: m.assignment for m in group.members.values()}
+        desk.append(
+            (group.record(assignments, desk.now.wall_ms),),
+            lambda _, error: self._replaced(group, member, error),
+        )
+
+    def _replaced(self, group: Group[Token], member: Member[Token], error: StrandlineError | None) -> None:
+        """The new member of an instance is written down. If a rebalance began meanwhile, it joined that."""
+        if group.state is not GroupState.STABLE or group.members.get(member.member) is not member:
+            return
+        token = group.take_joining(member)
+        if token is None:
+            return
+        self._rebalance.heard_of(group, member)
+        if error is not None:
+            self._desk.answer(token, unwritten(f"member {member.member} of group {group.name}", error))
+        else:
+            leads = group.leader == member.member
+            self._desk.answer(token, group.joined(member, skip_assignment=leads))
+
+    # --- sync --------------------------------------------------------------------------------
+
+    def sync(self, group: Group[Token], token: Token, request: SyncGroup) -> None:
+        """The leader hands in the assignment; the others wait for theirs."""
+        member = group.current(request.member, request.instance, request.generation)
+        for said, chosen in (
+            (request.protocol_type, group.protocol_type),
+            (request.protocol, group.protocol),
+        ):
+            if said and said != chosen:
+                raise InconsistentGroupProtocol(
+                    f"member {member.member!r} syncs with {said!r}; generation {group.generation} "
+                    f"of group {group.name} goes by {chosen!r}"
+                )
+        if group.state is PREPARING:
+            raise group.rebalances()
+        if group.starting:
+            raise RebalanceInProgress(f"generation {group.generation} of group {group.name} has yet to begin")
+        if group.state is COMPLETING and member.member == group.leader and group.assign_write is None:
+            self._rebalance.assign(group, request.assignments)
+        self._rebalance.heard_of(group, member)
+        group.unsynced.discard(member.member)
+        if group.state is GroupState.STABLE:
+            self._desk.answer(token, member.assignment)
+            return
+        if member.syncing is not None:
+            self._desk.answer(member.syncing, _superseded(member, "sync"))
+        member.syncing = token
+
+    # --- heartbeat ---------------------------------------------------------------------------
+
+    def heartbeat(self, group: Group[Token], token: Token, request: Heartbeat) -> None:
+        """Held until a rebalance begins or the member has waited long enough; its session begins anew at
+        the arrival and at the answer."""
+        desk = self._desk
+        member = group.current(request.member, request.instance, request.generation)
+        self._rebalance.heard_of(group, member)
+        if group.state is PREPARING:
+            raise group.rebalances()
+        if member.heartbeat is not None:
+            desk.answer(member.heartbeat, None)
+            member.heartbeat = None
+        if request.max_wait_ms <= 0:
+            desk.timers.cancel(Timer(TimerKind.HEARTBEAT, group.name, member.member))
+            desk.answer(token, None)
+            return
+        member.heartbeat = token
+        held_ms = min(request.max_wait_ms, member.session_timeout_ms * HELD_SHARE_MAX)
+        desk.start(Timer(TimerKind.HEARTBEAT, group.name, member.member), held_ms)
+
+    def heartbeat_due(self, group: Group[Token], member: Member[Token]) -> None:
+        assert member.heartbeat is not None, f"a timer for a heartbeat of {member.member}, which has none"
+        self._desk.answer(member.heartbeat, None)
+        member.heartbeat = None
+        self._rebalance.heard_of(group, member)
+
+    # --- leave -------------------------------------------------------------------------------
+
+    def leave(self, group: Group[Token], leaving: tuple[LeavingMember, ...]) -> tuple[LeftMember, ...]:
+        """All who leave in one request cause one rebalance."""
+        left: list[LeftMember] = []
+        reasons: list[tuple[str, str]] = []
+        for one in leaving:
+            try:
+                gone = self._leave(group, one)
+            except StrandlineError as error:
+                left.append(LeftMember(one.member, error))
+                continue
+            left.append(LeftMember(gone or one.member))
+            if gone is not None:
+                reasons.append((_because(f"member {gone} left", one.reason), gone))
+        if reasons:
+            reason, caused_by = reasons[0]
+            others = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+            self._rebalance.begin(group, reason + others, caused_by)
+        elif group.barrier is not None:
+            self._rebalance.maybe_complete(group)  # it may have waited for somebody who was about to join
+        return tuple(left)
+
+    def _leave(self, group: Group[Token], one: LeavingMember) -> str | None:
+        """The member that is out now; None if it was none yet, or is static and stays: a process that
+        ends does not end its instance, only somebody who names the instance does (KIP-345)."""
+        if one.instance is None and one.member in group.pending:
+            self.forget_pending(group, one.member)
+            return None
+        member_id = one.member
+        if one.instance is not None and not member_id:
+            member_id = group.statics.get(one.instance, "")
+        member = group.find(member_id, one.instance)
+        if member.instance is not None and one.instance is None:
+            return None
+        self._rebalance.dismiss(group, member, _because("left", one.reason))
+        return member.member
+
+    # --- timers ------------------------------------------------------------------------------
+
+    def session_due(self, group: Group[Token], member: Member[Token]) -> None:
+        """Out, unless it waits for an answer of ours: then the silence is not its own."""
+        if member.joining is not None or member.syncing is not None:
+            self._rebalance.heard_of(group, member)
+            return
+        reason = f"not heard of for {member.session_timeout_ms} ms"
+        self._rebalance.dismiss(group, member, reason)
+        self._rebalance.begin(group, f"member {member.member} was {reason}", member.member)
+
+    def pending_due(self, group: Group[Token], member_id: str) -> None:
+        group.pending.discard(member_id)
+        self._rebalance.maybe_complete(group)
+
+    def forget_pending(self, group: Group[Token], member_id: str) -> None:
+        group.pending.discard(member_id)
+        self._desk.timers.cancel(Timer(TimerKind.PENDING, group.name, member_id))
+
+
+def _because(what: str, reason: str) -> str:
+    reason = cut(reason)
+    return f"{what}: {reason}" if reason else what
+
+
+def _superseded(member: Member[Token], what: str) -> StrandlineError:
+    return RebalanceInProgress(f"a later {what} of member {member.member!r} took the place of this one")

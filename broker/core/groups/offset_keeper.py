@@ -1,0 +1,189 @@
+"""Commits, fetches and removal of offsets, and the end of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final, Generic
+
+from broker.core.groups.batches import InBatches
+from broker.core.groups.desk import Desk, unwritten
+from broker.core.groups.effects import Token
+from broker.core.groups.group import Group
+from broker.core.groups.limits import check_offset
+from broker.core.groups.records import encode_group_key, encode_offset_key, encode_offset_value
+from broker.core.groups.states import GroupState
+from broker.core.groups.timers import Timer, TimerKind
+from strandline.errors import InvalidRequest, NonEmptyGroup, StrandlineError, UnknownMemberId
+from strandline.groups import (
+    NO_GENERATION,
+    NO_MEMBER,
+    CommittedOffset,
+    FetchedOffsets,
+    OffsetCommit,
+    OffsetFetch,
+)
+from strandline.ids import TopicPartition
+
+GROUPS_PER_TURN_MAX: Final = 500
+"""Looked at for expiry before others get a turn."""
+
+THE_GROUP: Final = TopicPartition("", -1)
+"""Stands for the group's own record among those of its offsets; no partition is named so."""
+
+
+class OffsetKeeper(Generic[Token]):
+    """Keeps the offsets of all groups of a coordinator. `groups` is the coordinator's own dict."""
+
+    __slots__ = ("_desk", "_groups", "_unchecked")
+
+    def __init__(self, desk: Desk[Token], groups: dict[str, Group[Token]]) -> None:
+        self._desk = desk
+        self._groups = groups
+        self._unchecked: list[str] = []  # groups that this round of expiry has yet to look at
+
+    # --- commit and fetch --------------------------------------------------------------------
+
+    def check_size(self, request: OffsetCommit) -> None:
+        """Raises InvalidRequest for more offsets than one commit may have."""
+        most = self._desk.limits.offsets_per_commit_max
+        if len(request.offsets) > most:
+            raise InvalidRequest(f"commit of {len(request.offsets)} offsets, more than {most}", limit=most)
+
+    def fence(self, group: Group[Token], request: OffsetCommit) -> None:
+        """Only a member of the generation in force commits, or anybody while there are no members (G1).
+
+        Between a generation's beginning and its assignment nobody may: who would, has partitions that
+        may be another's by now. Raises UnknownMemberId, FencedInstanceId, IllegalGeneration,
+        RebalanceInProgress.
+        """
+        outside = request.generation == NO_GENERATION and request.member == NO_MEMBER
+        if outside and request.instance is None:
+            if group.state is not GroupState.EMPTY:
+                raise UnknownMemberId(
+                    f"group {group.name} has {len(group.members)} members: only they commit, "
+                    f"others while it is empty"
+                )
+            return
+        member = group.current(request.member, request.instance, request.generation)
+        self._desk.start(Timer(TimerKind.SESSION, group.name, member.member), member.session_timeout_ms)
+        if group.state is GroupState.COMPLETING_REBALANCE:
+            raise group.rebalances()
+
+    def commit(self, group: Group[Token], token: Token, request: OffsetCommit) -> None:
+        """Write down the offsets that are right; answer once they are. Others are refused one by one."""
+        desk = self._desk
+        results: dict[TopicPartition, StrandlineError | None] = {}
+        accepted: dict[TopicPartition, CommittedOffset] = {}
+        for name, asked in request.offsets.items():
+            results[name] = refused = check_offset(name, asked, desk.limits)
+            if refused is None:
+                accepted[name] = CommittedOffset(
+                    asked.offset, asked.leader_epoch, asked.metadata, desk.now.wall_ms
+                )
+        if not accepted:
+            desk.answer(token, results)
+            return
+
+        def each(write_id: int, names: list[TopicPartition], error: StrandlineError | None) -> None:
+            if error is None:
+                group.offsets.written(write_id, {name: accepted[name] for name in names})
+            else:
+                group.offsets.not_writing(names)
+                results.update(dict.fromkeys(names, unwritten(f"a commit of group {group.name}", error)))
+
+        def done(errors: list[StrandlineError], written: bool) -> None:
+            whole = errors and not written
+            desk.answer(token, unwritten(f"a commit of group {group.name}", errors[0]) if whole else results)
+
+        group.offsets.writing(accepted)
+        InBatches[Token](each, done).append(
+            desk,
+            {
+                name: (encode_offset_key(group.name, name), encode_offset_value(committed))
+                for name, committed in accepted.items()
+            },
+        )
+
+    def fetch(self, request: OffsetFetch) -> FetchedOffsets:
+        """What is committed. Of a group that nobody knows, nothing."""
+        group = self._groups.get(request.group)
+        if group is None:
+            return dict.fromkeys(request.partitions or ())
+        if request.partitions is None:
+            return group.offsets.everything()
+        return {name: group.offsets.get(name) for name in request.partitions}
+
+    # --- removal -----------------------------------------------------------------------------
+
+    def delete(self, group: Group[Token], token: Token) -> None:
+        """Remove the group with all its offsets. Raises NonEmptyGroup."""
+        if group.state is not GroupState.EMPTY:
+            raise NonEmptyGroup(
+                f"group {group.name} is {group.state.value} with {len(group.members)} members"
+            )
+        self._remove(group, list(group.offsets), whole=True, token=token)
+
+    def delete_topics(self, topics: Collection[str]) -> None:
+        """The topics are gone, and so are the offsets that groups have in them."""
+        for group in list(self._groups.values()):
+            names = [name for name in group.offsets if name.topic in topics]
+            if names:
+                self._remove(group, names, whole=False)
+
+    def expire(self) -> None:
+        """Remove what was not touched for the retention time: offsets of groups without members, and then
+        such groups. A round over all groups is done in turns."""
+        desk = self._desk
+        if not self._unchecked:
+            self._unchecked = list(self._groups)
+        before_ms = desk.now.wall_ms - desk.limits.offsets_retention_ms
+        for _ in range(min(len(self._unchecked), GROUPS_PER_TURN_MAX)):
+            group = self._groups.get(self._unchecked.pop())
+            if group is not None and group.state is GroupState.EMPTY and not group.removals:
+                self._expire(group, before_ms)
+        desk.start(Timer(TimerKind.EXPIRY), 1 if self._unchecked else desk.limits.offsets_expiry_check_ms)
+
+    def _expire(self, group: Group[Token], before_ms: int) -> None:
+        if group.empty_since_ms > before_ms:
+            return
+        names = group.offsets.older_than(before_ms)
+        whole = len(names) == len(group.offsets) and not group.offsets.busy and not group.pending
+        if names or whole:
+            self._remove(group, names, whole=whole)
+
+    def _remove(
+        self, group: Group[Token], names: list[TopicPartition], *, whole: bool, token: Token | None = None
+    ) -> None:
+        """Write tombstones, and forget once they are in the log; the group's own last, if it goes `whole`."""
+        desk = self._desk
+
+        def each(write_id: int, some: list[TopicPartition], error: StrandlineError | None) -> None:
+            if error is None:
+                group.offsets.remove(write_id, some)
+
+        def done(errors: list[StrandlineError], _: bool) -> None:
+            group.removals -= 1
+            if whole and not errors:
+                self.forget_if_idle(group)
+            if token is not None:
+                failed = f"the deletion of group {group.name}"
+                desk.answer(token, unwritten(failed, errors[0]) if errors else None)
+
+        tombstones: dict[TopicPartition, tuple[bytes, bytes | None]] = {
+            name: (encode_offset_key(group.name, name), None) for name in names
+        }
+        if whole:
+            tombstones[THE_GROUP] = (encode_group_key(group.name), None)
+        group.removals += 1
+        InBatches[Token](each, done).append(desk, tombstones)
+
+    def forget_if_idle(self, group: Group[Token]) -> None:
+        """Forget a group that has nothing: whoever came meanwhile keeps it."""
+        if (
+            group.state is GroupState.EMPTY
+            and not group.pending
+            and not group.offsets
+            and not group.offsets.busy
+        ):
+            group.become(GroupState.DEAD)
+            del self._groups[group.name]

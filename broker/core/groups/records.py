@@ -1,0 +1,247 @@
+"""The records of `__consumer_offsets`, in the layouts of Kafka's own topic, so that its tools read ours.
+
+Keys: an offset (version 1) or a group (version 2). Values: version 3 of both. A version comes first;
+integers are big-endian; a string has its length in two bytes, bytes and arrays theirs in four; a
+length of -1 is null.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from strandline.errors import InvalidRecord
+from strandline.groups import CommittedOffset
+from strandline.ids import TopicPartition
+
+OFFSET_KEY_VERSION: Final = 1
+GROUP_KEY_VERSION: Final = 2
+VALUE_VERSION: Final = 3
+
+STRING_BYTES_MAX: Final = 2**15 - 1
+LEADER_EPOCH_MAX: Final = 2**31 - 1
+
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+_INT64: Final = struct.Struct(">q")
+_OFFSET_HEAD: Final = struct.Struct(">hqi")
+
+
+class UnreadableGroupRecord(InvalidRecord):
+    """The bytes are no record of this topic, or of a version that is not known here."""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetKey:
+    group: str
+    name: TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKey:
+    group: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMember:
+    """A member as it is written down: with its metadata under the chosen protocol only."""
+
+    member: str
+    instance: str | None
+    client_id: str
+    host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    metadata: bytes
+    assignment: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GroupValue:
+    """A generation. Its members have no assignment until the leader's is written."""
+
+    protocol_type: str
+    generation: int
+    protocol: str | None
+    leader: str | None
+    at_ms: int
+    members: tuple[StoredMember, ...]
+
+
+# --- encode -------------------------------------------------------------------------------------
+
+
+def encode_offset_key(group: str, name: TopicPartition) -> bytes:
+    return (
+        _INT16.pack(OFFSET_KEY_VERSION) + _string(group) + _string(name.topic) + _INT32.pack(name.partition)
+    )
+
+
+def encode_offset_value(committed: CommittedOffset) -> bytes:
+    head = _OFFSET_HEAD.pack(VALUE_VERSION, committed.offset, committed.leader_epoch)
+    return head + _string(committed.metadata) + _INT64.pack(committed.committed_at_ms)
+
+
+def encode_group_key(group: str) -> bytes:
+    return _INT16.pack(GROUP_KEY_VERSION) + _string(group)
+
+
+def encode_group_value(value: GroupValue) -> bytes:
+    parts = [
+        _INT16.pack(VALUE_VERSION),
+        _string(value.protocol_type),
+        _INT32.pack(value.generation),
+        _string(value.protocol),
+        _string(value.leader),
+        _INT64.pack(value.at_ms),
+        _INT32.pack(len(value.members)),
+    ]
+    for member in value.members:
+        parts += (
+            _string(member.member),
+            _string(member.instance),
+            _string(member.client_id),
+            _string(member.host),
+            _INT32.pack(member.rebalance_timeout_ms),
+            _INT32.pack(member.session_timeout_ms),
+            _bytes(member.metadata),
+            _bytes(member.assignment),
+        )
+    return b"".join(parts)
+
+
+def _string(text: str | None) -> bytes:
+    if text is None:
+        return _INT16.pack(-1)
+    data = text.encode()
+    return _INT16.pack(len(data)) + data
+
+
+def _bytes(data: bytes) -> bytes:
+    return _INT32.pack(len(data)) + data
+
+
+# --- decode -------------------------------------------------------------------------------------
+
+
+def decode_key(data: bytes) -> OffsetKey | GroupKey:
+    """Whose record it is. Raises UnreadableGroupRecord."""
+    reader = _Reader(data, "key")
+    version = reader.int16()
+    key: OffsetKey | GroupKey
+    match version:
+        case 1:  # OFFSET_KEY_VERSION
+            key = OffsetKey(reader.string(), TopicPartition(reader.string(), reader.int32()))
+        case 2:  # GROUP_KEY_VERSION
+            key = GroupKey(reader.string())
+        case _:
+            raise UnreadableGroupRecord(
+                f"key of version {version}; known are {OFFSET_KEY_VERSION} and {GROUP_KEY_VERSION}"
+            )
+    reader.end()
+    return key
+
+
+def decode_offset_value(data: bytes) -> CommittedOffset:
+    """A committed offset. Raises UnreadableGroupRecord."""
+    reader = _Reader(data, "offset")
+    reader.version()
+    offset, epoch = reader.int64(), reader.int32()
+    metadata, at_ms = reader.string(), reader.int64()
+    reader.end()
+    return CommittedOffset(offset, epoch, metadata, at_ms)
+
+
+def decode_group_value(data: bytes) -> GroupValue:
+    """A generation. Raises UnreadableGroupRecord."""
+    reader = _Reader(data, "group")
+    reader.version()
+    protocol_type, generation = reader.string(), reader.int32()
+    protocol, leader = reader.nullable_string(), reader.nullable_string()
+    at_ms, count = reader.int64(), reader.int32()
+    if count < 0:
+        raise UnreadableGroupRecord(f"group of {count} members")
+    members = tuple(_member(reader) for _ in range(count))
+    reader.end()
+    if len({member.member for member in members}) < count:
+        raise UnreadableGroupRecord(f"group of {count} members, one of which stands there twice")
+    return GroupValue(protocol_type, generation, protocol, leader, at_ms, members)
+
+
+def _member(reader: _Reader) -> StoredMember:
+    return StoredMember(
+        member=reader.string(),
+        instance=reader.nullable_string(),
+        client_id=reader.string(),
+        host=reader.string(),
+        rebalance_timeout_ms=reader.int32(),
+        session_timeout_ms=reader.int32(),
+        metadata=reader.blob(),
+        assignment=reader.blob(),
+    )
+
+
+class _Reader:
+    """Takes one field after the other from the bytes of a record."""
+
+    __slots__ = ("_at", "_data", "_what")
+
+    def __init__(self, data: bytes, what: str) -> None:
+        self._data = data
+        self._what = what
+        self._at = 0
+
+    def version(self) -> None:
+        version = self.int16()
+        if version != VALUE_VERSION:
+            raise UnreadableGroupRecord(f"{self._what} of version {version}; known is {VALUE_VERSION}")
+
+    def int16(self) -> int:
+        return self._number(_INT16)
+
+    def int32(self) -> int:
+        return self._number(_INT32)
+
+    def int64(self) -> int:
+        return self._number(_INT64)
+
+    def string(self) -> str:
+        text = self.nullable_string()
+        if text is None:
+            raise UnreadableGroupRecord(f"{self._what}: null before byte {self._at}, where text must be")
+        return text
+
+    def nullable_string(self) -> str | None:
+        length = self.int16()
+        if length == -1:
+            return None
+        data = self._take(length)
+        try:
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise UnreadableGroupRecord(f"{self._what}: no text before byte {self._at}: {error}") from None
+
+    def blob(self) -> bytes:
+        return self._take(self.int32())
+
+    def end(self) -> None:
+        if self._at != len(self._data):
+            raise UnreadableGroupRecord(
+                f"{self._what} of {len(self._data)} bytes, of which only {self._at} are understood"
+            )
+
+    def _number(self, layout: struct.Struct) -> int:
+        (value,) = layout.unpack(self._take(layout.size))
+        assert isinstance(value, int)
+        return value
+
+    def _take(self, length: int) -> bytes:
+        end = self._at + length
+        if length < 0 or end > len(self._data):
+            raise UnreadableGroupRecord(
+                f"{self._what} of {len(self._data)} bytes: {length} bytes wanted at byte {self._at}"
+            )
+        taken = self._data[self._at : end]
+        self._at = end
+        return taken

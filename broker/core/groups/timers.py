@@ -1,0 +1,95 @@
+"""The timers of a coordinator, in a heap.
+
+A heartbeat only moves a deadline further away: that is one entry of a dict, and the heap learns of it
+when the old deadline comes. So a thousand members that beat each second cost the heap next to nothing.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+
+class TimerKind(Enum):
+    SESSION = "a member was not heard of for its session timeout"
+    PENDING = "somebody who was given a member id did not join with it"
+    HEARTBEAT = "a held heartbeat is to be answered"
+    BARRIER = "whoever did not join by now is out"
+    SYNC = "whoever did not sync by now is out"
+    EXPIRY = "time to look for offsets and groups that are too old"
+
+
+class Timer(NamedTuple):
+    """What a timer is for. There is at most one of each."""
+
+    kind: TimerKind
+    group: str = ""
+    member: str = ""
+
+
+class Timers:
+    """Deadlines by what they are for, on one monotonic clock in seconds."""
+
+    __slots__ = ("_at", "_count", "_heap", "_queued")
+
+    def __init__(self) -> None:
+        self._at: dict[Timer, float] = {}
+        self._queued: dict[Timer, float] = {}  # the earliest entry in the heap: never after the deadline
+        self._heap: list[tuple[float, int, Timer]] = []
+        self._count = 0  # first set, first served among equal deadlines
+
+    def __len__(self) -> int:
+        return len(self._at)
+
+    def __contains__(self, timer: Timer) -> bool:
+        return timer in self._at
+
+    def set(self, timer: Timer, at_s: float) -> None:
+        """Start the timer, or move its deadline."""
+        self._at[timer] = at_s
+        queued = self._queued.get(timer)
+        if queued is None or at_s < queued:
+            self._push(timer, at_s)
+
+    def cancel(self, timer: Timer) -> None:
+        """Forget the timer, if it is set; its entry in the heap is passed over later."""
+        self._at.pop(timer, None)
+
+    def pop(self, now_s: float) -> Timer | None:
+        """Take out the earliest timer whose deadline has come, if there is one."""
+        if not self._settle() or self._heap[0][0] > now_s:
+            return None
+        timer = heappop(self._heap)[2]
+        del self._queued[timer], self._at[timer]
+        return timer
+
+    def next_deadline(self) -> float | None:
+        """When the next timer is due; None if none is set."""
+        return self._heap[0][0] if self._settle() else None
+
+    def clear(self) -> None:
+        self._at.clear()
+        self._queued.clear()
+        self._heap.clear()
+
+    def _push(self, timer: Timer, at_s: float) -> None:
+        self._count += 1
+        self._queued[timer] = at_s
+        heappush(self._heap, (at_s, self._count, timer))
+
+    def _settle(self) -> bool:
+        """Make the top of the heap a deadline in force. False if there is none."""
+        while self._heap:
+            at_s, _, timer = self._heap[0]
+            if self._queued.get(timer) != at_s:
+                heappop(self._heap)  # an earlier deadline took its place
+                continue
+            wanted = self._at.get(timer)
+            if wanted == at_s:
+                return True
+            heappop(self._heap)
+            del self._queued[timer]
+            if wanted is not None:
+                self._push(timer, wanted)
+        return False
