@@ -71,6 +71,10 @@ class ProducerState:
         self._producers_max = producers_max
         self._expiry_ms = expiry_ms
 
+    def empty(self) -> ProducerState:
+        """Another one with these limits, of nobody yet."""
+        return ProducerState(producers_max=self._producers_max, expiry_ms=self._expiry_ms)
+
     def __len__(self) -> int:
         return len(self._producers)
 

@@ -8,15 +8,17 @@ StorageFailed, and what the failed write left in the file is never seen (CORRECT
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from broker.core.epochs import EpochCache, EpochEnd
 from broker.core.producer_state import Duplicate, ProducerState
 from broker.storage import admission
+from broker.storage.compaction import Compaction
+from broker.storage.compactor import Compactor
 from broker.storage.epoch_file import write_epochs
 from broker.storage.fence import Fence
-from broker.storage.log_state import LogState
+from broker.storage.log_state import StateFile
 from broker.storage.recovery import Recovered, recover
 from broker.storage.retention import has_expired, start_after_retention
 from broker.storage.segment import Segment
@@ -67,7 +69,7 @@ class PartitionLog:
         self._files = files
         self._fence = Fence(directory.name)
         self._fence.failed = failed
-        self._state = recovered.state
+        self._state = StateFile(directory, recovered.state, files)
         self._segments = Segments(directory, files, recovered.segments)
         self._leftovers = recovered.leftovers
         # What the last life wrote and did not sync is unsynced still, the names of files included.
@@ -77,6 +79,7 @@ class PartitionLog:
         """Monotonic seconds; means nothing while nothing is unflushed."""
         self._lock = threading.Lock()
         """Held by a flush, and by whatever takes files away from under it or writes `log.json`."""
+        self.compactor = Compactor(directory, self._segments, self._state, self._fence, self._lock, files)
 
     @classmethod
     def open(
@@ -128,7 +131,7 @@ class PartitionLog:
 
     @property
     def log_start_offset(self) -> int:
-        return self._state.log_start_offset
+        return self._state.now.log_start_offset
 
     @property
     def log_end_offset(self) -> int:
@@ -143,7 +146,7 @@ class PartitionLog:
     @property
     def corrupt(self) -> str | None:
         """Why this replica must not lead (E15). Stays, over restarts too, until `mark_whole`."""
-        return self._state.corrupt
+        return self._state.now.corrupt
 
     @property
     def last_epoch(self) -> int:
@@ -210,7 +213,8 @@ class PartitionLog:
         self._check_may_lead()
         if epoch != self.epochs.latest:
             raise ValueError(f"{self!r} is in epoch {self.epochs.latest}, the append in {epoch}")
-        header = admission.from_producer(records, bytes_max=self._config.max_message_bytes)
+        config = self._config
+        header = admission.from_producer(records, bytes_max=config.max_message_bytes, keyed=config.compacts)
         verdict = self.producers.check(header, now_ms)
         if isinstance(verdict, Duplicate):
             return Appended(verdict.base_offset, verdict.last_offset + 1, duplicate=True)
@@ -230,7 +234,7 @@ class PartitionLog:
         damaged files go first: what replaces them is here.
         """
         start = self.log_end_offset
-        headers = admission.from_leader(records, log_end_offset=start, last_epoch=self.last_epoch)
+        records, headers = admission.from_leader(records, log_end_offset=start, last_epoch=self.last_epoch)
         now_ms = self._clock.wall_ms()
         with self._fence:
             if self._leftovers:
@@ -270,8 +274,8 @@ class PartitionLog:
 
     def _check_may_lead(self) -> None:
         self._fence.check()
-        if self._state.corrupt is not None:
-            raise StorageFailed(f"{self.directory.name} must not lead: {self._state.corrupt}")
+        if self._state.now.corrupt is not None:
+            raise StorageFailed(f"{self.directory.name} must not lead: {self._state.now.corrupt}")
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -314,13 +318,15 @@ class PartitionLog:
         """
         if offset < self.log_start_offset:
             raise ValueError(f"cannot truncate {self!r} to offset {offset}, below its start")
+        self.compactor.cancel()
         with self._fence, self._lock:
             if offset < self.log_end_offset:
                 offset = self._segments.holding(offset).boundary_of(offset).offset
                 # First what says how long the log is: a crash in between leaves a log that is longer
                 # than it claims, never one that is shorter.
-                if offset < self._state.recovery_point:
-                    self._save_state(replace(self._state, recovery_point=offset))
+                if offset < self._state.now.recovery_point:
+                    clean = min(offset, self._state.now.clean_offset)
+                    self._state.change(recovery_point=offset, clean_offset=clean)
                 self._load_producers(below=offset)
             offset = min(offset, self.log_end_offset)
             if self.epochs.truncate_from_end(offset):
@@ -332,13 +338,14 @@ class PartitionLog:
         """Drop everything and begin, empty, at an offset. Raises StorageFailed; ValueError below 0."""
         if offset < 0:
             raise ValueError(f"cannot reset {self!r} to offset {offset}")
+        self.compactor.cancel()
         with self._fence, self._lock:
-            self._save_state(replace(self._state, recovery_point=0))
+            self._state.change(recovery_point=0, clean_offset=0, tombstones_due_ms=None)
             self.producers.clear()
             if self.epochs.clear():
                 self._save_epochs()
             self._segments.discard_all(offset)
-            self._save_state(replace(self._state, log_start_offset=offset, recovery_point=offset))
+            self._state.change(log_start_offset=offset, recovery_point=offset)
             self._leftovers, self._flushed_offset = False, offset
 
     def mark_whole(self) -> None:
@@ -346,9 +353,9 @@ class PartitionLog:
 
         Raises StorageFailed.
         """
-        if self._state.corrupt is not None:
+        if self._state.now.corrupt is not None:
             with self._fence, self._lock:
-                self._save_state(replace(self._state, corrupt=None))
+                self._state.change(corrupt=None)
 
     def _discard_from(self, offset: int) -> None:
         """Drop all files from a batch boundary on. Called with the lock held."""
@@ -367,10 +374,11 @@ class PartitionLog:
             raise ValueError(f"cannot advance the start of {self!r} to offset {offset}, above its end")
         if offset <= self.log_start_offset:
             return
+        self.compactor.cancel()
         with self._fence, self._lock:
             offset = self._segments.holding(offset).boundary_of(offset).offset
             # Written down before anything goes: what a crash leaves is deleted by the next open.
-            self._save_state(replace(self._state, log_start_offset=offset))
+            self._state.change(log_start_offset=offset)
             if self.epochs.truncate_from_start(offset):
                 self._save_epochs()
             while len(self._segments) > 1 and self._segments.first.next_offset <= offset:
@@ -379,11 +387,13 @@ class PartitionLog:
     def apply_retention(self, *, now_ms: int, high_watermark: int) -> int:
         """Delete whole segments by `retention.ms` and `retention.bytes`, none at or above the HW (H9).
 
-        The active segment is sealed first if all of it has expired. Returns the log's start. Raises
-        StorageFailed.
+        The active segment is sealed first if all of it has expired. Returns the log's start, which stays
+        where it is if the topic is only compacted. Raises StorageFailed.
         """
         self.producers.expire(now_ms)
         segments, config = self._segments, self._config
+        if not config.deletes:
+            return self.log_start_offset
         with self._fence:
             if has_expired(segments.active, config, now_ms=now_ms, high_watermark=high_watermark):
                 self._roll()
@@ -392,6 +402,22 @@ class PartitionLog:
             )
         self.advance_log_start(start)
         return self.log_start_offset
+
+    # --- compaction --------------------------------------------------------------------------
+
+    def begin_compaction(
+        self, *, now_ms: int, high_watermark: int, map_bytes: int, go_on: bool = False
+    ) -> Compaction | None:
+        """A pass for the `compactor` to install; None if the topic is not compacted or it is not worth it.
+
+        `go_on`: the pass before had more keys than fit its map. Raises StorageFailed.
+        """
+        if not self._config.compacts or self._leftovers or self.corrupt is not None:
+            return None
+        return self.compactor.begin(
+            self._config, self.producers.empty(),
+            now_ms=now_ms, high_watermark=high_watermark, map_bytes=map_bytes, go_on=go_on,
+        )  # fmt: skip
 
     # --- durability --------------------------------------------------------------------------
 
@@ -405,8 +431,8 @@ class PartitionLog:
         target, began = self.log_end_offset, self._clock.monotonic()
         self._segments.sync()
         # The active segment is scanned after a crash wherever in it the recovery point is.
-        if active.base_offset > self._state.recovery_point:
-            self._save_state(replace(self._state, recovery_point=active.base_offset))
+        if active.base_offset > self._state.now.recovery_point:
+            self._state.change(recovery_point=active.base_offset)
         self._flushed_offset, self._unflushed_since = target, began
 
     def close(self, *, clean: bool) -> None:
@@ -414,6 +440,7 @@ class PartitionLog:
 
         Does not raise: a close that fails sets `failed`, and the next open recovers.
         """
+        self.compactor.cancel()
         with self._lock:
             try:
                 with self._fence:
@@ -426,13 +453,15 @@ class PartitionLog:
 
     def _leave_clean(self) -> None:
         end, last = self.log_end_offset, self._segments.last_written
-        if end == self._state.recovery_point == self._flushed_offset and (last is None or last.is_indexed):
+        if end == self._state.now.recovery_point == self._flushed_offset and (
+            last is None or last.is_indexed
+        ):
             return
         if last is not None:
             last.save_index()
             self._save_producers()
         self._segments.sync_bytes()
-        self._save_state(replace(self._state, recovery_point=end))  # which syncs the folder's names, too
+        self._state.change(recovery_point=end)  # which syncs the folder's names, too
         self._segments.names_unsynced = False
         self._flushed_offset = end
 
@@ -441,10 +470,6 @@ class PartitionLog:
     def _roll(self) -> None:
         self._segments.roll()
         self._save_producers()
-
-    def _save_state(self, state: LogState) -> None:
-        state.save(self.directory, files=self._files)
-        self._state = state
 
     def _save_epochs(self) -> None:
         write_epochs(self.directory, self.epochs, files=self._files)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from broker.storage.checkpoint import read_whole, write_atomically
 from strandline.ports import Files
@@ -23,6 +23,10 @@ class LogState:
     """Everything below it is synced. A log that ends before it has lost what it had promised (E15)."""
     corrupt: str | None = None
     """Why this replica must not lead; kept until a leader has made it whole."""
+    clean_offset: int = 0
+    """Below it each key has one record at most: compaction came so far. Never above the recovery point."""
+    tombstones_due_ms: int | None = None
+    """When the first tombstone below the clean offset may go; None: there is none."""
 
     def save(self, directory: Path, *, files: Files) -> None:
         """Raises OSError."""
@@ -37,11 +41,31 @@ class LogState:
             return None
         try:
             raw = json.loads(data)
-            corrupt = raw["corrupt"]
+            corrupt, due = raw["corrupt"], raw.get("tombstones_due_ms")
             return cls(
                 int(raw["log_start_offset"]),
                 int(raw["recovery_point"]),
                 None if corrupt is None else str(corrupt),
+                int(raw.get("clean_offset", 0)),
+                None if due is None else int(due),
             )
         except (ValueError, TypeError, KeyError) as error:
             raise ValueError(f"{directory / STATE_FILE} is damaged ({error!r}): {data[:80]!r}") from None
+
+
+class StateFile:
+    """The facts in force. Whoever changes them holds the log's lock."""
+
+    __slots__ = ("_directory", "_files", "now")
+
+    def __init__(self, directory: Path, now: LogState, files: Files) -> None:
+        self.now = now
+        """As the file has them."""
+        self._directory = directory
+        self._files = files
+
+    def change(self, **facts: Any) -> None:
+        """Write some facts anew, synced, with every name in the folder. Raises OSError."""
+        changed = replace(self.now, **facts)
+        changed.save(self._directory, files=self._files)
+        self.now = changed

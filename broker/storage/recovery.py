@@ -31,6 +31,7 @@ from broker.storage.segment import (
     offset_in,
 )
 from broker.storage.snapshots import load_producers
+from broker.storage.swap import finish_swaps
 from strandline.errors import CorruptMessage, InvalidRecord, UnsupportedCompression
 from strandline.ports import Files
 from strandline.records import HEADER_BYTES, BatchHeader
@@ -78,6 +79,8 @@ def recover(
     `interval` is `index.interval.bytes`, `now_ms` the time given to producers read from batches.
     """
     sizes = files.sizes(directory)
+    if finish_swaps(directory, sizes, files=files):
+        sizes = files.sizes(directory)
     for name in [name for name in sizes if name.endswith(PARTIAL_SUFFIX)]:
         files.remove(directory / name)
     try:
@@ -187,7 +190,8 @@ class _Found:
                 break
         if self.end < point:
             self.mark(f"the log ends at offset {self.end}, but everything below {point} was synced")
-            self._state = replace(self._state, recovery_point=self.end)
+            clean = min(self.end, self._state.clean_offset)
+            self._state = replace(self._state, recovery_point=self.end, clean_offset=clean)
         if self.end < self._state.log_start_offset:
             # All that a loss of power left was about to be deleted.
             for segment in self.segments:

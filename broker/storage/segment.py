@@ -19,7 +19,7 @@ LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
 
-_RELATIVE_OFFSET_MAX: Final = 2**31 - 1
+RELATIVE_OFFSET_MAX: Final = 2**31 - 1
 _POSITION_MAX: Final = 2**32 - 1
 _RECENT_BATCHES_MAX: Final = 64
 _LOOK_AHEAD_BYTES: Final = 16 * 1024
@@ -136,7 +136,7 @@ class Segment:
             return True
         return (
             self.size + size <= min(size_max, _POSITION_MAX)
-            and self.next_offset + records - self.base_offset <= _RELATIVE_OFFSET_MAX
+            and self.next_offset + records - self.base_offset <= RELATIVE_OFFSET_MAX
             and len(self.index) < SEGMENT_INDEX_ROWS_MAX
         )
 

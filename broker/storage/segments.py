@@ -125,6 +125,22 @@ class Segments:
                     return found
         return None
 
+    # --- compacting --------------------------------------------------------------------------
+
+    def replace(self, compacted: Segment) -> None:
+        """Take a segment in the place of those whose offsets it covers; the files are there already."""
+        covered = [
+            segment for segment in self._list
+            if compacted.base_offset <= segment.base_offset < compacted.next_offset
+        ]  # fmt: skip
+        at = self._list.index(covered[0])
+        for segment in covered:
+            segment.close()
+        self._list[at : at + len(covered)] = [compacted]
+        if self._read_last in covered:
+            self._read_last = self.active
+        self.names_unsynced = True
+
     # --- shrinking ---------------------------------------------------------------------------
 
     def discard_from(self, offset: int) -> None:

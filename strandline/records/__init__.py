@@ -24,6 +24,7 @@ from strandline.records.encode import (
     pack,
     pack_values,
 )
+from strandline.records.filter import emptied, gap_batch, keep_records
 from strandline.records.header import HEADER_BYTES, STAMP_BYTES, BatchHeader, iterate, split, stamp, validate
 
 __all__ = [
@@ -41,9 +42,12 @@ __all__ = [
     "decode_batch",
     "decode_columns",
     "decode_lazily",
+    "emptied",
     "encode_batch",
     "encode_values",
+    "gap_batch",
     "iterate",
+    "keep_records",
     "pack",
     "pack_values",
     "split",

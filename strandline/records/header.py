@@ -32,6 +32,7 @@ _CODEC_MASK: Final = 0x07
 _LOG_APPEND_TIME: Final = 0x08
 _TRANSACTIONAL: Final = 0x10
 _CONTROL: Final = 0x20
+_DELETE_HORIZON: Final = 0x40
 _BATCH_LENGTH_MIN: Final = HEADER_BYTES - LENGTH_PREFIX_BYTES
 
 Bytes = bytes | bytearray | memoryview
@@ -112,6 +113,22 @@ class BatchHeader(NamedTuple):
     def is_control(self) -> bool:
         return bool(self.attributes & _CONTROL)
 
+    @property
+    def is_gap(self) -> bool:
+        """True if the batch only says which offsets compaction left without records."""
+        return self.record_count == 0 and self.producer_id < 0
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When the tombstones of this batch may go (KIP-534); None: compaction has not met them yet.
+
+        It stands in the place of the base timestamp, and the records' timestamps count from it.
+        """
+        return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
+
+    def with_delete_horizon(self, moment_ms: int) -> BatchHeader:
+        return self._replace(attributes=self.attributes | _DELETE_HORIZON, base_timestamp=moment_ms)
+
 
 def split(records: Bytes) -> list[BatchHeader]:
     """The headers of consecutive batches. Sizes and magic are checked, CRCs are not.
@@ -174,8 +191,11 @@ def validate(records: Bytes, *, bytes_max: int | None = None) -> list[BatchHeade
 
 
 def check_consistent(header: BatchHeader) -> None:
-    """Raises InvalidRecord or UnsupportedCompression if the header's fields contradict each other."""
-    if header.record_count <= 0 or header.last_offset_delta != header.record_count - 1:
+    """Raises InvalidRecord or UnsupportedCompression if the header's fields contradict each other.
+
+    A batch that was compacted has fewer records than offsets, or none.
+    """
+    if header.last_offset_delta < 0 or not 0 <= header.record_count <= header.last_offset_delta + 1:
         raise InvalidRecord(
             f"batch at byte {header.position} claims {header.record_count} records "
             f"but its last offset delta is {header.last_offset_delta}"
@@ -187,6 +207,15 @@ def check_consistent(header: BatchHeader) -> None:
             f"batch of producer {header.producer_id} has epoch {header.producer_epoch} "
             f"and base sequence {header.base_sequence}; both must be at least 0"
         )
+
+
+def assemble(header: BatchHeader, body: bytes) -> bytes:
+    """A whole batch from its fields and its records, encoded and compressed; length and CRC are made anew."""
+    covered = AFTER_CRC.pack(*header[6:])
+    crc = google_crc32c.extend(google_crc32c.value(covered), body)
+    length = HEADER_BYTES - LENGTH_PREFIX_BYTES + len(body)
+    head = HEADER.pack(header.base_offset, length, header.leader_epoch, MAGIC, crc, *header[6:])
+    return head + body
 
 
 def stamp(header: BatchHeader, *, base_offset: int, leader_epoch: int) -> bytes:

@@ -81,6 +81,14 @@ def contents(log: PartitionLog, *, start: int | None = None, bytes_max: int = 1 
     return records
 
 
+def replicate(leader: PartitionLog, follower: PartitionLog, bytes_max: int = 300) -> None:
+    """Fetch until the follower has all."""
+    while follower.log_end_offset < leader.log_end_offset:
+        follower.append_as_follower(
+            leader.read(follower.log_end_offset, bytes_max, below=leader.log_end_offset)
+        )
+
+
 def names(files: MemoryFiles, suffix: str) -> list[int]:
     """The offsets in the names of the folder's files of one kind."""
     return sorted(int(name.removesuffix(suffix)) for name in files.sizes(FOLDER) if name.endswith(suffix))

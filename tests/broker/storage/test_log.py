@@ -29,16 +29,8 @@ from tests.broker.storage.disk import (
     names,
     new_log,
     open_log,
+    replicate,
 )
-
-
-def replicate(leader: PartitionLog, follower: PartitionLog, bytes_max: int = 300) -> None:
-    """Fetch until the follower has all."""
-    while follower.log_end_offset < leader.log_end_offset:
-        follower.append_as_follower(
-            leader.read(follower.log_end_offset, bytes_max, below=leader.log_end_offset)
-        )
-
 
 # --- appending ------------------------------------------------------------------------------
 

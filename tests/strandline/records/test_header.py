@@ -95,9 +95,9 @@ def test_an_oversized_batch_is_refused_with_the_limit() -> None:
     assert caught.value.limit == len(BATCH) - 1
 
 
-@pytest.mark.parametrize("count", [-1, 0, 2, 4])
+@pytest.mark.parametrize("count", [-1, 4])
 def test_a_count_that_its_offsets_deny_is_invalid(count: int) -> None:
-    """Under a right CRC: a gap or an overlap of offsets that its sender asks for."""
+    """Under a right CRC: an overlap of offsets that its sender asks for. Fewer is what compaction leaves."""
     body = encode_values([b"x"] * 3, 0)[HEADER_BYTES:]
     data = bytearray(PackedRecords(body, 0, 3, 0, 0).seal())
     data[57:61] = count.to_bytes(4, "big", signed=True)

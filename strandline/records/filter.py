@@ -1,0 +1,90 @@
+"""Batches that lose records: what log compaction leaves of one.
+
+A batch keeps its offsets, its epoch and its producer's numbers, whatever it loses; records are copied as
+they are encoded, for what they count from does not change. So a compacted log still has a batch for every
+offset, and a reader finds out about a gap by the batch that covers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import compress as select
+from itertools import pairwise
+from typing import Final
+
+from strandline.ids import NO_PRODUCER
+from strandline.records.compression import Codec, compress, decompress
+from strandline.records.encode import NO_SEQUENCE
+from strandline.records.header import HEADER_BYTES, MAGIC, BatchHeader, assemble
+from strandline.records.varint import VARINTS, decode_varint
+
+_NO_TIMESTAMP: Final = -1
+
+
+def gap_batch(base_offset: int, next_offset: int, leader_epoch: int) -> bytes:
+    """A batch without records or producer: these offsets of this epoch are not taken any more."""
+    header = BatchHeader(
+        0, base_offset, 0, leader_epoch, MAGIC, 0, 0, next_offset - base_offset - 1,
+        _NO_TIMESTAMP, _NO_TIMESTAMP, NO_PRODUCER, -1, NO_SEQUENCE, 0,
+    )  # fmt: skip
+    return assemble(header, b"")
+
+
+def emptied(header: BatchHeader) -> bytes:
+    """The batch without its records: its producer's sequence goes on from it."""
+    bare = header._replace(
+        attributes=0, base_timestamp=_NO_TIMESTAMP, max_timestamp=_NO_TIMESTAMP, record_count=0
+    )
+    return assemble(bare, b"")
+
+
+def keep_records(
+    batch: bytes,
+    header: BatchHeader,
+    wanted: Sequence[bool],
+    *,
+    max_timestamp: int,
+    delete_horizon_ms: int | None = None,
+) -> bytes:
+    """The batch with the records that are wanted, at least one, under the offsets that they have.
+
+    `batch` is this one batch, and `wanted` has a word for each of its records; `max_timestamp` is theirs
+    who stay. With `delete_horizon_ms` that moment is put into the header. Raises IndexError or ValueError
+    where the bytes are no records: decode them first.
+    """
+    codec = header.codec
+    body = batch[HEADER_BYTES:]
+    if codec is not Codec.NONE:
+        body = decompress(codec, body)
+    spans = list(select(pairwise(_bounds(body, header.record_count)), wanted))
+    kept = header._replace(max_timestamp=max_timestamp, record_count=len(spans))
+    if delete_horizon_ms is None:
+        records = b"".join([body[start:end] for start, end in spans])
+    else:
+        kept = kept.with_delete_horizon(delete_horizon_ms)
+        later = header.base_timestamp - delete_horizon_ms
+        records = b"".join([_moved(body, start, end, later) for start, end in spans])
+    return assemble(kept, compress(codec, records))
+
+
+def _bounds(body: bytes, count: int) -> list[int]:
+    """Where each record begins, and where the last one ends."""
+    bounds = [0]
+    at = 0
+    for _ in range(count):
+        if (raw := body[at]) < 0x80:
+            at += 1 + (raw >> 1)
+        else:
+            length, at = decode_varint(body, at)
+            at += length
+        bounds.append(at)
+    return bounds
+
+
+def _moved(body: bytes, start: int, end: int, later_ms: int) -> bytes:
+    """A record whose timestamp counts from another moment: attributes stand first, then the delta."""
+    _, at = decode_varint(body, start)
+    delta, rest = decode_varint(body, at + 1)
+    moved = VARINTS[delta + later_ms]
+    length = 1 + len(moved) + end - rest
+    return b"".join((VARINTS[length], body[at : at + 1], moved, body[rest:end]))
