@@ -28,7 +28,7 @@ from strandline.errors import StrandlineError
 from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
 from strandline.metadata import Endpoint, Registration
 from strandline.ports import Clock, ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
-from strandline.tasks import check_cancelled, pipelined
+from strandline.tasks import pipelined
 
 logger = structlog.get_logger(__name__)
 
@@ -107,7 +107,6 @@ class BrokerSession:
             )
         finally:
             self._manager.end_session()
-        check_cancelled()
 
     async def _until_ended(self) -> None:
         await self.coordination.wait_ended()

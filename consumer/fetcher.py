@@ -17,7 +17,7 @@ from strandline.client.cluster import Cluster
 from strandline.config import ConsumerSettings
 from strandline.errors import BrokerNotAvailable, OutcomeUnknown, StrandlineError
 from strandline.ports import Clock, Stream
-from strandline.tasks import check_cancelled
+from strandline.tasks import until_failure
 
 logger = logging.getLogger(__name__)
 
@@ -78,20 +78,15 @@ class Fetcher:
         """Fetch until the stream breaks."""
         self._wanted.set()
         try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._write(stream))
-                tasks.create_task(self._read(stream))
-                tasks.create_task(self._watch())
-        except* StrandlineError as group:
-            error = group.exceptions[0]
-            assert isinstance(error, StrandlineError)
+            error = await until_failure(
+                StrandlineError, self._write(stream), self._read(stream), self._watch()
+            )
             logger.info("the fetch stream to broker %d ended: %s", self._broker, error)
             self._carry_out(self._positions.lost(self._broker, error))
         finally:
             self._unanswered.clear()
             self._wanted.set()
             stream.close()
-        check_cancelled()
 
     async def _write(self, stream: Stream[FetchRequest, FetchResponse]) -> None:
         settings = self._settings

@@ -11,7 +11,6 @@ controller sets no watch at all.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from uuid import uuid4
 
@@ -34,7 +33,7 @@ from strandline.ports import (
     SessionEnded,
     SetData,
 )
-from strandline.tasks import check_cancelled
+from strandline.tasks import until_failure
 
 logger = structlog.get_logger(__name__)
 
@@ -66,16 +65,15 @@ class Activity:
 
     async def _live(self, session: ZooKeeperSession) -> None:
         """One session, to its end or the end of its role."""
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(_until_ended(session))
-                await lay_ground(session)
-                epoch = await self._win(session)
-                await self._be_active(FencedSession(session, epoch))
-        except* (SessionEnded, ConnectionLost, Deposed) as group:
-            reasons = sorted({str(error) for error in _leaves(group)})
-            logger.warning("this controller starts over", reasons=reasons)
-        check_cancelled()
+        reason = await until_failure(
+            (SessionEnded, ConnectionLost, Deposed), _until_ended(session), self._contend(session)
+        )
+        logger.warning("this controller starts over", reason=str(reason))
+
+    async def _contend(self, session: ZooKeeperSession) -> None:
+        await lay_ground(session)
+        epoch = await self._win(session)
+        await self._be_active(FencedSession(session, epoch))
 
     async def _win(self, session: Coordination) -> int:
         """Wait until this one is active; its epoch."""
@@ -136,15 +134,6 @@ async def lay_ground(session: Coordination) -> None:
 async def _until_ended(session: Coordination) -> None:
     await session.wait_ended()
     raise SessionEnded("the ZooKeeper session is over")
-
-
-def _leaves(group: BaseExceptionGroup[BaseException]) -> list[BaseException]:
-    """The errors of a group and of the groups within it."""
-    return [
-        leaf
-        for error in group.exceptions
-        for leaf in (_leaves(error) if isinstance(error, BaseExceptionGroup) else [error])
-    ]
 
 
 def _say_waiting(seconds: float) -> None:

@@ -21,7 +21,7 @@ from strandline.client.produce_wire import PRODUCE, Entry, Result
 from strandline.config import ProducerSettings
 from strandline.errors import BrokerNotAvailable, OutcomeUnknown, StrandlineError
 from strandline.ports import Clock, Stream
-from strandline.tasks import check_cancelled
+from strandline.tasks import until_failure
 
 logger = logging.getLogger(__name__)
 
@@ -103,20 +103,15 @@ class Sender:
         """Send and receive until the stream breaks."""
         self._stream = exchange.stream
         try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._write(exchange))
-                tasks.create_task(self._read(exchange))
-                tasks.create_task(self._watch(exchange))
-        except* StrandlineError as group:
-            error = group.exceptions[0]
-            assert isinstance(error, StrandlineError)
+            error = await until_failure(
+                StrandlineError, self._write(exchange), self._read(exchange), self._watch(exchange)
+            )
             logger.info("the produce stream to broker %d ended: %s", self._broker, error)
             self._carry_out(self._accumulator.lost(exchange.connection, error))
         finally:
             self._stream = None
             self._wanted.set()  # for what was ready, but not yet on this stream
             exchange.stream.close()
-        check_cancelled()
 
     async def _write(self, exchange: _Exchange) -> None:
         acks, timeout_ms = self._settings.acks, self._settings.request_timeout_ms

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 T = TypeVar("T")
+Failure = TypeVar("Failure", bound=Exception)
+Part = Coroutine[Any, Any, None]
 
 
 async def pipelined(
@@ -33,12 +35,35 @@ async def pipelined(
     return [task.result() for task in started]
 
 
-def check_cancelled() -> None:
-    """Raise CancelledError if this task was told to end.
+async def until_failure(kind: type[Failure] | tuple[type[Failure], ...], *parts: Part) -> Failure:
+    """Run these side by side until one fails in an expected way: that failure. The others are cancelled.
 
-    A TaskGroup with a failure raises the failure even if its own task was cancelled in the same moment.
-    Whoever catches it and goes on has to ask, or goes on for ever.
+    A TaskGroup around them that fails while its own task is cancelled raises the failure and forgets the
+    cancellation; who caught it and went on would never end. So an expected failure is a value here.
+    What is not expected is raised, in a group.
     """
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise asyncio.CancelledError
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(_failure(kind, part)) for part in parts]
+        ended, others = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        for task in others:
+            task.cancel()
+    return ended.pop().result()
+
+
+async def _failure(kind: type[Failure] | tuple[type[Failure], ...], part: Part) -> Failure:
+    try:
+        await part
+    except kind as failure:
+        return failure
+    except BaseExceptionGroup as group:
+        expected, others = group.split(kind)
+        if expected is None or others is not None:
+            raise
+        return _leaf(expected)
+    raise AssertionError("a part ends only by failing")
+
+
+def _leaf(group: BaseExceptionGroup[Failure]) -> Failure:
+    """The first failure of a group and of the groups within it."""
+    first = group.exceptions[0]
+    return _leaf(first) if isinstance(first, BaseExceptionGroup) else first

@@ -184,7 +184,7 @@ async def test_a_producer_that_stops_leaves_nothing_on_the_way_though_nobody_ans
     """With acks=0 the end of the stream is the only answer: `stop` waits for it."""
     topic = await led_topic(cluster)
     values = [b"%d" % number for number in range(500)]
-    async with Producer(cluster.bootstrap, acks=0, batch_bytes=1000) as producer:
+    async with Producer(cluster.bootstrap, acks=0, batch_bytes=1024) as producer:
         for value in values:
             _ = await producer.send(topic, value)
     async with Consumer(cluster.bootstrap, offset_reset="earliest") as consumer:

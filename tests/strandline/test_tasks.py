@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from strandline.tasks import check_cancelled, pipelined
+from strandline.tasks import pipelined, until_failure
 from tests.waiting import eventually
 
 
@@ -22,12 +22,8 @@ async def _for_ever(broken: asyncio.Event) -> None:
         raise _Broken
 
     while True:
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(part())
-        except* _Broken:
-            broken.clear()
-        check_cancelled()
+        await until_failure(_Broken, part())
+        broken.clear()
 
 
 async def test_a_task_that_is_cancelled_as_its_group_fails_ends() -> None:
@@ -43,9 +39,48 @@ async def test_a_task_that_is_cancelled_as_its_group_fails_ends() -> None:
     assert task.cancelled()
 
 
-async def test_who_is_not_cancelled_goes_on() -> None:
-    """Asking changes nothing."""
-    check_cancelled()
+async def test_the_failure_is_handed_over_and_the_others_are_cancelled() -> None:
+    """Also out of a group of the part's own."""
+    ended = False
+
+    async def wait() -> None:
+        nonlocal ended
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended = True
+
+    async def fail() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(fail_at_once())
+            await wait()
+
+    async def fail_at_once() -> None:
+        raise _Broken("why")
+
+    assert str(await until_failure((_Broken, KeyError), wait(), fail())) == "why"
+    assert ended
+
+
+async def test_what_is_not_expected_is_raised() -> None:
+    """A defect is not taken for a broken stream, not even beside one."""
+
+    async def fail() -> None:
+        raise ExceptionGroup("both", [_Broken(), ZeroDivisionError()])
+
+    with pytest.raises(ExceptionGroup):
+        await until_failure(_Broken, fail())
+
+
+async def test_again_and_again() -> None:
+    """One that went on after a failure is not taken for cancelled."""
+
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise _Broken
+
+    for _ in range(3):
+        assert isinstance(await until_failure(_Broken, fail(), fail()), _Broken)
 
 
 async def test_results_come_in_order_and_within_the_bound() -> None:
