@@ -8,7 +8,7 @@ from importlib import import_module
 
 from bench.report import RUNS
 
-NAMES = ("produce", "consume", "latency", "failover", "scale", "peers")
+NAMES = ("produce", "consume", "latency", "failover", "handover", "catch_up", "scale", "peers")
 
 
 def main() -> None:

@@ -1,0 +1,95 @@
+"""How long are there no acknowledgements when a broker shuts down and hands its leadership over first?"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from bench.report import RUNS, heading, median_of, table
+from strandline import Admin, LocalCluster, Producer, RecordMetadata
+from strandline.adapters.clock import SystemClock
+from strandline.cli.feed import isr_whole
+
+TOPIC: Final = "handover"
+ROUNDS: Final = 10
+EVERY_S: Final = 0.002
+BEFORE_S: Final = 0.5
+
+FIGURES: Final = {
+    "longest_ms": "longest gap between two acknowledgements in a round, ms",
+    "usual_ms": "the same without a handover, ms",
+    "failed": "records failed",
+}
+
+
+async def measure(runs: int = RUNS) -> None:
+    """Print the table."""
+    heading(
+        f"Leadership handed over {ROUNDS} times a run, a record every {EVERY_S * 1000:.0f} ms", "handover"
+    )
+    answers = []
+    for run in range(runs):
+        print(f"run {run + 1} of {runs}", file=sys.stderr, flush=True)
+        answers.append(await one_run())
+    table(
+        ["", "median (min–max)"],
+        [[head, median_of([answer[name] for answer in answers])] for name, head in FIGURES.items()],
+    )
+
+
+async def one_run() -> Mapping[str, float]:
+    """The longest gap over all rounds, and how many records failed."""
+    async with (
+        LocalCluster(brokers=3) as cluster,
+        Admin(cluster.bootstrap) as admin,
+        Producer(cluster.bootstrap) as producer,
+    ):
+        await admin.create_topic(TOPIC, partitions=1, replication_factor=3)
+        feed = _Feed(producer)
+        stop = asyncio.Event()
+        during, without = [], []
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(feed.run(stop))
+            for _ in range(ROUNDS):
+                leader = (await isr_whole(admin, TOPIC))[0]
+                feed.longest_s = 0.0
+                await asyncio.sleep(BEFORE_S)
+                without.append(feed.longest_s)
+                feed.longest_s = 0.0
+                await cluster.stop_broker(leader)
+                during.append(feed.longest_s)
+                await cluster.start_broker(leader)
+            stop.set()
+        await producer.flush()
+    return {"longest_ms": max(during) * 1000, "usual_ms": max(without) * 1000, "failed": feed.failed}
+
+
+class _Feed:
+    """A record at each tick, and the longest time between two acknowledgements."""
+
+    def __init__(self, producer: Producer) -> None:
+        self.longest_s = 0.0
+        self.failed = 0
+        self._producer = producer
+        self._clock = SystemClock()
+        self._acked_at = self._clock.monotonic()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            future = await self._producer.send(TOPIC, b"x" * 100, partition=0)
+            future.add_done_callback(self._ended)
+            await self._clock.sleep(EVERY_S)
+
+    def _ended(self, future: asyncio.Future[RecordMetadata]) -> None:
+        if future.exception() is not None:
+            self.failed += 1
+            return
+        now = self._clock.monotonic()
+        self.longest_s = max(self.longest_s, now - self._acked_at)
+        self._acked_at = now
+
+
+if __name__ == "__main__":
+    asyncio.run(measure())
