@@ -8,11 +8,14 @@ from typing import Final, Generic
 
 from broker.core.groups.desk import Desk
 from broker.core.groups.effects import Token
-from broker.core.groups.limits import GROUP_RECORD_BYTES_MAX
+from strandline.config import KIB, RECORDS_BYTES_MAX
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 
 Records = Mapping[TopicPartition, tuple[bytes, bytes | None]]
+
+BATCH_BYTES_MAX: Final = RECORDS_BYTES_MAX - 4 * KIB
+"""What fits a batch, less its own fields, however it compresses."""
 
 RECORD_BYTES: Final = 32
 """What a record of a batch has beside its key and value, generously."""
@@ -60,7 +63,7 @@ def _split(records: Records) -> Iterator[list[TopicPartition]]:
     total = 0
     for name, (key, value) in records.items():
         size = len(key) + len(value or b"") + RECORD_BYTES
-        if names and total + size > GROUP_RECORD_BYTES_MAX:
+        if names and total + size > BATCH_BYTES_MAX:
             yield names
             names, total = [], 0
         names.append(name)

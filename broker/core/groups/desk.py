@@ -93,8 +93,9 @@ class Desk(Generic[Token]):
 
 
 def unwritten(what: str, error: StrandlineError) -> StrandlineError:
-    """What those are told who waited for a write that failed: ask again, here or where the log now is."""
-    if isinstance(error, NotCoordinator):
+    """What those are told who waited for a write that failed: ask again, here or where the log now is; or
+    the failure itself, if asking again does not help."""
+    if isinstance(error, NotCoordinator) or not error.retriable:
         return error
     if isinstance(error, NotLeaderOrFollower):
         return NotCoordinator(f"{what} was not written: {error.message}", leader=error.leader)

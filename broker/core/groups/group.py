@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Generic
 
 from broker.core.groups.effects import Token
-from broker.core.groups.limits import GROUP_RECORD_BYTES_MAX
+from broker.core.groups.limits import GROUP_BYTES_MAX
 from broker.core.groups.member import Member
 from broker.core.groups.offsets import Offsets
 from broker.core.groups.records import GroupValue, encode_group_key, encode_group_value
@@ -217,10 +217,10 @@ class Group(Generic[Token]):
     def check_room(self, added: int) -> None:
         """Raises InvalidRequest if the group's record would grow over what a record may have."""
         total = self._stored_bytes + len(self.protocol_type) + added
-        if total > GROUP_RECORD_BYTES_MAX:
+        if total > GROUP_BYTES_MAX:
             raise InvalidRequest(
-                f"so group {self.name} would be {total} bytes, more than {GROUP_RECORD_BYTES_MAX}",
-                limit=GROUP_RECORD_BYTES_MAX,
+                f"so group {self.name} would be {total} bytes, more than {GROUP_BYTES_MAX}",
+                limit=GROUP_BYTES_MAX,
             )
 
     def elect(self) -> str:

@@ -8,8 +8,7 @@ from typing import Final, Self
 from broker.core.groups.records import LEADER_EPOCH_MAX, STRING_BYTES_MAX
 from strandline.config import (
     GROUP_ID_LENGTH_MAX,
-    KIB,
-    RECORDS_BYTES_MAX,
+    MIB,
     TOPIC_NAME_LENGTH_MAX,
     BrokerSettings,
 )
@@ -25,8 +24,9 @@ from strandline.errors import (
 from strandline.groups import CommittedOffset, GroupProtocol, JoinGroup
 from strandline.ids import TopicPartition
 
-GROUP_RECORD_BYTES_MAX: Final = RECORDS_BYTES_MAX - 4 * KIB
-"""A generation is one record, with all its members: what fits a batch, less the batch's own fields."""
+GROUP_BYTES_MAX: Final = 2 * MIB
+"""A generation is one record with all its members. They are much alike, so that it is compressed to a
+quarter and fits a batch; if it does not, the members get the log's own refusal."""
 
 PROTOCOLS_MAX: Final = 32
 """Of one member."""
