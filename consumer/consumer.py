@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import re
+import sys
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
+from consumer.commits import OffsetLike
+from consumer.committed import Committed
+from consumer.coordinator import Coordinator
+from consumer.core.assignors.assignor import Assignor
 from consumer.core.positions import Reset
+from consumer.group import Group, GroupMetadata
 from consumer.handout import HandOut
+from consumer.listener import RebalanceListener
 from consumer.news import News
 from consumer.reader import Reader
 from consumer.records import ConsumerRecord, FetchedBatch, OffsetAndTimestamp
@@ -19,25 +28,32 @@ from strandline.client.messages import EARLIEST, LATEST, ListedOffset
 from strandline.client.scope import Scope
 from strandline.config import ConsumerSettings, load
 from strandline.errors import InvalidRequest
+from strandline.groups import CommittedOffset
 from strandline.ids import TopicPartition
 from strandline.ports import Clock, Transport
 
 logger = logging.getLogger(__name__)
 
+CLOSE_DRAIN_S: Final = 1.0
+"""How long a close waits for another task that works on what it was handed out."""
+
 
 class Consumer:
-    """Reads assigned partitions up to their high watermarks (DESIGN §§6, 11).
+    """Reads partitions up to their high watermarks: assigned ones, or its share of a group's (DESIGN §6).
 
-    `bootstrap` as for a producer; `settings` are those of `ConsumerSettings`. A position moves with what
-    was handed out, and by `seek`; a change of leader keeps it. Where there is none, or none that is
-    valid, `offset_reset` decides. Iterate over it, or use one of the get calls; what the cluster
-    refuses for good is raised there.
+    `bootstrap` as for a producer; `settings` are those of `ConsumerSettings`; `assignors` are names of
+    built-in ones or objects of one's own, the most wanted first. A position moves with what was handed
+    out, and by `seek`; a change of leader keeps it. Where there is none, the group's committed offset
+    counts, and where there is none of those, or none that is valid, `offset_reset` decides. Iterate over
+    it, or use one of the get calls; what the cluster refuses for good is raised there. What a get call
+    handed out counts as processed at the next one, or at a commit.
     """
 
     def __init__(
         self,
         bootstrap: str | Sequence[str],
         *,
+        assignors: Sequence[str | Assignor] = ("sticky",),
         transport: Transport | None = None,
         clock: Clock | None = None,
         **settings: Any,
@@ -48,11 +64,15 @@ class Consumer:
         self._cluster = Cluster(bootstrap, self._settings, self._transport, self._clock)
         self._scope = Scope("consumer", self._abandon)
         self._news = News(self._clock)
+        coordinator = self._make_coordinator()
+        self._committed: Committed | None = None
+        if coordinator is not None:
+            self._committed = Committed(coordinator, self._settings, self._clock)
         self._reader = Reader(
             cluster=self._cluster,
             scope=self._scope,
             news=self._news,
-            committed=None,
+            committed=None if self._committed is None else self._committed.fetch,
             settings=self._settings,
             clock=self._clock,
         )
@@ -64,6 +84,33 @@ class Consumer:
             settings=self._settings,
             clock=self._clock,
         )
+        self._group: Group | None = None
+        if coordinator is not None:
+            self._group = self._make_group(coordinator, assignors)
+            self._handout.on_call = self._group.polled
+
+    def _make_coordinator(self) -> Coordinator | None:
+        if self._settings.group_id is None:
+            return None
+        return Coordinator(
+            self._settings.group_id,
+            cluster=self._cluster,
+            transport=self._transport,
+            settings=self._settings,
+            clock=self._clock,
+        )
+
+    def _make_group(self, coordinator: Coordinator, assignors: Sequence[str | Assignor]) -> Group:
+        return Group(
+            coordinator,
+            assignors=assignors,
+            cluster=self._cluster,
+            reader=self._reader,
+            handout=self._handout,
+            scope=self._scope,
+            settings=self._settings,
+            clock=self._clock,
+        )
 
     # --- life --------------------------------------------------------------------------------
 
@@ -72,14 +119,36 @@ class Consumer:
         await self._scope.start()
         self._reader.start()
         self._cluster.run(self._scope)
+        if self._group is not None:
+            self._group.start()
 
     async def stop(self) -> None:
-        """Close. Positions are kept nowhere: who wants them has to ask before."""
+        """Close: leave the group in order, with all that belongs to it, then the cluster.
+
+        What was handed out last counts as processed if the task that got it closes in peace; not while
+        an exception passes through, nor from another task: others read it again then.
+        """
+        await self._close(sys.exc_info()[1])
+
+    async def _close(self, error: BaseException | None) -> None:
         try:
-            await self._scope.stop()
+            if self._group is not None:
+                await self._group.leave(self._drain_s(error))
         finally:
-            self._news.arrived()
-            await self._transport.close()
+            try:
+                await self._scope.stop()
+            finally:
+                self._news.arrived()
+                if self._group is not None:
+                    await self._group.end()
+                await self._transport.close()
+
+    def _drain_s(self, error: BaseException | None) -> float:
+        caller = self._handout.caller
+        if error is None and caller in (None, asyncio.current_task()):
+            self._handout.done()
+            return 0
+        return 0 if error is not None or caller is None or caller.done() else CLOSE_DRAIN_S
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -88,17 +157,86 @@ class Consumer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.stop()
+        await self._close(error)
 
     def _abandon(self, error: BaseException) -> None:
         logger.error("the consumer failed", exc_info=error)
         self._news.arrived()
 
+    # --- the group ---------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        topics: Iterable[str] | None = None,
+        *,
+        pattern: str | re.Pattern[str] | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        """Share these topics, or those whose whole name matches, with the other members of the group.
+
+        In place of what was subscribed to before. Raises InvalidRequest without a `group_id`, or while
+        partitions are assigned by hand.
+        """
+        group = self._in_group()
+        if not group.subscribed and self.assignment() and not group.leaving:
+            raise InvalidRequest("partitions are assigned by hand: `assign([])` before you subscribe")
+        group.subscribe(topics, pattern, listener)
+
+    def unsubscribe(self) -> None:
+        """Leave the group in order, which takes a moment; or drop what was assigned by hand."""
+        group = self._in_group()
+        if group.subscribed:
+            group.unsubscribe()
+        elif not group.leaving:
+            self.assign([])
+
+    def subscription(self) -> frozenset[str]:
+        """The topics subscribed to: for a pattern those that match now."""
+        return self._in_group().subscription()
+
+    def group_metadata(self) -> GroupMetadata:
+        """Who this consumer is in its group now."""
+        return self._in_group().metadata()
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetLike] | None = None) -> None:
+        """Commit these offsets (each that of the next record to read), or all that was handed out.
+
+        Tried for `api_timeout_ms`. Raises InvalidRequest that names partitions that are not assigned (any
+        more), IllegalGeneration or UnknownMemberId if the group went on without this consumer.
+        """
+        await self._in_group().commits.commit(offsets)
+
+    async def committed(self, partition: TopicPartition) -> CommittedOffset | None:
+        """What the group has committed; None if nothing."""
+        name = TopicPartition(*partition)
+        _ = self._in_group()
+        assert self._committed is not None
+        return (await self._committed.fetch([name])).get(name)
+
+    def extend_processing(self, seconds: float) -> None:
+        """The next get call may take so long from now, though `max_poll_interval_ms` is less.
+
+        From any thread. In a rebalance the others still wait no longer than `max_poll_interval_ms`.
+        """
+        self._in_group().extend_processing(seconds)
+
+    def _in_group(self) -> Group:
+        if self._group is None:
+            raise InvalidRequest("this consumer has no group: give it a group_id")
+        self._scope.check()
+        return self._group
+
     # --- what is read, and where -------------------------------------------------------------
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions and no others. Those that are assigned already go on where they are."""
+        """Read these partitions and no others. Those that are assigned already go on where they are.
+
+        With a `group_id` offsets are committed to the group all the same, as long as nobody subscribes in
+        it. Raises InvalidRequest while this consumer does.
+        """
         self._scope.check()
+        if self._group is not None and (self._group.subscribed or self._group.leaving):
+            raise InvalidRequest("this consumer is subscribed: `unsubscribe` before you assign by hand")
         names = [TopicPartition(*partition) for partition in partitions]
         self._handout.forget(self.assignment() - set(names))
         self._reader.assign(names)

@@ -105,6 +105,7 @@ class Finder:
                 if committed is None:
                     left.append(search)
                 elif self._positions.found(search.name, search.search, committed.offset):
+                    self._positions[search.name].committed = committed.offset
                     self._on_found(search.name)
             break
         return left

@@ -89,17 +89,24 @@ class Reader:
 
     def drop(self, names: Iterable[TopicPartition]) -> None:
         """Read these partitions no more."""
-        wanted = list(names)
+        wanted = self._present(names)
         self.positions.drop(wanted)
         for name in wanted:
             self._news.forget(name)
 
+    def hold(self, names: Iterable[TopicPartition]) -> None:
+        """Neither fetch nor hand out these; their positions stay."""
+        self.positions.hold(self._present(names))
+
     def let_go(self, names: Iterable[TopicPartition]) -> None:
         """Fetch and hand out these, which were held."""
-        self.positions.let_go(names)
-        for name in names:
+        wanted = self._present(names)
+        self.positions.let_go(wanted)
+        for name in wanted:
             self.wake(self.positions[name].broker)
-        self._news.arrived()
+
+    def _present(self, names: Iterable[TopicPartition]) -> list[TopicPartition]:
+        return [name for name in names if self.positions.find(name) is not None]
 
     def assigned(self, name: TopicPartition) -> Position[FetchedBatch]:
         """Raises InvalidRequest if the partition is not assigned."""

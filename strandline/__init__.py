@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from consumer.consumer import Consumer as Consumer
+    from consumer.group import GroupMetadata as GroupMetadata
+    from consumer.listener import RebalanceListener as RebalanceListener
     from consumer.records import ConsumerRecord as ConsumerRecord
     from consumer.records import FetchedBatch as FetchedBatch
     from producer.producer import Producer as Producer
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from strandline.client.messages import NewTopic as NewTopic
     from strandline.errors import Outcome as Outcome
     from strandline.errors import StrandlineError as StrandlineError
+    from strandline.groups import CommittedOffset as CommittedOffset
     from strandline.ids import TopicPartition as TopicPartition
     from strandline.local.cluster import LocalCluster as LocalCluster
 
@@ -30,13 +33,16 @@ _HOMES = {
     "BatchMetadata": "producer.tickets",
     "BulkMetadata": "producer.tickets",
     "BulkSendFailed": "producer.tickets",
+    "CommittedOffset": "strandline.groups",
     "Consumer": "consumer.consumer",
     "ConsumerRecord": "consumer.records",
     "FetchedBatch": "consumer.records",
+    "GroupMetadata": "consumer.group",
     "LocalCluster": "strandline.local.cluster",
     "NewTopic": "strandline.client.messages",
     "Outcome": "strandline.errors",
     "Producer": "producer.producer",
+    "RebalanceListener": "consumer.listener",
     "RecordMetadata": "producer.tickets",
     "StrandlineError": "strandline.errors",
     "TopicPartition": "strandline.ids",

@@ -123,6 +123,8 @@ class Position(Generic[BatchT]):
     """Offset of the next record to hand out; None until it is found."""
     processed: int | None = None
     """Never above `position`; both are moved together by what is not handing out."""
+    committed: int | None = None
+    """What the group is known to have, so that it is not told again."""
     fetch_offset: int = -1
     search: int = 0
     """Number of the search for a position that is under way; 0: none."""

@@ -58,7 +58,7 @@ async def abort(context: grpc.aio.ServicerContext[Request, Response], error: Str
     raise AssertionError("abort returned")
 
 
-def error_of_call(error: grpc.aio.AioRpcError) -> StrandlineError | None:
+def error_of_call(error: grpc.aio.AioRpcError | grpc.Call) -> StrandlineError | None:
     """The typed error that a call was aborted with, None if it ended for a reason of gRPC's own."""
     for key, value in error.trailing_metadata() or ():
         if key == ERROR_METADATA and isinstance(value, bytes):

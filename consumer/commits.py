@@ -1,0 +1,189 @@
+"""Commits offsets, as who may commit them.
+
+A commit is sent for partitions that were assigned without a break since it was asked for, as the member
+and in the generation of that very moment, so that none of an older generation ever goes out (CORRECTNESS
+G1, G4). Of two commits of one partition the later one stands, whichever had to be tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+from consumer.coordinator import Coordinator, no_answer
+from consumer.core.positions import Position
+from consumer.handout import HandOut
+from consumer.reader import Reader
+from strandline.client.backoff import backoff_s
+from strandline.client.group_wire import OFFSET_COMMIT
+from strandline.config import ConsumerSettings
+from strandline.errors import CoordinatorNotAvailable, InvalidRequest, RebalanceInProgress, StrandlineError
+from strandline.groups import (
+    NO_GENERATION,
+    NO_MEMBER,
+    CommittedOffset,
+    OffsetCommit,
+)
+from strandline.ids import TopicPartition
+from strandline.ports import Clock
+
+logger = logging.getLogger(__name__)
+
+OffsetLike = int | tuple[int, str] | CommittedOffset
+"""An offset, with metadata where there is any, as users give it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who commits: a member in a generation, or somebody outside the group."""
+
+    member: str = NO_MEMBER
+    generation: int = NO_GENERATION
+
+
+class Commits:
+    """`identity` tells who this consumer is now, or raises RebalanceInProgress; `on_refused` hears what a
+    commit was refused with."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        *,
+        reader: Reader,
+        handout: HandOut,
+        identity: Callable[[], Identity],
+        on_refused: Callable[[Identity, StrandlineError], None],
+        settings: ConsumerSettings,
+        clock: Clock,
+    ) -> None:
+        self._group = coordinator.group
+        self._coordinator = coordinator
+        self._reader = reader
+        self._handout = handout
+        self._identity = identity
+        self._on_refused = on_refused
+        self._settings = settings
+        self._clock = clock
+        self._numbers = count(1)
+        self._newest: dict[TopicPartition, int] = {}
+        """The number of the last commit of each partition that succeeded."""
+        self._sending = asyncio.Lock()
+
+    async def commit(self, offsets: Mapping[TopicPartition, OffsetLike] | None) -> None:
+        """What the application asks for: these offsets, or all that was handed out.
+
+        Raises InvalidRequest that names partitions that are not assigned, or what refused the commit.
+        """
+        if offsets is None:
+            self._handout.done()
+            wanted = _processed(self._reader.positions)
+        else:
+            wanted = self._named(offsets)
+        await self._send(wanted, self._settings.api_timeout_ms / 1000)
+        if offsets is not None:
+            self._handout.done_up_to({state: entry.offset for state, entry in wanted.items()})
+
+    async def commit_processed(
+        self, names: Iterable[TopicPartition] | None = None, *, timeout_s: float
+    ) -> None:
+        """What is processed and not committed yet, of these partitions or of all. Raises as `commit`."""
+        found = _processed(self._reader.positions)
+        if names is not None:
+            chosen = set(names)
+            found = {state: entry for state, entry in found.items() if state.name in chosen}
+        await self._send(
+            {state: entry for state, entry in found.items() if entry.offset != state.committed}, timeout_s
+        )
+
+    def _named(self, offsets: Mapping[TopicPartition, OffsetLike]) -> dict[Position[Any], CommittedOffset]:
+        given = {TopicPartition(*name): _entry(name, offset) for name, offset in offsets.items()}
+        strangers = sorted(str(name) for name in given if self._reader.positions.find(name) is None)
+        if strangers:
+            raise InvalidRequest(f"not assigned to this consumer: {', '.join(strangers)}")
+        return {self._reader.positions[name]: entry for name, entry in given.items()}
+
+    async def _send(self, wanted: Mapping[Position[Any], CommittedOffset], timeout_s: float) -> None:
+        """Commit, and try again for a while what may yet succeed."""
+        number = next(self._numbers)
+        left = dict(wanted)
+        deadline = self._clock.monotonic() + timeout_s
+        last: StrandlineError | None = None
+        attempt = 0
+        identity = Identity()
+        while left:
+            try:
+                async with asyncio.timeout(deadline - self._clock.monotonic()), self._sending:
+                    left = {s: e for s, e in left.items() if self._newest.get(s.name, 0) < number}
+                    self._check_still_assigned(left)
+                    identity = self._identity()
+                    await self._try(left, identity, number)
+            except StrandlineError as error:
+                self._on_refused(identity, error)
+                last = error
+                attempt += 1
+                # Refused as a member that it has ceased to be meanwhile: not its last word.
+                again = error.retriable or self._moved_on(identity)
+                if not again or self._clock.monotonic() >= deadline:
+                    raise
+                await self._clock.sleep(backoff_s(self._settings, attempt))
+            except TimeoutError:
+                raise last or no_answer(self._group, timeout_s) from None
+
+    def _moved_on(self, identity: Identity) -> bool:
+        try:
+            return identity != self._identity()
+        except RebalanceInProgress:
+            return True
+
+    async def _try(self, left: dict[Position[Any], CommittedOffset], identity: Identity, number: int) -> None:
+        """One commit; takes out of `left` what succeeded. Raises the first error there is."""
+        if not left:
+            return
+        request = OffsetCommit(
+            self._group,
+            identity.member,
+            identity.generation,
+            {state.name: entry for state, entry in left.items()},
+            None if identity.member == NO_MEMBER else self._settings.group_instance_id,
+        )
+        results = await self._coordinator.call(OFFSET_COMMIT, request)
+        errors: list[StrandlineError] = []
+        for state, entry in list(left.items()):
+            unsaid = CoordinatorNotAvailable(f"the coordinator said nothing about {state.name}")
+            error = results.get(state.name, unsaid)
+            if error is None:
+                state.committed = entry.offset
+                self._newest[state.name] = number
+                del left[state]
+            else:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+    def _check_still_assigned(self, wanted: Iterable[Position[Any]]) -> None:
+        gone = sorted(
+            str(state.name) for state in wanted if self._reader.positions.find(state.name) is not state
+        )
+        if gone:
+            raise InvalidRequest(f"not assigned to this consumer any more: {', '.join(gone)}")
+
+
+def _processed(positions: Iterable[Position[Any]]) -> dict[Position[Any], CommittedOffset]:
+    return {state: CommittedOffset(state.processed) for state in positions if state.processed is not None}
+
+
+def _entry(name: TopicPartition, offset: OffsetLike) -> CommittedOffset:
+    match offset:
+        case CommittedOffset():
+            entry = offset
+        case int():
+            entry = CommittedOffset(offset)
+        case _:
+            entry = CommittedOffset(offset[0], metadata=offset[1])
+    if entry.offset < 0:
+        raise InvalidRequest(f"offset {entry.offset} of {TopicPartition(*name)}: offsets begin at 0")
+    return entry

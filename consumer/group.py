@@ -1,0 +1,317 @@
+"""The consumer's side of its group: what it subscribes to, who it is there, and what it commits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from consumer.commits import Commits, Identity
+from consumer.coordinator import Coordinator
+from consumer.core.assignors.assignor import Assignor
+from consumer.core.assignors.registry import named
+from consumer.core.member_requests import MemberSettings
+from consumer.core.member_states import State
+from consumer.core.membership import Membership
+from consumer.handout import HandOut
+from consumer.handover import Handover
+from consumer.heart import Heart, Overdue, Refused
+from consumer.listener import Listening, RebalanceListener
+from consumer.member import Member
+from consumer.reader import Reader
+from consumer.topics import Topics
+from strandline.client.cluster import Cluster
+from strandline.client.scope import Scope
+from strandline.config import ConsumerSettings
+from strandline.errors import InvalidRequest, RebalanceInProgress, StrandlineError
+from strandline.groups import NO_GENERATION
+from strandline.ports import Clock
+
+logger = logging.getLogger(__name__)
+
+UNSETTLED_S: Final = 0.5
+"""How soon to look again for a topic that is not there, or that seems gone."""
+HEART_END_S_MAX: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMetadata:
+    """What a consumer is in its group now. `generation` is -1 while it is in none."""
+
+    group_id: str
+    member_id: str
+    generation: int
+    group_instance_id: str | None
+    rebalance_protocol: str
+    assignor: str
+
+
+class Group:
+    """For one consumer with a `group_id`, whether it subscribes or assigns its partitions itself."""
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        *,
+        assignors: Sequence[str | Assignor],
+        cluster: Cluster,
+        reader: Reader,
+        handout: HandOut,
+        scope: Scope,
+        settings: ConsumerSettings,
+        clock: Clock,
+    ) -> None:
+        self._id = group_id = coordinator.group
+        self._settings = settings
+        self._clock = clock
+        self._scope = scope
+        self._handout = handout
+        self._topics = Topics(cluster, clock)
+        self._listening = Listening(handout.tell)
+        self._core = Membership(
+            MemberSettings(
+                group_id,
+                settings.rebalance_protocol == "cooperative",
+                settings.session_timeout_ms,
+                settings.max_poll_interval_ms,
+                settings.group_instance_id,
+                settings.client_id,
+            ),
+            [named(assignor) for assignor in assignors],
+        )
+        self.commits = Commits(
+            coordinator,
+            reader=reader,
+            handout=handout,
+            identity=self._identity,
+            on_refused=self._commit_refused,
+            settings=settings,
+            clock=clock,
+        )
+        self._handover = Handover(
+            reader=reader,
+            handout=handout,
+            commits=self.commits,
+            listening=self._listening,
+            settings=settings,
+            owned=lambda: self._core.owned,
+        )
+        self._heart = Heart(group_id, handout=handout, settings=settings, clock=clock, post=self._post)
+        self._member = Member(
+            self._core,
+            coordinator=coordinator,
+            handout=handout,
+            handover=self._handover,
+            heart=self._heart,
+            topics=self._topics,
+            scope=scope,
+            settings=settings,
+            clock=clock,
+            on_fatal=handout.fail,
+            on_settled=self._subscribe_again,
+        )
+        self._wanted: frozenset[str] | None = None
+        """The topics subscribed to; None while there is no subscription, or a pattern not yet resolved."""
+        self._pattern: re.Pattern[str] | None = None
+        self._look = asyncio.Event()
+        self._started = False
+        self._watching = False
+
+    # --- life --------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._started = True
+        if self._settings.enable_auto_commit:
+            self._scope.spawn(self._commit_periodically(), "auto commit")
+
+    async def leave(self, drain_s: float) -> None:
+        """Commit what is processed, give everything up, and leave; wait for what is in hand so long."""
+        if not self._started:
+            return
+        self._started = False
+        self._handover.drain_s = drain_s
+        if self.subscribed:
+            self._forget_subscription()
+            await self._member.leave("the consumer was closed")
+        elif self._settings.enable_auto_commit:
+            await self._commit_processed(self._settings.request_timeout_ms / 1000)
+
+    async def end(self) -> None:
+        """The thread ends too."""
+        thread = self._heart.close()
+        if thread is not None:
+            await asyncio.to_thread(thread.join, HEART_END_S_MAX)
+
+    # --- the subscription --------------------------------------------------------------------
+
+    @property
+    def subscribed(self) -> bool:
+        return self._wanted is not None or self._pattern is not None
+
+    @property
+    def leaving(self) -> bool:
+        """True while what was subscribed to before is still being given up."""
+        return not self.subscribed and self._core.state not in (State.UNJOINED, State.LEFT)
+
+    def subscription(self) -> frozenset[str]:
+        return self._wanted or frozenset()
+
+    def subscribe(
+        self,
+        topics: Iterable[str] | None,
+        pattern: str | re.Pattern[str] | None,
+        listener: RebalanceListener | None,
+    ) -> None:
+        names = _names(topics, pattern)
+        if listener is not None and not isinstance(listener, RebalanceListener):
+            raise InvalidRequest(f"{listener!r} is not a RebalanceListener")
+        self._listening.listener = listener
+        if not self._watching:
+            self._watching = True
+            self._member.start()
+            self._scope.spawn(self._watch_topics(), "topics")
+        self._pattern = None if pattern is None else re.compile(pattern)
+        if self._pattern is None:
+            self._want(names)
+        self._look.set()
+
+    def unsubscribe(self) -> None:
+        """Give everything up in order and leave, behind the scenes; the listener stays for that."""
+        self._forget_subscription()
+        if self._core.state is not State.UNJOINED:
+            self._member.feed(self._core.leave("the consumer unsubscribed", self._member.now_ms))
+
+    def _forget_subscription(self) -> None:
+        self._wanted = self._pattern = None
+
+    def _want(self, names: frozenset[str]) -> None:
+        self._wanted = names
+        self._member.feed(self._core.subscribed(names, self._member.now_ms))
+
+    def _subscribe_again(self) -> None:
+        """What was subscribed to while the member was still leaving begins now."""
+        if self._wanted is not None and self._core.state is State.LEFT:
+            self._want(self._wanted)
+
+    async def _watch_topics(self) -> None:
+        """Resolve the pattern, and tell the core what changed: often if this member leads."""
+        resolved_at = float("-inf")
+        while True:
+            self._look.clear()
+            now = self._clock.monotonic()
+            try:
+                stale = now - resolved_at >= self._settings.metadata_max_age_ms / 1000
+                if self._pattern is not None and (self._core.watched or stale or not self._wanted):
+                    await self._resolve()
+                    resolved_at = now
+                await self._recount()
+            except StrandlineError as error:
+                logger.info("group %s: topics could not be looked at: %s", self._id, error)
+            pause_s = self._settings.topics_refresh_ms / 1000
+            if not self._topics.settled(self._core.watched):
+                pause_s = min(pause_s, UNSETTLED_S)
+            try:
+                async with asyncio.timeout(pause_s):
+                    await self._look.wait()
+                resolved_at = float("-inf")
+            except TimeoutError:
+                pass
+
+    async def _resolve(self) -> None:
+        pattern = self._pattern
+        assert pattern is not None
+        names = frozenset(await self._topics.matching(pattern))
+        if pattern is self._pattern and names != self._wanted:
+            self._want(names)
+
+    async def _recount(self) -> None:
+        watched = self._core.watched
+        if watched:
+            counts = await self._topics.counts(watched)
+            self._member.feed(self._core.metadata_changed(counts, self._member.now_ms))
+
+    # --- who it is ---------------------------------------------------------------------------
+
+    def metadata(self) -> GroupMetadata:
+        core, settings = self._core, self._settings
+        return GroupMetadata(
+            self._id,
+            core.member,
+            core.generation,
+            settings.group_instance_id,
+            settings.rebalance_protocol,
+            core.protocol,
+        )
+
+    def _identity(self) -> Identity:
+        """As whom to commit. Raises RebalanceInProgress for a member that is in no generation."""
+        if not self.subscribed and not self.leaving:
+            return Identity()
+        if self._core.generation == NO_GENERATION:
+            raise RebalanceInProgress(f"this consumer is in no generation of group {self._id} now")
+        return Identity(self._core.member, self._core.generation)
+
+    def _commit_refused(self, identity: Identity, error: StrandlineError) -> None:
+        self._member.feed(
+            self._core.commit_failed(identity.member, identity.generation, error, self._member.now_ms)
+        )
+
+    def extend_processing(self, seconds: float) -> None:
+        self._heart.extend(seconds)
+
+    def polled(self) -> None:
+        self._member.polled()
+
+    def _post(self, news: Refused | Overdue) -> None:
+        """From the heart's thread to the loop, unless that is closed by now."""
+        try:
+            self._loop.call_soon_threadsafe(self._heard, news)
+        except RuntimeError:
+            logger.debug("the event loop has ended before the consumer: %s", news)
+
+    def _heard(self, news: Refused | Overdue) -> None:
+        fresh = isinstance(news, Refused) and isinstance(news.error, RebalanceInProgress)
+        if fresh and self._pattern is not None and self._core.state is State.STABLE:
+            # Whoever began it may have seen a topic that this member has not: join with it at once.
+            self._scope.spawn(self._resolve_then(news), "topics of a rebalance")
+        else:
+            self._member.heard(news)
+
+    async def _resolve_then(self, news: Refused | Overdue) -> None:
+        try:
+            async with asyncio.timeout(UNSETTLED_S):
+                if self._pattern is not None:
+                    await self._resolve()
+        except (StrandlineError, TimeoutError) as error:
+            logger.info("group %s: joins with the topics of before: %s", self._id, error)
+        self._member.heard(news)
+
+    # --- committing by itself ----------------------------------------------------------------
+
+    async def _commit_periodically(self) -> None:
+        while True:
+            await self._clock.sleep(self._settings.auto_commit_interval_ms / 1000)
+            await self._commit_processed(self._settings.auto_commit_interval_ms / 1000)
+
+    async def _commit_processed(self, timeout_s: float) -> None:
+        try:
+            await self.commits.commit_processed(timeout_s=timeout_s)
+        except RebalanceInProgress as error:
+            logger.debug("group %s: offsets are committed after the rebalance: %s", self._id, error)
+        except StrandlineError as error:
+            logger.warning("group %s: processed offsets are not committed yet: %s", self._id, error)
+
+
+def _names(topics: Iterable[str] | None, pattern: str | re.Pattern[str] | None) -> frozenset[str]:
+    if (topics is None) == (pattern is None):
+        raise InvalidRequest("subscribe to topics, or to a pattern of their names")
+    if isinstance(topics, str):
+        raise InvalidRequest(f"subscribe to several topics: [{topics!r}]")
+    names = frozenset(topics or ())
+    if topics is not None and not (names and all(names)):
+        raise InvalidRequest("no topic is named; `unsubscribe` ends a subscription")
+    return names

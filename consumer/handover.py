@@ -1,0 +1,133 @@
+"""Takes partitions over and gives them up: what a member's decisions do to what is read.
+
+What has to happen at once, that nothing more of a partition is handed out, happens in `foresee`; the rest
+in its turn, listener after listener.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from consumer.commits import Commits
+from consumer.core.member_effects import Assign, Lose, Revoke
+from consumer.handout import HandOut
+from consumer.listener import Listening
+from consumer.reader import Reader
+from strandline.config import ConsumerSettings
+from strandline.errors import StrandlineError
+from strandline.ids import TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+class Handover:
+    """`owned` tells what the member owns by now."""
+
+    def __init__(
+        self,
+        *,
+        reader: Reader,
+        handout: HandOut,
+        commits: Commits,
+        listening: Listening,
+        settings: ConsumerSettings,
+        owned: Callable[[], frozenset[TopicPartition]],
+    ) -> None:
+        self._reader = reader
+        self._handout = handout
+        self._commits = commits
+        self._listening = listening
+        self._settings = settings
+        self._owned = owned
+        self._told: set[TopicPartition] = set()
+        """Partitions that the listener knows to be this consumer's."""
+        self._going: Counter[TopicPartition] = Counter()
+        """Partitions that were decided to be given up, and wait for their turn."""
+        self._cut: asyncio.Timeout | None = None
+        """Ends the drain and the commit that are under way."""
+        self.drain_s = settings.max_poll_interval_ms / 1000
+        """How long to wait for what the application has in hand."""
+
+    def foresee(self, effect: Assign | Revoke | Lose) -> None:
+        """Stop handing out, now, what is going to be given up."""
+        if isinstance(effect, Assign):
+            return
+        self._going.update(effect.partitions)
+        if isinstance(effect, Revoke):
+            self._reader.hold(effect.partitions)
+        else:
+            self._drop(effect.partitions)
+            if self._cut is not None:
+                self._cut.reschedule(0)
+
+    async def assign(self, effect: Assign) -> None:
+        """Find positions, tell the listener, and only then fetch."""
+        owned = self._owned()
+        added = [name for name in effect.added if name in owned]
+        if effect.added and not added:
+            return  # lost again before anybody was told
+        self._reader.add(added, held=True)
+        self._told.update(added)
+        await self._listening.assigned(added)
+        self._reader.let_go(name for name in added if not self._going[name])
+
+    async def revoke(self, effect: Revoke) -> bool:
+        """Drain, commit, tell the listener, release. False if they were lost meanwhile."""
+        names = effect.partitions
+        self._going.subtract(names)
+        if not self._assigned(names):
+            return False
+        try:
+            async with asyncio.timeout(None) as self._cut:
+                await self._drain(names)
+                await self._commit(names)
+        except TimeoutError:
+            return False
+        finally:
+            self._cut = None
+        if not self._assigned(names):
+            return False
+        self._told.difference_update(names)
+        await self._listening.revoked(names)
+        self._drop(names)
+        return True
+
+    async def lose(self, effect: Lose) -> None:
+        """Tell the listener; everything else was done at once."""
+        self._going.subtract(effect.partitions)
+        lost = self._told.intersection(effect.partitions)
+        self._told -= lost
+        if lost:
+            await self._listening.lost(lost)
+
+    async def _drain(self, names: Iterable[TopicPartition]) -> None:
+        wanted = set(names)
+        if not await self._handout.drained(wanted, self.drain_s) and self.drain_s > 0:
+            logger.warning(
+                "records of %d partitions that are given up were not processed within %.1f s: "
+                "others will read them again",
+                len(wanted),
+                self.drain_s,
+            )
+
+    async def _commit(self, names: Iterable[TopicPartition]) -> None:
+        """What cannot be committed is read again by others; it must not keep them waiting (G6, G7)."""
+        if not self._settings.enable_auto_commit:
+            return
+        limit_s = min(self._settings.request_timeout_ms, self._settings.max_poll_interval_ms / 2) / 1000
+        try:
+            await self._commits.commit_processed(names, timeout_s=limit_s)
+        except StrandlineError as error:
+            if self._assigned(names):
+                logger.warning("offsets of partitions that are given up are not committed: %s", error)
+                self._handout.tell(error)
+
+    def _assigned(self, names: Iterable[TopicPartition]) -> bool:
+        return all(self._reader.positions.find(name) is not None for name in names)
+
+    def _drop(self, names: Iterable[TopicPartition]) -> None:
+        self._reader.drop(names)
+        self._handout.forget(set(names))

@@ -1,0 +1,281 @@
+"""The consumer as a member of its group: carries out what the membership's core decides.
+
+Effects are carried out one after the other in one task, so that a join never overtakes a listener; answers
+of the coordinator come in through tasks of their own. Every loop here ends with an answer, with a pause
+that grows to `retry_backoff_ms_max`, or with the consumer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from consumer.coordinator import Coordinator
+from consumer.core.member_effects import (
+    Assign,
+    BackOff,
+    Effect,
+    Fatal,
+    FindCoordinator,
+    Level,
+    Lose,
+    NeedMetadata,
+    Report,
+    Revoke,
+    SendJoin,
+    SendLeave,
+    SendSync,
+    StartHeartbeat,
+    StopHeartbeat,
+    Tell,
+)
+from consumer.core.member_states import State
+from consumer.core.membership import Membership
+from consumer.handout import HandOut
+from consumer.handover import Handover
+from consumer.heart import Heart, Overdue, Refused
+from consumer.reports import Reports
+from consumer.topics import Topics
+from strandline.client.backoff import backoff_s
+from strandline.client.group_wire import JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from strandline.client.scope import Scope
+from strandline.config import ConsumerSettings
+from strandline.errors import (
+    BrokerNotAvailable,
+    CoordinatorLoading,
+    CoordinatorNotAvailable,
+    NotCoordinator,
+    OutcomeUnknown,
+    StrandlineError,
+)
+from strandline.groups import LeaveGroup
+from strandline.ports import Clock
+
+logger = logging.getLogger(__name__)
+
+JOIN_MARGIN_S: Final = 5.0
+"""Longer than the rebalance timeout that a coordinator holds a join for (as Kafka's clients do)."""
+LEAVE_S_MAX: Final = 2.0
+"""To tell the coordinator of a departure; it finds out by itself when the session ends."""
+
+_LEVELS: Final = {Level.INFO: logging.INFO, Level.WARNING: logging.WARNING, Level.ERROR: logging.ERROR}
+
+
+class Member:
+    """`core` is changed here only: who has an event for it gives its effects to `feed`."""
+
+    def __init__(
+        self,
+        core: Membership,
+        *,
+        coordinator: Coordinator,
+        handout: HandOut,
+        handover: Handover,
+        heart: Heart,
+        topics: Topics,
+        scope: Scope,
+        settings: ConsumerSettings,
+        clock: Clock,
+        on_fatal: Callable[[StrandlineError], None],
+        on_settled: Callable[[], None],
+    ) -> None:
+        self.core = core
+        self._coordinator = coordinator
+        self._handout = handout
+        self._handover = handover
+        self._heart = heart
+        self._topics = topics
+        self._scope = scope
+        self._settings = settings
+        self._clock = clock
+        self._on_fatal = on_fatal
+        self._on_settled = on_settled
+        self._reports = Reports(coordinator, settings, clock)
+        self._queue: deque[Effect] = deque()
+        self._queued = asyncio.Event()
+        self._settled = asyncio.Event()
+        self._leaving = 0
+        """Departures that the coordinator is being told of."""
+
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._scope.spawn(self._work(), "membership")
+        self._scope.spawn(self._reports.run(), "reports")
+
+    @property
+    def now_ms(self) -> int:
+        return self._clock.wall_ms()
+
+    def feed(self, effects: list[Effect]) -> None:
+        """Carry these out, after all that came before."""
+        for effect in effects:
+            if isinstance(effect, Tell):
+                logger.log(_LEVELS[effect.level], "%s", effect.text)
+                continue
+            if isinstance(effect, Assign | Revoke | Lose):
+                self._handover.foresee(effect)
+            self._queue.append(effect)
+        self._queued.set()
+
+    async def leave(self, reason: str) -> None:
+        """Give everything up in order, leave, and return once that is done."""
+        self.feed(self.core.leave(reason, self.now_ms))
+        while not self._gone():
+            self._settled.clear()
+            self._scope.check()
+            await self._settled.wait()
+
+    def _gone(self) -> bool:
+        ended = self.core.state in (State.UNJOINED, State.LEFT, State.FATAL)
+        return ended and not self._queue and not self._leaving
+
+    # --- effects -----------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        try:
+            while True:
+                while self._queue:
+                    await self._carry_out(self._queue[0])
+                    self._queue.popleft()
+                self._settled.set()
+                self._queued.clear()
+                self._on_settled()
+                await self._queued.wait()
+        finally:
+            self._settled.set()
+
+    async def _carry_out(self, effect: Effect) -> None:
+        match effect:
+            case Assign():
+                await self._handover.assign(effect)
+            case Revoke():
+                if await self._handover.revoke(effect):
+                    self.feed(self.core.released(effect.number, self.now_ms))
+            case Lose():
+                await self._handover.lose(effect)
+            case StartHeartbeat(member, generation):
+                self._heart.start(member, generation)
+            case StopHeartbeat():
+                self._heart.stop()
+            case BackOff(number, attempt):
+                self._loop.call_later(backoff_s(self._settings, attempt), self._backed_off, number)
+            case Report(request):
+                self._reports.put(request)
+            case Fatal(error):
+                self._on_fatal(error)
+            case SendLeave(request):
+                self._leaving += 1
+                self._scope.spawn(self._leave(request), "leave")
+            case FindCoordinator():
+                self._scope.spawn(self._find(), "coordinator")
+            case SendJoin():
+                self._scope.spawn(self._join(effect), "join")
+            case SendSync():
+                self._scope.spawn(self._sync(effect), "sync")
+            case NeedMetadata():
+                self._scope.spawn(self._count(effect), "partitions")
+
+    def _backed_off(self, number: int) -> None:
+        self.feed(self.core.backed_off(number, self.now_ms))
+
+    # --- the coordinator ---------------------------------------------------------------------
+
+    async def _find(self) -> None:
+        try:
+            found = await self._coordinator.find()
+        except StrandlineError as error:
+            self._on_fatal(error)
+            return
+        self._heart.aim(found.address)
+        self.feed(self.core.coordinator_found(self.now_ms))
+
+    @property
+    def _held_s(self) -> float:
+        """How long a join or a sync may take: it waits for the other members."""
+        rebalance_s = self._settings.max_poll_interval_ms / 1000
+        return max(self._settings.request_timeout_ms / 1000, rebalance_s + JOIN_MARGIN_S)
+
+    async def _join(self, effect: SendJoin) -> None:
+        try:
+            answer = await self._coordinator.call(JOIN_GROUP, effect.request, timeout_s=self._held_s)
+        except StrandlineError as error:
+            self.feed(self.core.join_failed(effect.number, error, self.now_ms))
+        else:
+            self.feed(self.core.joined(effect.number, answer, self.now_ms))
+
+    async def _sync(self, effect: SendSync) -> None:
+        try:
+            data = await self._coordinator.call(SYNC_GROUP, effect.request, timeout_s=self._held_s)
+        except StrandlineError as error:
+            self.feed(self.core.sync_failed(effect.number, error, self.now_ms))
+        else:
+            self.feed(self.core.synced(effect.number, data, self.now_ms))
+
+    async def _count(self, effect: NeedMetadata) -> None:
+        """The leader cannot assign without; while no broker answers there is nothing to assign either."""
+        attempt = 0
+        while True:
+            try:
+                counts = await self._topics.counts(effect.topics)
+            except StrandlineError as error:
+                attempt += 1
+                level = logging.WARNING if attempt == 1 else logging.DEBUG
+                logger.log(level, "the leader of group %s cannot assign: %s", self._settings.group_id, error)
+                await self._clock.sleep(backoff_s(self._settings, attempt))
+            else:
+                self.feed(self.core.metadata(effect.number, counts, self.now_ms))
+                return
+
+    async def _leave(self, request: LeaveGroup) -> None:
+        """What was reported before comes before it: else it would count as lost."""
+        try:
+            async with asyncio.timeout(LEAVE_S_MAX):
+                await self._reports.flushed()
+                _ = await self._coordinator.call(LEAVE_GROUP, request)
+        except (StrandlineError, TimeoutError) as error:
+            logger.info(
+                "group %s: the coordinator does not know that a member left: %s", request.group, error
+            )
+        finally:
+            self._leaving -= 1
+            self._settled.set()
+
+    # --- the heart ---------------------------------------------------------------------------
+
+    def heard(self, news: Refused | Overdue) -> None:
+        """What the heart's thread has to say, on the loop."""
+        beat = news.beat
+        if isinstance(news, Overdue):
+            if beat.member == self.core.member:
+                self._overdue(news)
+            return
+        match news.error:
+            case NotCoordinator() | CoordinatorNotAvailable() | BrokerNotAvailable() | OutcomeUnknown():
+                self._coordinator.lost_at(news.address, news.error)
+                if (beat.member, beat.generation) == (self.core.member, self.core.generation):
+                    self.feed(self.core.coordinator_lost(self.now_ms))
+            case CoordinatorLoading():
+                pass
+            case error:
+                self.feed(self.core.heartbeat_failed(beat.member, beat.generation, error, self.now_ms))
+
+    def _overdue(self, news: Overdue) -> None:
+        logger.warning(
+            "group %s: no get call for %.1f s, max_poll_interval_ms=%d: this consumer leaves, and joins "
+            "again with the next one. If that comes again and again, raise max_poll_interval_ms, lower "
+            "poll_records_max, or call extend_processing",
+            self._settings.group_id,
+            news.silent_s,
+            self._settings.max_poll_interval_ms,
+        )
+        self.feed(self.core.poll_overdue(self.now_ms))
+        if self._handout.waiting:
+            self.polled()  # it has come back meanwhile, and will not come again
+
+    def polled(self) -> None:
+        """A get call begins."""
+        if self.core.state is State.OVERDUE:
+            self.feed(self.core.polled(self.now_ms))

@@ -1,0 +1,63 @@
+"""Which topics there are and how many partitions they have, as a group needs to know it.
+
+Brokers hear of a topic one after the other. So that a group does not rebalance because one of them is a
+moment behind, a topic that seems gone, or smaller than it was, is believed to be only after a while.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from strandline.client.cluster import Cluster
+from strandline.client.messages import MetadataQuery
+from strandline.errors import UnknownTopicOrPartition
+from strandline.ids import INTERNAL_PREFIX
+from strandline.ports import Clock
+
+GONE_AFTER_S: Final = 1.5
+
+
+class Topics:
+    """One consumer's view. Asking raises StrandlineError if no broker answers."""
+
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._known: dict[str, int] = {}
+        self._missed_at: dict[str, float] = {}
+
+    async def counts(self, names: Iterable[str]) -> dict[str, int]:
+        """Partitions of each topic; 0 for one that does not exist."""
+        wanted = sorted(names)
+        if not wanted:
+            return {}
+        answer = await self._cluster.ask(MetadataQuery(wanted))
+        found = {topic.name: len(topic.partitions) for topic in answer.cluster.topics}
+        for name, error in answer.errors.items():
+            if not isinstance(error, UnknownTopicOrPartition):
+                found[name] = self._known.get(name, 0)  # it is there, it only cannot be described now
+        return {name: self._saw(name, found.get(name, 0)) for name in wanted}
+
+    async def matching(self, pattern: re.Pattern[str]) -> set[str]:
+        """Topics whose whole name matches; never those of the system."""
+        answer = await self._cluster.ask(MetadataQuery(()))
+        found = {topic.name: len(topic.partitions) for topic in answer.cluster.topics}
+        names = (name for name in {*found, *self._known} if not name.startswith(INTERNAL_PREFIX))
+        matching = [name for name in names if pattern.fullmatch(name)]
+        return {name for name in matching if self._saw(name, found.get(name, 0))}
+
+    def settled(self, names: Iterable[str]) -> bool:
+        """False while one of these does not exist, or seems to have shrunk."""
+        return all(self._known.get(name) and name not in self._missed_at for name in names)
+
+    def _saw(self, name: str, partitions: int) -> int:
+        known = self._known.get(name, 0)
+        if partitions < known:
+            now = self._clock.monotonic()
+            if now - self._missed_at.setdefault(name, now) < GONE_AFTER_S:
+                return known
+        self._missed_at.pop(name, None)
+        self._known[name] = partitions
+        return partitions
