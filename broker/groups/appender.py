@@ -74,9 +74,9 @@ class Appender:
 
     def _flush(self) -> None:
         self._scheduled = False
-        if self._closed:
-            return
         self._refuse_overflow()
+        if self._closed or self._under_way or not self._waiting:
+            return
         writes = self._take()
         try:
             packed = self._packed(writes)
@@ -134,10 +134,12 @@ class Appender:
         return packed
 
     def _done(self, writes: Sequence[_Write], outcome: Outcome) -> None:
-        self._under_way = False
-        self._settle(writes, None if isinstance(outcome, Produced) else outcome)
+        """Called from within a turn of the commit loop, which has to come to its end first."""
+        error = None if isinstance(outcome, Produced) else outcome
+        asyncio.get_running_loop().call_soon(self._settle, writes, error)
 
     def _settle(self, writes: Sequence[_Write], error: StrandlineError | None) -> None:
+        self._under_way = False
         if not self._closed:
             for write in writes:
                 self._appended(write.append.write_id, error)

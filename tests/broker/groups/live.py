@@ -1,0 +1,80 @@
+"""A coordinator partition on a replica with a real log, led with a ZooKeeper in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from broker.core.groups.coordinator import Coordinator
+from broker.core.groups.effects import GroupEvent
+from broker.core.groups.limits import GroupLimits
+from broker.groups.partition import CoordinatorPartition
+from broker.replica import Replica
+from strandline.config import TopicConfig
+from strandline.errors import StrandlineError
+from strandline.groups import CommittedOffset, OffsetCommit, OffsetFetch
+from strandline.ids import TopicPartition
+from tests.broker.replicas import CLOCK, Led, leading, open_replica, settings
+
+ALONE = TopicConfig(min_insync_replicas=1)
+ORDERS = TopicPartition("orders", 0)
+
+
+@dataclass(slots=True)
+class Live:
+    """A partition that serves, and what it published."""
+
+    partition: CoordinatorPartition
+    leader: Led
+    failed: list[str] = field(default_factory=list)
+    events: list[GroupEvent] = field(default_factory=list)
+
+    async def commit(self, group: str, offset: int, name: TopicPartition = ORDERS) -> None:
+        """From outside the group. Raises what it is refused with."""
+        request = OffsetCommit(group, "", -1, {name: CommittedOffset(offset)})
+        results = await self.partition.ask(lambda core, waiting, now: core.commit(waiting, request, now))
+        if results[name] is not None:
+            raise results[name]
+
+    async def committed(self, group: str, name: TopicPartition = ORDERS) -> int | None:
+        request = OffsetFetch(group, (name,))
+        found = await self.partition.ask(lambda core, waiting, now: core.fetch_offsets(waiting, request, now))
+        return None if found[name] is None else int(found[name].offset)
+
+
+async def refusal(awaited: Any) -> StrandlineError | None:
+    """What it raised."""
+    try:
+        await awaited
+    except StrandlineError as error:
+        return error
+    return None
+
+
+@asynccontextmanager
+async def live(replica: Replica | None = None, epoch: int = 5, **given: Any) -> AsyncIterator[Live]:
+    """Broker 1 leads the replica alone (`isr` for more), its coordinator running; at the end both end."""
+    replica = replica or open_replica(ALONE)
+    given = {"isr": (1,), **given}
+    isr = given.pop("isr")
+    async with leading(replica, epoch, isr=isr) as leader, asyncio.TaskGroup() as tasks:
+        events: list[GroupEvent] = []
+        failed: list[str] = []
+        partition = CoordinatorPartition(
+            leader.leadership,
+            Coordinator(GroupLimits.of(settings(**given))),
+            settings=settings(**given),
+            clock=CLOCK,
+            publish=events.append,
+            hint=lambda: None,
+            on_storage_failed=lambda: failed.append("storage"),
+        )
+        running = tasks.create_task(partition.run())
+        try:
+            yield Live(partition, leader, failed, events)
+        finally:
+            partition.end()
+            await running

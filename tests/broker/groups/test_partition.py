@@ -1,0 +1,249 @@
+"""One coordinator partition over real logs: loaded before it serves, written before it answers, bound to its
+epoch."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from strandline.errors import (
+    CoordinatorLoading,
+    CoordinatorNotAvailable,
+    NotCoordinator,
+)
+from strandline.groups import GroupProtocol, Heartbeat, Joined, JoinGroup, MemberIdGiven, SyncGroup
+from strandline.ids import Offset
+from strandline.records import split
+from tests.broker.groups.live import ALONE, Live, live, refusal
+from tests.broker.replicas import LIVE, open_replica
+from tests.waiting import eventually
+
+
+def batches(found: Live) -> int:
+    """In the log."""
+    log = found.leader.replica.log
+    return len(split(log.read(log.log_start_offset, 1 << 20, below=log.log_end_offset)))
+
+
+async def serving(found: Live) -> None:
+    await eventually(lambda: found.partition.active)
+
+
+def told(found: Live, broker: int, end: int) -> None:
+    """A follower has told this position."""
+    leadership = found.leader.leadership
+    registration = next(r for b, r in LIVE.items() if b == broker)
+    leadership.fetched(registration.id, registration.epoch, end, subscription=1)
+    leadership.turn()
+
+
+async def joined(found: Live, group: str, *, member: str = "") -> Joined:
+    """The one member of a group, with its assignment."""
+    request = JoinGroup(group, member, 10_000, 10_000, "consumer", (GroupProtocol("range", b"m"),))
+    answer = await found.partition.ask(
+        lambda core, waiting, now: core.join(waiting, request, "member-1", "127.0.0.1", now)
+    )
+    if isinstance(answer, MemberIdGiven):
+        return await joined(found, group, member=answer.member)
+    assert isinstance(answer, Joined)
+    sync = SyncGroup(group, answer.member, answer.generation, "consumer", "range", {answer.member: b"a"})
+    assert await found.partition.ask(lambda core, waiting, now: core.sync(waiting, sync, now)) == b"a"
+    return answer
+
+
+async def beat(found: Live, group: str, answer: Joined, *, wait_ms: int = 0) -> None:
+    request = Heartbeat(group, answer.member, answer.generation, max_wait_ms=wait_ms)
+    await found.partition.ask(lambda core, waiting, now: core.heartbeat(waiting, request, now))
+
+
+# --- loading ------------------------------------------------------------------------------------
+
+
+async def test_until_the_watermark_is_known_everybody_is_told_to_wait() -> None:
+    """CORRECTNESS H1: below it the log may still lose what it holds; nothing of it is served before."""
+    replica = open_replica(ALONE)
+    async with live(replica) as first:
+        await serving(first)
+        await first.commit("g", 5)
+    replica.high_watermark = Offset(0)
+    async with live(replica, epoch=6, isr=(1, 2)) as second:
+        assert isinstance(await refusal(second.committed("g")), CoordinatorLoading)
+        assert not second.partition.active
+        told(second, 2, replica.log.log_end_offset)
+        await serving(second)
+        assert await second.committed("g") == 5
+
+
+async def test_what_was_answered_is_there_for_the_next_coordinator() -> None:
+    """CORRECTNESS G12, G13: offsets, generation and assignment are in the log before anybody hears of them."""
+    replica = open_replica(ALONE)
+    async with live(replica, group_initial_rebalance_delay_ms=0) as first:
+        await serving(first)
+        answer = await joined(first, "g")
+        for number in range(100):
+            await first.commit(f"other-{number}", number)
+    async with live(replica, epoch=6) as second:
+        await serving(second)
+        await beat(second, "g", answer)  # no IllegalGeneration, no UnknownMemberId, no RebalanceInProgress
+        assert [await second.committed(f"other-{n}") for n in range(100)] == list(range(100))
+
+
+async def test_a_load_gives_way_to_other_work() -> None:
+    """STYLE: nothing blocks the event loop for long; many turns of it pass while a long log is read."""
+    replica = open_replica(ALONE)
+    async with live(replica) as first:
+        await serving(first)
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(3_000):
+                tasks.create_task(first.commit(f"g{number}", number))
+    turns = 0
+    async with live(replica, epoch=6) as second:
+        while not second.partition.active:
+            turns += 1
+            await asyncio.sleep(0)
+        assert await second.committed("g2999") == 2999
+    assert turns > 5, turns
+
+
+async def test_a_record_that_cannot_be_read_keeps_no_group_from_its_members() -> None:
+    replica = open_replica(ALONE)
+    async with live(replica) as first:
+        await serving(first)
+        await first.commit("before", 1)
+        first.leader.produce("no key, no record of ours")
+        await first.commit("after", 2)
+    async with live(replica, epoch=6) as second:
+        await serving(second)
+        assert (await second.committed("before"), await second.committed("after")) == (1, 2)
+
+
+async def test_a_load_whose_epoch_is_over_is_thrown_away() -> None:
+    """A leadership that ends before the log is read answers NotCoordinator from then on, and never serves."""
+    replica = open_replica(ALONE)
+    async with live(replica) as first:
+        await serving(first)
+        await first.commit("g", 5)
+    replica.high_watermark = Offset(0)
+    async with live(replica, epoch=6, isr=(1, 2)) as second:
+        await asyncio.sleep(0)
+        second.partition.end()
+        told(second, 2, replica.log.log_end_offset)
+        assert isinstance(await refusal(second.committed("g")), NotCoordinator)
+        assert not second.partition.active
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+async def test_what_is_wanted_in_one_turn_or_under_way_shares_a_batch() -> None:
+    """A thousand commits at once are a few batches, in the order in which they were asked for."""
+    async with live() as found:
+        await serving(found)
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(1_000):
+                tasks.create_task(found.commit("g", number))
+        assert await found.committed("g") == 999
+        assert found.leader.replica.log.log_end_offset == 1_000
+        assert batches(found) < 10
+
+
+async def test_nobody_is_answered_before_the_write_is_committed() -> None:
+    """CORRECTNESS G12: durable first, visible after: neither the answer nor a fetch is ahead of the HW."""
+    async with live(isr=(1, 2)) as found:
+        await serving(found)
+        async with asyncio.TaskGroup() as tasks:
+            committing = tasks.create_task(found.commit("g", 5))
+            await eventually(lambda: found.leader.replica.log.log_end_offset == 1)
+            assert not committing.done()
+            assert await found.committed("g") is None
+            told(found, 2, 1)
+        assert await found.committed("g") == 5
+
+
+async def test_a_write_that_fails_is_an_error_and_is_not_seen() -> None:
+    """CORRECTNESS G12: too few in-sync replicas; retriable, and the offset before it stands."""
+    async with live(isr=(1, 2)) as found:
+        await serving(found)
+        found.leader.leadership.core.min_insync = 3
+        assert isinstance(await refusal(found.commit("g", 5)), CoordinatorNotAvailable)
+        assert await found.committed("g") is None
+        found.leader.leadership.core.min_insync = 1
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(found.commit("g", 6))
+            await eventually(lambda: found.leader.replica.log.log_end_offset == 1)
+            told(found, 2, 1)
+        assert await found.committed("g") == 6
+
+
+async def test_more_writes_than_may_wait_are_refused_and_the_others_written() -> None:
+    """STYLE 7: the queue is bounded; what is over it is refused, retriable, and not written."""
+    async with live(commit_queue_entries_max=10) as found:
+        await serving(found)
+        async with asyncio.TaskGroup() as tasks:
+            tries = [tasks.create_task(refusal(found.commit(f"g{n}", n))) for n in range(25)]
+        outcomes = [task.result() for task in tries]
+        assert outcomes[:10] == [None] * 10
+        assert all(isinstance(outcome, CoordinatorNotAvailable) for outcome in outcomes[10:])
+        assert found.leader.replica.log.log_end_offset == 10
+
+
+# --- the end ------------------------------------------------------------------------------------
+
+
+async def test_whoever_waits_when_the_leadership_ends_is_sent_on() -> None:
+    """What was under way counts for nothing: a commit, a held heartbeat, and whoever asks after them."""
+    async with live(isr=(1, 2), group_initial_rebalance_delay_ms=0) as found:
+        await serving(found)
+        async with asyncio.TaskGroup() as tasks:
+            committing = tasks.create_task(refusal(found.commit("g", 5)))
+            await eventually(lambda: found.leader.replica.log.log_end_offset == 1)
+            found.partition.end()
+            told(found, 2, 1)
+        assert isinstance(committing.result(), NotCoordinator)
+        assert isinstance(await refusal(found.committed("g")), NotCoordinator)
+
+
+async def test_a_held_heartbeat_is_answered_when_the_leadership_ends() -> None:
+    async with live(group_initial_rebalance_delay_ms=0) as found:
+        await serving(found)
+        answer = await joined(found, "g")
+        async with asyncio.TaskGroup() as tasks:
+            beating = tasks.create_task(refusal(beat(found, "g", answer, wait_ms=5_000)))
+            await asyncio.sleep(0)
+            found.partition.end()
+        assert isinstance(beating.result(), NotCoordinator)
+
+
+# --- time ---------------------------------------------------------------------------------------
+
+
+async def test_a_member_that_is_not_heard_of_is_out_though_nobody_asks() -> None:
+    """Deadlines come by themselves: the task sleeps until the next one, which a request may bring nearer."""
+    async with live(group_initial_rebalance_delay_ms=0, group_session_timeout_ms_min=1) as found:
+        await serving(found)
+        request = JoinGroup("g", "", 30, 30, "consumer", (GroupProtocol("range", b""),))
+        answer = await refusal(
+            found.partition.ask(lambda core, waiting, now: core.join(waiting, request, "m", "h", now))
+        )
+        assert answer is None
+
+        async def forgotten() -> bool:
+            groups = await found.partition.ask(lambda core, waiting, now: core.list_groups(waiting, now))
+            return not groups
+
+        await eventually(forgotten)
+
+
+async def test_a_caller_that_goes_away_leaves_the_group_unharmed() -> None:
+    """Its held call is answered to nobody; the member may call again, and is in the generation."""
+    async with live(group_initial_rebalance_delay_ms=50) as found:
+        await serving(found)
+        joining = asyncio.timeout(None)
+        with pytest.raises(TimeoutError):
+            async with joining:
+                asyncio.get_running_loop().call_soon(joining.reschedule, 0)
+                await joined(found, "g")
+        answer = await joined(found, "g", member="member-1")
+        assert (answer.generation, answer.leader) == (1, "member-1")
+        await beat(found, "g", answer)
