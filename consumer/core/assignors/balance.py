@@ -23,6 +23,9 @@ Holding = Mapping[int, int]
 
 NOTHING: Final[Holding] = {}
 
+Way = Sequence[tuple[int, int]]
+"""A chain: which topic is handed to whom, in order."""
+
 
 def balanced(
     counts: Sequence[int], subscribers: Sequence[int], kept: Sequence[Holding]
@@ -30,14 +33,16 @@ def balanced(
     """What each member gets.
 
     `counts` has the partitions of each topic, `subscribers` its members as a set (see `Loads`), never empty;
-    `kept` has what each member owns already. Two steps, so that no more moves than must: first what nobody
-    owns is spread as evenly as that alone can be. Only if this is not even enough is what is owned moved.
-    So, if what is kept is part of any answer that is as even as can be, all of it is kept.
+    `kept` has what each member owns already. So that no more moves than must, what nobody owns is spread
+    first, as evenly as that alone can be; only if that is not even enough is what is owned moved, and in the
+    end given back where that costs nothing. So, if what is kept is part of any answer that is as even as can
+    be, all of it is kept: a generation that gives what an earlier one revoked takes nothing from anybody.
     """
     shares = _Shares(counts, subscribers, kept)
     shares.fill()
     shares.level(floor=kept)
     shares.level(floor=[NOTHING] * len(kept))
+    shares.take_back(kept)
     return shares.held
 
 
@@ -93,7 +98,7 @@ class _Shares:
         untried = movable.untried[member]
         while untried:
             topic = untried[0]
-            if movable.amount(member, topic):
+            if movable.amount(member, topic) > 0:
                 other = self._loads.least_loaded(self._subscribers[topic])
                 if self._loads[other] <= self._loads[member] - 2:
                     untried.rotate(-1)
@@ -102,16 +107,60 @@ class _Shares:
             untried.popleft()
         return None
 
-    def _way_down(self, start: int, movable: _Movable) -> tuple[list[tuple[int, int]], int]:
-        """The shortest chain to a member with at least two less: which topic is handed to whom, in order.
+    def _way_down(self, start: int, movable: _Movable) -> tuple[Way, int]:
+        """The shortest chain to a member with at least two less, empty if there is none.
 
-        If there is none it is empty. Also the set of those whom partitions of `start` can reach.
+        Also the set of those whom partitions of `start` can reach.
         """
-        low = self._loads.up_to(self._loads[start] - 2)
+        came, reached, ends = self._spread(start, movable, until=self._loads.up_to(self._loads[start] - 2))
+        return _way(came, start, self._loads.least_loaded(ends)) if ends else [], reached
+
+    def take_back(self, kept: Sequence[Holding]) -> None:
+        """Where a member lost what it owned, give it back if something that nobody owns can move instead.
+
+        Levelling takes the first way that it finds. Each time somebody gets back one of its own, until nobody
+        can any more, all loads taken together stay as they are.
+        """
+        movable = _Movable(self.held, floor=kept)
+        found = True
+        while found:
+            found = False
+            for member, own in enumerate(kept):
+                while self._take_one_back(member, own, movable):
+                    found = True
+
+    def _take_one_back(self, member: int, own: Holding, movable: _Movable) -> bool:
+        """Somebody gives `member` a partition of a topic that it lost one of, and `member` hands another one
+        on, along a chain that ends with the giver or with somebody who has one less than the giver."""
+        lost = [topic for topic, count in own.items() if self.held[member].get(topic, 0) < count]
+        if not lost:
+            return False
+        came, reached, _ = self._spread(member, movable, until=0)
+        givers = reached
+        for load in {self._loads[other] for other in numbers_in(reached)}:
+            givers |= self._loads.at(load + 1)
+        for topic in lost:
+            for giver in numbers_in(givers & self._subscribers[topic]):
+                if movable.amount(giver, topic) > 0:
+                    ends = reached & (1 << giver) or reached & self._loads.at(self._loads[giver] - 1)
+                    end = self._shift(member, _way(came, member, next(numbers_in(ends))), movable)
+                    self._shift(giver, [(topic, member)], movable)
+                    self._loads.change(giver, -1)
+                    self._loads.change(end, +1)
+                    return True
+        return False
+
+    def _spread(
+        self, start: int, movable: _Movable, *, until: int
+    ) -> tuple[dict[int, tuple[int, int]], int, int]:
+        """Step by step to whom partitions can be handed on, until somebody of the set `until` is met.
+
+        For each who is reached the topic and the giver, the set of all who are, and who of `until` is.
+        """
         came: dict[int, tuple[int, int]] = {}
         reached, edge = 1 << start, [start]
         while edge:
-            before, following = reached, list[int]()
+            following: list[int] = []
             for member in edge:
                 for topic in movable.topics(member):
                     new = self._subscribers[topic] & ~reached
@@ -119,18 +168,12 @@ class _Shares:
                     for other in numbers_in(new):
                         came[other] = (topic, member)
                         following.append(other)
-            if ends := reached & ~before & low:
-                member = self._loads.least_loaded(ends)
-                way: list[tuple[int, int]] = []
-                while member != start:
-                    topic, giver = came[member]
-                    way.append((topic, member))
-                    member = giver
-                return way[::-1], reached
+            if ends := reached & until:
+                return came, reached, ends
             edge = following
-        return [], reached
+        return came, reached, 0
 
-    def _shift(self, start: int, way: Sequence[tuple[int, int]], movable: _Movable) -> int:
+    def _shift(self, start: int, way: Way, movable: _Movable) -> int:
         """Hand one partition on at each step of a way; its last member is returned."""
         giver = start
         for topic, taker in way:
@@ -145,6 +188,15 @@ class _Shares:
 
     def _give(self, topic: int, member: int) -> None:
         self.held[member][topic] = self.held[member].get(topic, 0) + 1
+
+
+def _way(came: Mapping[int, tuple[int, int]], start: int, end: int) -> Way:
+    way: list[tuple[int, int]] = []
+    while end != start:
+        topic, giver = came[end]
+        way.append((topic, end))
+        end = giver
+    return way[::-1]
 
 
 class _Movable:

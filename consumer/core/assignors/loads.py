@@ -43,6 +43,10 @@ class Loads:
                 return next(numbers_in(found))
         raise ValueError("nobody has the least of nothing")
 
+    def at(self, load: int) -> int:
+        """The set of members with this load."""
+        return self._at.get(load, 0)
+
     def up_to(self, load: int) -> int:
         """The set of members with at most this load."""
         found = 0

@@ -20,7 +20,8 @@ class StickyAssignor:
 
     Loads are as even as they can be: no partition, nor a chain of them, could be moved so that one member has
     less and another one, with at least two less, more. With equal subscriptions loads differ by one at most,
-    and as many partitions stay where they are as any even assignment allows.
+    and as many partitions stay where they are as any even assignment allows; with different ones nothing
+    stays away that a neutral exchange of what nobody owned could bring back.
     """
 
     name: Final = "sticky"
