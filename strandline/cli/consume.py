@@ -3,58 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from strandline.cli.command import Command, Invocation, pass_invocation, run
 from strandline.cli.output import json_line, shown
+from strandline.cli.start import Start, from_option
+from strandline.cli.subscription import Membership, Stop, group_options, subscribe, telling
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from consumer.group import GroupMetadata
     from strandline import Consumer, ConsumerRecord
     from strandline.ids import TopicPartition
 
 POLL_MS: Final = 250
-OFFSET_MAX: Final = 2**63 - 1
-
-Start = Literal["earliest", "latest"] | int | datetime
-
-
-class StartType(click.ParamType[Start]):
-    """Where to begin: `earliest`, `latest`, an offset, or a time in ISO 8601 (local if it names no zone)."""
-
-    name = "start"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Start:
-        """Read one value; a wrong one is wrong usage."""
-        if not isinstance(value, str):
-            return value  # type: ignore[no-any-return]  # click converts a converted default again
-        if value == "earliest":
-            return "earliest"
-        if value == "latest":
-            return "latest"
-        try:
-            if value.isdecimal() and int(value) <= OFFSET_MAX:
-                return int(value)
-            time = datetime.fromisoformat(value)
-            if time.timestamp() >= 0:  # before 1970 lie the numbers that mean earliest and latest
-                return time
-        except (ValueError, OverflowError):  # also of a time that the clock of this zone cannot show
-            pass
-        self.fail(
-            f"{value!r} is neither earliest, latest, an offset below 2^63 nor a time such as "
-            "2026-11-20T14:30 from 1970 on",
-            param,
-            ctx,
-        )
-
-
-from_option = click.option(
-    "--from", "start", type=StartType(), default="latest", show_default=True,
-    metavar="earliest|latest|OFFSET|TIME", help="Where to begin; TIME in ISO 8601.",
-)  # fmt: skip
 
 
 async def assign_from(
@@ -97,6 +65,48 @@ async def _offsets(
             return offsets | {each: at.offset for each, at in found.items() if at is not None}
 
 
+class Limits:
+    """When to end: after so many records, after so long without any, or when `stop` is set."""
+
+    def __init__(
+        self, max_records: int | None, idle_exit_s: float | None, stop: asyncio.Event | None = None
+    ) -> None:
+        from strandline.adapters.clock import SystemClock
+
+        self._monotonic = SystemClock().monotonic
+        self._idle_exit_s = idle_exit_s
+        self._stop = stop
+        self.left = max_records
+        """Records that are still wanted; None without a limit."""
+        self.heard_at: float | None = self._monotonic()
+        """Since when nothing was heard; None before it counts."""
+
+    def hear(self, records: int = 0) -> None:
+        """Something came."""
+        self.heard_at = self._monotonic()
+        if self.left is not None:
+            self.left -= records
+
+    @property
+    def reached(self) -> bool:
+        if self.left == 0 or (self._stop is not None and self._stop.is_set()):
+            return True
+        if self._idle_exit_s is None or self.heard_at is None:
+            return False
+        return self._monotonic() - self.heard_at >= self._idle_exit_s
+
+
+async def read_until(
+    consumer: Consumer, write: Callable[[Sequence[ConsumerRecord]], None], limits: Limits
+) -> None:
+    """Hand every record to `write`, until a limit is reached."""
+    while not limits.reached:
+        batches = await consumer.getmany(timeout_ms=POLL_MS, max_records=limits.left)
+        for records in batches.values():
+            write(records)
+            limits.hear(len(records))
+
+
 def record_json(record: ConsumerRecord) -> dict[str, Any]:
     """A record as JSON; keys and values that are not UTF-8 are base64 and marked (`shown`)."""
     return {
@@ -119,6 +129,7 @@ def record_json(record: ConsumerRecord) -> dict[str, Any]:
     "--idle-exit", type=click.FloatRange(min=0), metavar="S", help="End after S seconds without any."
 )
 @click.option("--key-separator", metavar="S", help="As text: print the key and S before each value.")
+@group_options
 @pass_invocation
 def consume(
     invocation: Invocation,
@@ -128,16 +139,18 @@ def consume(
     max_records: int | None,
     idle_exit: float | None,
     key_separator: str | None,
+    membership: Membership,
 ) -> None:
     """Print the records of TOPIC…, those to come too, until Ctrl-C or a limit.
 
     As text a line is a value, byte for byte. As JSON, bytes that are not UTF-8 are base64, and a
     field such as value_encoding says so.
-    """
-    from strandline import Consumer
-    from strandline.adapters.clock import SystemClock
 
-    clock = SystemClock()
+    With --group it prints its share, goes on where the group has committed (--from says where to begin
+    else), commits what it printed, and tells on standard error what is given to it and taken from it.
+    SIGTERM and Ctrl-C let it leave the group in good order.
+    """
+    settings = membership.settings(start, partition)
     separator = key_separator.encode() if key_separator else None
 
     def write(records: Sequence[ConsumerRecord]) -> None:
@@ -148,22 +161,31 @@ def consume(
             sys.stdout.buffer.write(b"".join(_text_line(record, separator) for record in records))
             sys.stdout.buffer.flush()
 
-    async def main() -> None:
-        left = max_records
+    async def alone() -> bool:
         async with Consumer(invocation.bootstrap_servers(), offset_reset="none") as consumer:
             await assign_from(consumer, topics, partition, start)
-            heard = clock.monotonic()
-            while left is None or left > 0:
-                batches = await consumer.getmany(timeout_ms=POLL_MS, max_records=left)
-                now = clock.monotonic()
-                for records in batches.values():
-                    write(records)
-                    left = left if left is None else left - len(records)
-                    heard = now
-                if idle_exit is not None and now - heard >= idle_exit:
-                    break
+            await read_until(consumer, write, Limits(max_records, idle_exit))
+        return False
 
-    run(main)
+    async def as_member(settings: Mapping[str, Any]) -> bool:
+        stop = Stop()
+        limits = Limits(max_records, idle_exit, stop.event)
+        limits.heard_at = None  # waiting for the others is not being idle
+
+        def heard(event: str, partitions: Sequence[TopicPartition], who: GroupMetadata) -> None:
+            limits.hear()
+            named = ", ".join(map(str, partitions)) or "nothing"
+            invocation.out.note(f"{event} {named} (generation {who.generation})")
+
+        async with Consumer(invocation.bootstrap_servers(), **settings) as consumer:
+            await subscribe(consumer, topics, telling(consumer, heard))
+            await read_until(consumer, write, limits)
+        return stop.interrupted
+
+    from strandline import Consumer
+
+    if run(alone if settings is None else partial(as_member, settings)):
+        raise KeyboardInterrupt
 
 
 def _text_line(record: ConsumerRecord, separator: bytes | None) -> bytes:

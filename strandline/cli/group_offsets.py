@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 
 import click
 
-from strandline.cli.consume import OFFSET_MAX, Start, StartType
+from strandline.cli.start import OFFSET_MAX, Start, StartType
 from strandline.errors import InvalidRequest, UnknownTopicOrPartition
 from strandline.ids import TopicPartition
 

@@ -7,7 +7,9 @@ Every line has `event`, `seq` (a number that rises by one a line), `at` (wall ti
 * `acked`: `record`, `topic`, `partition`, `offset` (-1 where the broker no longer knows it)
 * `failed`: `record`, `topic`, `code` (Kafka's number), `error`, `outcome` (retriable, fatal or
   unknown outcome), `message`
-* `assigned`: `topic`, `partitions`: what the consumer reads
+* `assigned`: `topic`, `partitions`: what the consumer reads; as a member of a group, what it was given
+  now, with `member`, `generation` and `at_ms` (wall time at which it was told)
+* `revoked`, `lost`: the same, of what it gave up in order, and of what was taken from it
 * `received`: `topic`, `partition`, `offset`, `timestamp`, `key`, `value`
 * `error`: `topic`, and as `failed`: the client cannot go on, and ends with 1
 * `summary`: the last line, with the counts
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -25,15 +27,19 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from strandline.cli.command import FAILED, Group, Invocation, pass_invocation, run
-from strandline.cli.consume import POLL_MS, Start, assign_from, from_option
+from strandline.cli.consume import Limits, assign_from, read_until
 from strandline.cli.output import json_line, shown
 from strandline.cli.produce import ACKS, acks_option, compression_option, timeout_option
+from strandline.cli.start import Start, from_option
+from strandline.cli.subscription import Membership, group_options, subscribe, telling
 from strandline.errors import ErrorCode, Outcome, StrandlineError
 
 if TYPE_CHECKING:
     import asyncio
 
-    from strandline import RecordMetadata
+    from consumer.group import GroupMetadata
+    from strandline import ConsumerRecord, RecordMetadata
+    from strandline.ids import TopicPartition
 
 SENDS_AHEAD_S_MAX: Final = 0.1
 """A client that fell behind its rate catches up at most this much in one burst."""
@@ -58,6 +64,17 @@ class History:
             raise
         finally:
             self.note("summary", topic=topic, **counts)
+
+    def owned(self, event: str, topic: str, partitions: Sequence[TopicPartition], who: GroupMetadata) -> None:
+        """A member's partitions came or went."""
+        self.note(
+            event,
+            topic=topic,
+            partitions=[each.partition for each in partitions],
+            member=who.member_id,
+            generation=who.generation,
+            at_ms=self._clock.wall_ms(),
+        )
 
     def note(self, event: str, **facts: Any) -> None:
         """One line."""
@@ -182,6 +199,7 @@ def verify_produce(
 @click.option(
     "--idle-exit", type=click.FloatRange(min=0), metavar="S", help="End after S seconds without any."
 )
+@group_options
 @pass_invocation
 def verify_consume(
     invocation: Invocation,
@@ -190,39 +208,48 @@ def verify_consume(
     partition: int | None,
     max_records: int | None,
     idle_exit: float | None,
+    membership: Membership,
 ) -> None:
-    """Read TOPIC until SIGTERM or a limit, with a line for every record received."""
-    from strandline import Consumer
-    from strandline.adapters.clock import SystemClock
+    """Read TOPIC until SIGTERM or a limit, with a line for every record received.
 
+    With --group it reads its share, with a line for all that is given to it and taken from it.
+    """
+    from strandline import Consumer
+
+    settings = membership.settings(start, partition)
     history = History()
-    clock = SystemClock()
     counts = {"received": 0}
 
+    def received(records: Sequence[ConsumerRecord]) -> None:
+        for record in records:
+            counts["received"] += 1
+            history.note(
+                "received",
+                topic=record.topic,
+                partition=record.partition,
+                offset=record.offset,
+                timestamp=record.timestamp,
+                **shown("key", record.key),
+                **shown("value", record.value),
+            )
+
     async def main() -> None:
-        stop = ended_by_sigterm()
-        async with Consumer(invocation.bootstrap_servers(), offset_reset="none") as consumer:
-            partitions = await assign_from(consumer, [topic], partition, start)
-            history.note("assigned", topic=topic, partitions=[each.partition for each in partitions])
-            heard = clock.monotonic()
-            while not stop.is_set() and (max_records is None or counts["received"] < max_records):
-                left = None if max_records is None else max_records - counts["received"]
-                batches = await consumer.getmany(timeout_ms=POLL_MS, max_records=left)
-                for record in itertools.chain.from_iterable(batches.values()):
-                    counts["received"] += 1
-                    history.note(
-                        "received",
-                        topic=record.topic,
-                        partition=record.partition,
-                        offset=record.offset,
-                        timestamp=record.timestamp,
-                        **shown("key", record.key),
-                        **shown("value", record.value),
-                    )
-                now = clock.monotonic()
-                heard = now if batches else heard
-                if idle_exit is not None and now - heard >= idle_exit:
-                    break
+        limits = Limits(max_records, idle_exit, ended_by_sigterm())
+
+        def heard(event: str, partitions: Sequence[TopicPartition], who: GroupMetadata) -> None:
+            limits.hear()
+            history.owned(event, topic, partitions, who)
+
+        async with Consumer(
+            invocation.bootstrap_servers(), **(settings or {"offset_reset": "none"})
+        ) as consumer:
+            if settings is None:
+                partitions = await assign_from(consumer, [topic], partition, start)
+                history.note("assigned", topic=topic, partitions=[each.partition for each in partitions])
+            else:
+                limits.heard_at = None  # waiting for the others is not being idle
+                await subscribe(consumer, [topic], telling(consumer, heard))
+            await read_until(consumer, received, limits)
 
     with history.told(topic, counts):
         run(main)

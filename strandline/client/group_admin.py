@@ -117,6 +117,8 @@ class GroupAdmin:
         except GroupIdNotFound:
             if not doubts:
                 raise  # else it was deleted by the call whose answer was lost
+        except NonEmptyGroup as error:
+            raise NonEmptyGroup(await self._why_not_empty(group)) from error
 
     async def offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """What is committed, by partition; nothing for a group that nobody knows."""
@@ -149,7 +151,9 @@ class GroupAdmin:
         named = ", ".join(f"{m.member} (client {m.client_id} at {m.host})" for m in members[:NAMED_MAX])
         more = f" and {len(members) - NAMED_MAX} more" if len(members) > NAMED_MAX else ""
         who = f": {named}{more}" if named else ""
-        return f"group {group!r} has members{who}; stop them first, their commits would undo this one"
+        return (
+            f"group {group!r} has members{who}; stop them first, they would go on as if nothing had happened"
+        )
 
     # --- the coordinator ---------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 
 from strandline.cli.__main__ import cli
 from strandline.cli.command import Invocation, Root, pass_invocation
-from strandline.cli.consume import StartType
 from strandline.cli.output import aligned, shown
+from strandline.cli.start import StartType
 from strandline.errors import NotEnoughReplicas, SettingsError
 from strandline.local.layout import ClusterFile, Layout, MemberFile
 
@@ -62,6 +62,7 @@ def test_each_command_of_the_contract_exists() -> None:
     families: dict[str, list[str]] = {
         "topic": ["create", "list", "describe", "alter", "delete"],
         "verify": ["produce", "consume"],
+        "group": ["list", "describe", "reset-offsets", "delete"],
         "perf": ["produce", "consume", "latency", "failover"],
         "log": ["dump", "verify"],
     }
@@ -87,6 +88,18 @@ def test_each_command_of_the_contract_exists() -> None:
         ["consume", "t", "--from", "9" * 5000],
         ["consume", "t", "--from", "0001-01-01"],
         ["consume", "t", "--from", "1969-12-31T23:59:59.999+00:00"],
+        ["consume", "t", "--client-id", "c"],
+        ["consume", "t", "--rebalance-protocol", "eager"],
+        ["consume", "t", "--group", "g", "--rebalance-protocol", "lazy"],
+        ["consume", "t", "--group", "g", "--partition", "0"],
+        ["consume", "t", "--group", "g", "--from", "5"],
+        ["verify", "consume", "t", "--group", "g", "--from", "5"],
+        ["group", "describe"],
+        ["group", "delete"],
+        ["group", "reset-offsets", "g", "--to", "latest"],
+        ["group", "reset-offsets", "g", "--topic", "t"],
+        ["group", "reset-offsets", "g", "--topic", "t:x", "--to", "latest"],
+        ["group", "reset-offsets", "g", "--topic", "t", "--to", "-x"],
         ["topic", "create", "x\udcff"],
         ["topic", "create", "t", "--config", "a=\udcff"],
         ["topic", "delete", "t", "x\udcff"],

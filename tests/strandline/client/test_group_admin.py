@@ -203,3 +203,13 @@ async def test_what_is_refused_for_a_partition_is_raised_with_the_others_as_note
         with pytest.raises(OffsetMetadataTooLarge, match="5 of 4") as raised:
             await admin.alter_group_offsets("g", {A: 3, B: 4})
     assert raised.value.__notes__ == ["t-1: 6 of 4"]
+
+
+async def test_a_group_with_members_is_not_deleted_and_they_are_named() -> None:
+    """Whoever deletes a group is told whom to stop, as whoever resets one."""
+    brokers = Brokers()
+    brokers.on(BROKER_1, DELETE_GROUP, NonEmptyGroup("group g has members"))
+    brokers.on(BROKER_1, DESCRIBE_GROUP, group("m1"))
+    async with looking_after(brokers) as admin:
+        with pytest.raises(NonEmptyGroup, match=r"m1 \(client client-m1 at 10.0.0.9\); stop them first"):
+            await admin.delete_group("g")
