@@ -34,6 +34,7 @@ class Groups:
         settings: BrokerSettings,
         clock: Clock,
     ) -> None:
+        self._clock = clock
         self._transport = GrpcTransport()
         topics = InternalTopics(manager, view, self._transport)
         events_topic = group_events_topic(settings)
@@ -68,4 +69,5 @@ class Groups:
         await self._events.flush(FLUSH_S_MAX)
 
     def _publish(self, event: GroupEvent) -> None:
-        self._events.put(event_key(event), event_value(event), event.at_ms)
+        # By this clock: a member's may be anywhere, and retention goes by a record's time.
+        self._events.put(event_key(event), event_value(event), self._clock.wall_ms())

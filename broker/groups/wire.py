@@ -223,7 +223,11 @@ def _change(change: group_pb2.OwnershipChange) -> OwnershipChange:
     kind = _KINDS.get(change.kind)
     if kind is None:
         raise InvalidRequest(f"ownership change of kind {change.kind}; known are 0 to {max(_KINDS)}")
-    return OwnershipChange(kind, _names(change.partitions), change.at_ms, change.generation, change.reason)
+    names = _names(change.partitions)
+    for name in names:
+        if not name.topic or name.partition < 0:
+            raise InvalidRequest(f"ownership change of {name}, which is no partition's name")
+    return OwnershipChange(kind, names, change.at_ms, change.generation, change.reason)
 
 
 def _report(data: bytes) -> ReportOwnership:

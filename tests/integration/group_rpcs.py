@@ -56,7 +56,7 @@ class GroupRpcs:
     """Calls to the brokers of one cluster, over connections of its own."""
 
     def __init__(self, cluster: LocalCluster) -> None:
-        self._cluster = cluster
+        self.cluster = cluster
         self.transport = GrpcTransport()
 
     async def __aenter__(self) -> Self:
@@ -80,13 +80,18 @@ class GroupRpcs:
     async def at(
         self, broker: int, method: Method[Request, Response], request: Request, **given: float
     ) -> Response:
-        return await self.call(self._cluster.address(broker), method, request, **given)
+        return await self.call(self.cluster.address(broker), method, request, **given)
+
+    @staticmethod
+    def partition(group: str, partitions: int) -> int:
+        """Where the group is in `__consumer_offsets`."""
+        return partition_of(group, partitions)
 
     async def coordinator(self, group: str, *, other_than: int = -1) -> Endpoint:
         """Who coordinates the group, asked of every broker until one knows."""
 
         async def find() -> Endpoint | None:
-            for broker in self._cluster.broker_ids:
+            for broker in self.cluster.broker_ids:
                 try:
                     found = await self.at(broker, group_wire.FIND_COORDINATOR, group, timeout_s=2)
                 except NOT_NOW:
@@ -162,7 +167,7 @@ class Member:
         async def joined() -> bool:
             try:
                 answer = await self._call(group_wire.JOIN_GROUP, self.join_request(**given))
-            except (CoordinatorLoading, CoordinatorNotAvailable, NotCoordinator):
+            except (BrokerNotAvailable, CoordinatorLoading, CoordinatorNotAvailable, NotCoordinator):
                 self.address = ""
                 return False
             if isinstance(answer, MemberIdGiven):
@@ -246,8 +251,3 @@ async def stable(members: Sequence[Member]) -> int:
         for member in members:
             tasks.create_task(belong(member))
     return members[0].generation
-
-
-def same_partition(group: str, number: int, partitions: int) -> bool:
-    """True if the group belongs to this partition of `__consumer_offsets`."""
-    return partition_of(group, partitions) == number

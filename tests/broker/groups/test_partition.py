@@ -76,7 +76,7 @@ async def test_until_the_watermark_is_known_everybody_is_told_to_wait() -> None:
 
 
 async def test_what_was_answered_is_there_for_the_next_coordinator() -> None:
-    """CORRECTNESS G12, G13: offsets, generation and assignment are in the log before anybody hears of them."""
+    """CORRECTNESS G12, G13: offsets, generation and assignment are in the log before anybody hears."""
     replica = open_replica(ALONE)
     async with live(replica, group_initial_rebalance_delay_ms=0) as first:
         await serving(first)
