@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from itertools import repeat
 from typing import NamedTuple
 
@@ -58,8 +59,9 @@ class FetchedBatch(NamedTuple):
 
     @property
     def record_count(self) -> int:
-        """Records wanted; a batch's offsets have no gaps."""
-        return self.next_offset - self.base_offset
+        """Records wanted. Nothing is decoded for it: where compaction took records out of a batch that is
+        wanted from its middle on, there are as many at most."""
+        return min(self.header.record_count, self.next_offset - self.base_offset)
 
     @property
     def size(self) -> int:
@@ -69,9 +71,9 @@ class FetchedBatch(NamedTuple):
     def columns(self) -> Columns:
         """The records wanted, by column. Raises CorruptMessage, UnsupportedCompression."""
         columns = decode_columns(self.data, self.header)
-        skipped = self.base_offset - self.header.base_offset
-        if not skipped:
+        if self.from_offset <= self.header.base_offset:
             return columns
+        skipped = bisect_left(columns.offsets, self.from_offset)
         offsets, timestamps, keys, values, headers = columns
         return Columns(
             offsets[skipped:], timestamps[skipped:], keys[skipped:], values[skipped:], headers[skipped:]
