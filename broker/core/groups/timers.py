@@ -42,8 +42,10 @@ class Timers:
     def __len__(self) -> int:
         return len(self._at)
 
-    def __contains__(self, timer: Timer) -> bool:
-        return timer in self._at
+    @property
+    def entries(self) -> int:
+        """In the heap: those of moved and cancelled timers too, until they come to its top."""
+        return len(self._heap)
 
     def set(self, timer: Timer, at_s: float) -> None:
         """Start the timer, or move its deadline."""
