@@ -7,7 +7,7 @@ until then it is *in hand*, is not committed by itself, and a partition that has
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence, Sized
+from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from itertools import islice
 from typing import Any
 
@@ -40,6 +40,7 @@ class HandOut:
         self._handed: dict[Position[FetchedBatch], None] = {}
         self._processed = asyncio.Event()
         self._caller: asyncio.Task[Any] | None = None
+        self.on_call: Callable[[], None] | None = None
         self.polled = True
         self.waiting = 0
         """Get calls that wait for a record: the application is not late, there is nothing for it."""
@@ -119,6 +120,8 @@ class HandOut:
         self._caller = asyncio.current_task()
         self._reading = None
         self.done()
+        if self.on_call is not None:
+            self.on_call()
 
     def _hand(self, state: Position[FetchedBatch], next_offset: int) -> None:
         state.position = next_offset
@@ -176,6 +179,11 @@ class HandOut:
         self._reading = None
         self._news.tell_once(error)
 
+    def fail(self, error: Exception) -> None:
+        """Have every get call raise this from now on."""
+        self._reading = None
+        self._news.fail(error)
+
     # --- what is processed -------------------------------------------------------------------
 
     def done(self) -> None:
@@ -184,6 +192,14 @@ class HandOut:
         for state in self._handed:
             state.processed = state.position
         self._handed.clear()
+        self._processed.set()
+
+    def done_up_to(self, offsets: Mapping[Position[Any], int]) -> None:
+        """The application said so by committing these."""
+        for state, offset in offsets.items():
+            if state.position is not None and offset >= state.position:
+                state.processed = state.position
+                self._handed.pop(state, None)
         self._processed.set()
 
     def in_hand(self, names: Collection[TopicPartition]) -> bool:
