@@ -1,0 +1,289 @@
+"""The sticky assignor: even, and nothing moves without need (KIP-54, KIP-429)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from time import process_time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from consumer.core.assignors.assignor import MemberSubscription
+from consumer.core.assignors.sticky import StickyAssignor
+from strandline.ids import TopicPartition
+from tests.consumer.core.assignors.groups import GONE, Answer, Group, groups, kept, owners, owning_groups
+
+QUICK = settings(deadline=None)  # a machine under load is no failure
+
+
+def assign(group: Group) -> Answer:
+    return StickyAssignor().assign(group.members, group.partitions)
+
+
+def loads(answer: Answer) -> list[int]:
+    return sorted(map(len, answer.values()))
+
+
+def unevenness(loads: tuple[int, ...]) -> int:
+    """The less, the more even."""
+    return sum(load * load for load in loads)
+
+
+def best(group: Group) -> tuple[int, int]:
+    """Of all assignments there are: the least unevenness, and the most that is kept with it."""
+    members = list(group.members)
+    found = {(0,) * len(members): 0}
+    """loads so far → the most that is kept with them"""
+    for name, subscribers in group.wanted.items():
+        following: dict[tuple[int, ...], int] = {}
+        for before, keeps in found.items():
+            for place, member in enumerate(members):
+                if member in subscribers:
+                    after = (*before[:place], before[place] + 1, *before[place + 1 :])
+                    stays = keeps + (name in group.members[member].owned)
+                    following[after] = max(stays, following.get(after, 0))
+        found = following
+    least = min(map(unevenness, found))
+    return least, max(keeps for after, keeps in found.items() if unevenness(after) == least)
+
+
+def alike(members: int, *, topics: int = 3, partitions: int = 5) -> Group:
+    """Members that subscribe to the same and own nothing."""
+    names = tuple(f"topic-{number}" for number in range(topics))
+    return Group(
+        {f"member-{number:03}": MemberSubscription(names) for number in range(members)},
+        dict.fromkeys(names, partitions),
+    )
+
+
+# --- even -------------------------------------------------------------------------------------------
+
+
+@QUICK
+@given(groups(members_max=9, alike=True))
+def test_with_equal_subscriptions_members_differ_by_one_at_most(group: Group) -> None:
+    """Whatever they claim."""
+    answer = assign(group)
+    assert max(loads(answer)) - min(loads(answer)) <= 1
+
+
+@QUICK
+@given(groups(members_max=4, partitions_max=3))
+def test_with_different_subscriptions_no_assignment_is_more_even(group: Group) -> None:
+    """Among all that there are, whatever members claim."""
+    answer = assign(group)
+    assert unevenness(tuple(loads(answer))) == best(group)[0]
+
+
+@QUICK
+@given(groups(members_max=12, partitions_max=30))
+def test_no_partition_could_move_to_a_subscriber_that_has_two_less(group: Group) -> None:
+    """In groups that are too large to try all assignments."""
+    answer = assign(group)
+    for name, member in owners(answer).items():
+        for other in group.wanted[name]:
+            assert len(answer[member]) - len(answer[other]) < 2
+
+
+def test_a_chain_of_members_makes_room_for_one_that_cannot_be_given_to_directly() -> None:
+    """a hands a partition to b, which hands another to c: a and c have no topic in common."""
+    partitions = {"ab": 4, "bc": 2}
+    claims = [TopicPartition("ab", number) for number in range(3)]
+    group = Group(
+        {
+            "a": MemberSubscription(("ab",), tuple(claims), 1),
+            "b": MemberSubscription(("ab", "bc"), (TopicPartition("ab", 3), TopicPartition("bc", 0)), 1),
+            "c": MemberSubscription(("bc",), (TopicPartition("bc", 1),), 1),
+        },
+        partitions,
+    )
+    answer = assign(group)
+    assert loads(answer) == [2, 2, 2]
+    assert kept(group, answer) == 4
+
+
+# --- nothing moves without need ---------------------------------------------------------------------
+
+
+@QUICK
+@given(owning_groups(alike=True))
+def test_with_equal_subscriptions_as_much_is_kept_as_an_even_assignment_allows(group: Group) -> None:
+    """Among all even assignments that there are."""
+    assert kept(group, assign(group)) == best(group)[1]
+
+
+@settings(QUICK, max_examples=300)
+@given(owning_groups(members_max=5, partitions_max=4))
+def test_nothing_is_taken_away_that_a_neutral_exchange_would_bring_back(group: Group) -> None:
+    """With different subscriptions: who has what another one lost could neither just give it back, nor take
+    for it something that the other one got anew. Loads would be as even as before."""
+    answer = assign(group)
+    now = owners(answer)
+    for loser, said in group.members.items():
+        for name in set(said.owned) - set(answer[loser]):
+            holder = now[name]
+            assert len(answer[holder]) != len(answer[loser]) + 1
+            for new in set(answer[loser]) - set(said.owned):
+                assert holder not in group.wanted[new]
+
+
+@QUICK
+@given(groups(members_max=12, partitions_max=12))
+def test_who_assigns_again_moves_nothing(group: Group) -> None:
+    """KIP-429: a rebalance that nobody needed costs nobody a partition."""
+    answer = assign(group)
+    assert assign(group.owning(answer, generation=3)) == answer
+
+
+@QUICK
+@given(owning_groups(members_max=8, partitions_max=6))
+def test_what_was_revoked_is_given_in_the_next_generation_and_then_nothing_moves(group: Group) -> None:
+    """KIP-429: all join again, without what was revoked from them; that generation must be the last. So it
+    takes nothing from anybody, though it need not give what was revoked to whom the first one meant."""
+    answer = assign(group)
+    still = {
+        member: [name for name in said.owned if name in answer[member]]
+        for member, said in group.members.items()
+    }
+    again = assign(group.owning(still, generation=6))
+    for member, names in still.items():
+        assert set(names) <= set(again[member])
+
+
+@QUICK
+@given(st.integers(1, 12), st.integers(1, 12))
+def test_a_new_member_gets_its_share_and_nothing_else_moves(members: int, partitions: int) -> None:
+    """Scale up: only to the new one, and no more than makes it even."""
+    group = alike(members, partitions=partitions)
+    before = assign(group)
+    new = MemberSubscription(tuple(group.partitions))
+    after = assign(Group({"a-new-one": new, **group.owning(before, generation=1).members}, group.partitions))
+    for member, names in before.items():
+        assert set(after[member]) <= set(names)
+    assert len(after["a-new-one"]) == 3 * partitions // (members + 1)
+
+
+@QUICK
+@given(st.integers(2, 12), st.integers(1, 12), st.data())
+def test_what_a_member_leaves_is_all_that_moves(members: int, partitions: int, data: st.DataObject) -> None:
+    """Scale down: the others keep all they have."""
+    group = alike(members, partitions=partitions)
+    before = assign(group)
+    gone = data.draw(st.sampled_from(sorted(group.members)))
+    after = assign(group.owning(before, generation=1).without(gone))
+    for member, names in after.items():
+        assert set(names) >= set(before[member])
+
+
+@QUICK
+@given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 12), st.integers(0, 12))
+def test_partitions_and_topics_that_are_added_take_nothing_from_anybody(
+    members: int, partitions: int, more: int, new: int
+) -> None:
+    """With equal subscriptions there is always room for them elsewhere."""
+    group = alike(members, partitions=partitions)
+    before = assign(group)
+    grown = {"topic-0": partitions + more, "topic-1": partitions, "topic-2": partitions, "topic-3": new}
+    wider = {
+        member: replace(said, topics=tuple(grown))
+        for member, said in group.owning(before, generation=1).members.items()
+    }
+    after = assign(Group(wider, grown))
+    for member, names in before.items():
+        assert set(names) <= set(after[member])
+
+
+# --- claims -----------------------------------------------------------------------------------------
+
+
+def weighed(group: Group) -> Group:
+    """Only the claims that count, by a rule that is said more simply than it is found."""
+
+    def counts(member: str, name: TopicPartition) -> bool:
+        return member in group.wanted.get(name, ()) and all(
+            name not in other.owned or other.owned_generation < group.members[member].owned_generation
+            for rival, other in group.members.items()
+            if rival != member
+        )
+
+    members = {
+        member: replace(said, owned=tuple(name for name in said.owned if counts(member, name)))
+        for member, said in group.members.items()
+    }
+    return Group(members, group.partitions)
+
+
+@settings(QUICK, max_examples=300)
+@given(groups(members_max=4, partitions_max=2))
+def test_claims_that_do_not_count_are_as_if_nobody_made_them(group: Group) -> None:
+    """CORRECTNESS G2: one of an older generation than another's, two of the same, one on what the member does
+    not subscribe to any more, and one on what does not exist."""
+    assert assign(group) == assign(weighed(group))
+
+
+P = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize(("first", "second", "owner"), [(5, 4, "m1"), (4, 5, "m2"), (5, 5, "m0")])
+def test_of_two_claims_that_of_the_higher_generation_counts_and_of_equal_ones_neither(
+    first: int, second: int, owner: str
+) -> None:
+    """CORRECTNESS G2: who was away claims what others got since. Where nobody can tell, the partition goes
+    to the first member, as if nobody owned it."""
+    members = {
+        "m0": MemberSubscription(("t",)),
+        "m1": MemberSubscription(("t",), (P,), first),
+        "m2": MemberSubscription(("t",), (P,), second),
+    }
+    assert owners(StickyAssignor().assign(members, {"t": 1})) == {P: owner}
+
+
+def test_a_topic_that_is_gone_or_smaller_or_no_longer_subscribed_to_is_not_kept() -> None:
+    """What is claimed of it is neither given nor counted as load."""
+    stale = (TopicPartition(GONE, 0), TopicPartition("t", 7), TopicPartition("other", 0))
+    members = {
+        "m0": MemberSubscription(("t", GONE), stale, 3),
+        "m1": MemberSubscription(("t", "other"), (TopicPartition("t", 0),), 3),
+    }
+    assert StickyAssignor().assign(members, {"t": 3, "other": 1}) == {
+        "m0": [("t", 1), ("t", 2)],
+        "m1": [("other", 0), ("t", 0)],
+    }
+
+
+# --- many -------------------------------------------------------------------------------------------
+
+MEMBERS, PARTITIONS = 450, 3_000
+SECONDS_MAX = 5.0
+"""Of processor time: ten times what it takes, and far less than anything quadratic would."""
+
+
+@pytest.mark.parametrize("topics", [1, 30, 3_000])
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.02])
+def test_thousands_of_partitions_and_hundreds_of_members_take_no_time(topics: int, share: float) -> None:
+    """From nothing, again after a member left, and from one member that owns all it may; even each time."""
+    draw = Random(f"{topics} {share}")
+    partitions = {f"topic-{number:04}": PARTITIONS // topics for number in range(topics)}
+    names = list(partitions)
+    members = {
+        f"member-{number:03}": MemberSubscription(tuple(draw.sample(names, max(1, int(share * topics)))))
+        for number in range(MEMBERS)
+    }
+    fresh = Group(members, partitions)
+    everything = [
+        TopicPartition(topic, number)
+        for topic in members["member-000"].topics
+        for number in range(partitions[topic])
+    ]
+    began = process_time()
+    first = assign(fresh)
+    left = fresh.owning(first, generation=1).without("member-007")
+    second = assign(left)
+    third = assign(fresh.owning({"member-000": everything}, generation=1))
+    assert process_time() - began < SECONDS_MAX
+    assert kept(left, second) >= len(owners(first)) - 3 * len(first["member-007"])
+    if share >= 0.5:
+        for answer in (first, second, third):
+            assert max(loads(answer)) - min(loads(answer)) <= 1
