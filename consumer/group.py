@@ -205,14 +205,14 @@ class Group:
             now = self._clock.monotonic()
             try:
                 stale = now - resolved_at >= self._settings.metadata_max_age_ms / 1000
-                if self._pattern is not None and (self._core.watched or stale or not self._wanted):
+                if self._pattern is not None and (stale or self._core.watched or not self._settled):
                     await self._resolve()
                     resolved_at = now
                 await self._recount()
             except StrandlineError as error:
                 logger.info("group %s: topics could not be looked at: %s", self._id, error)
             pause_s = self._settings.topics_refresh_ms / 1000
-            if not self._topics.settled(self._core.watched):
+            if not self._settled:
                 pause_s = min(pause_s, UNSETTLED_S)
             try:
                 async with asyncio.timeout(pause_s):
@@ -220,6 +220,13 @@ class Group:
                 resolved_at = float("-inf")
             except TimeoutError:
                 pass
+
+    @property
+    def _settled(self) -> bool:
+        """False while something is not there that may come, or seems gone and may have been there."""
+        matching = self.subscription() if self._pattern is not None else frozenset()
+        found = self._pattern is None or bool(matching)
+        return found and self._topics.settled(self._core.watched | matching)
 
     async def _resolve(self) -> None:
         pattern = self._pattern
