@@ -101,8 +101,11 @@ def batches(log: PartitionLog) -> list[BatchHeader]:
     return found
 
 
-def check_sound(log: PartitionLog, files: Files) -> None:
-    """A batch for every offset, and nothing for `strandline log verify` to find."""
+def check_sound(log: PartitionLog, files: Files, *, power_lost: bool = False) -> None:
+    """A batch for every offset, and nothing for `strandline log verify` to find.
+
+    A loss of power may tear an index: it is not synced, and is made again when it is needed.
+    """
     expected: int | None = None
     for header in batches(log):
         assert header.base_offset == expected or (
@@ -112,4 +115,5 @@ def check_sound(log: PartitionLog, files: Files) -> None:
     assert expected is None or expected == log.log_end_offset
     for name in files.sizes(FOLDER):
         if name.endswith(".log"):
-            assert list(verify(FOLDER / name, files=files)) == []
+            found = verify(FOLDER / name, files=files)
+            assert [f for f in found if not (power_lost and f.problem.startswith("index"))] == []
