@@ -1,0 +1,658 @@
+"""A member of a group, sentence by sentence (KIP-429; CORRECTNESS, groups)."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from consumer.core.member_effects import (
+    Assign,
+    BackOff,
+    Effect,
+    Fatal,
+    FindCoordinator,
+    Level,
+    Lose,
+    NeedMetadata,
+    Report,
+    Revoke,
+    SendJoin,
+    SendLeave,
+    SendSync,
+    StartHeartbeat,
+    StopHeartbeat,
+    Tell,
+)
+from consumer.core.member_states import IllegalTransition, State, transition
+from consumer.core.protocol import Assignment, AssignmentError, Subscription
+from strandline.errors import (
+    CoordinatorLoading,
+    FencedInstanceId,
+    GroupMaxSizeReached,
+    IllegalGeneration,
+    InconsistentGroupProtocol,
+    InvalidRequest,
+    NotCoordinator,
+    OutcomeUnknown,
+    RebalanceInProgress,
+    StrandlineError,
+    UnknownMemberId,
+)
+from strandline.groups import NO_GENERATION, Joined, MemberIdGiven, OwnershipKind
+from tests.consumer.core.one_member import NOW, One, parts
+
+STALE = 10_000
+"""The number of no request."""
+
+
+# --- before the join: the five triggers ---------------------------------------------------------
+
+
+def test_a_new_subscription_keeps_everything_and_says_what_is_owned() -> None:
+    """KIP-429 1.a: do not revoke, do not call the listener, encode what is assigned."""
+    one = One().stable("t0 t1")
+    effects = one.core.subscribed(["t", "u"], NOW)
+    assert [type(effect) for effect in effects] == [SendJoin]
+    assert one.said(effects) == Subscription(1, ("t", "u"), parts("t0 t1"), 1)
+    assert one.core.owned == set(parts("t0 t1"))
+
+
+@pytest.mark.parametrize("counts", [{"t": 5}, {"t": 0}])
+def test_new_partition_counts_make_the_leader_join_again_with_everything(counts: dict[str, int]) -> None:
+    """KIP-429 1.a: partitions were added, or a topic has gone."""
+    one = One().stable("t0 t1", leads=True)
+    effects = one.core.metadata_changed(counts, NOW)
+    assert [type(effect) for effect in effects] == [SendJoin]
+    assert one.said(effects).owned == parts("t0 t1")
+
+
+def test_the_leader_watches_the_topics_of_the_whole_group() -> None:
+    """KIP-429 1.a: others may subscribe to what it does not."""
+    one = One().stable("t0", leads=True, others={"b": Subscription(1, ("u",))})
+    assert one.core.watched == {"t", "u"}
+    assert one.core.metadata_changed({"t": 2, "u": 2, "v": 9}, NOW) == []
+    assert one.sends(one.core.metadata_changed({"u": 3}, NOW))
+
+
+def test_who_does_not_lead_leaves_partition_counts_to_the_leader() -> None:
+    one = One().stable("t0")
+    assert one.core.metadata_changed({"t": 77}, NOW) == []
+    assert one.core.watched == frozenset()
+
+
+@pytest.mark.parametrize("what", ["heartbeat", "commit"])
+def test_a_rebalance_under_way_keeps_everything(what: str) -> None:
+    """KIP-429 1.b: from a heartbeat's or a commit's answer."""
+    one = One().stable("t0 t1")
+    effects = one.refuse(what, RebalanceInProgress("b joined (caused by b)"))
+    assert [type(effect) for effect in effects] == [SendJoin]
+    assert one.said(effects).owned == parts("t0 t1")
+    assert one.request(effects).reason == "b joined (caused by b)"
+
+
+def test_a_rebalance_heard_of_in_a_syncs_answer_keeps_everything() -> None:
+    """KIP-429 1.b, and G2: the claim is as old as the assignment that made it."""
+    one = One().stable("t0")
+    one.join_again()
+    effects = one.core.sync_failed(one.number, RebalanceInProgress("c left"), NOW)
+    assert [type(effect) for effect in effects] == [SendJoin]
+    assert one.said(effects) == Subscription(1, ("t",), parts("t0"), 1)
+
+
+def test_a_member_id_that_is_required_is_taken_and_nothing_else_changes() -> None:
+    """KIP-429 1.c."""
+    one = One()
+    first = one.begin()
+    assert one.request(first).member == ""
+    effects = one.core.joined(one.number, MemberIdGiven("a"), NOW)
+    assert [type(effect) for effect in effects] == [SendJoin]
+    assert one.request(effects).member == "a"
+    assert one.said(effects) == one.said(first)
+
+
+def test_a_member_id_for_one_that_has_one_is_not_asked_for_without_pause() -> None:
+    """A coordinator that hands out ids for ever must not be asked in a circle without a pause."""
+    one = One()
+    one.begin()
+    one.feed(one.core.joined(one.number, MemberIdGiven("a"), NOW))
+    assert one.core.joined(one.number, MemberIdGiven("a2"), NOW) == [BackOff(3, 1)]
+
+
+@pytest.mark.parametrize("error", [UnknownMemberId("who?"), IllegalGeneration("old")])
+@pytest.mark.parametrize("what", ["heartbeat", "commit", "sync", "join"])
+def test_an_expelled_member_loses_everything_and_joins_with_nothing(
+    what: str, error: StrandlineError
+) -> None:
+    """KIP-429 1.d: from join, sync, commit or heartbeat; lost, so without a commit or on_revoked."""
+    one = One().stable("t0 t1")
+    effects = one.refuse(what, error)
+    kinds = [type(effect) for effect in effects if not isinstance(effect, Tell | Report)]
+    assert kinds == [Lose, StopHeartbeat, SendJoin]
+    assert next(e for e in effects if isinstance(e, Lose)).partitions == parts("t0 t1")
+    assert one.said(effects) == Subscription(1, ("t",))
+    assert one.core.owned == frozenset()
+
+
+def test_only_what_the_error_says_is_reset() -> None:
+    """CORRECTNESS G3: an illegal generation leaves the member its id."""
+    one = One().stable("t0")
+    assert one.request(one.refuse("heartbeat", IllegalGeneration("old"))).member == "a"
+    assert one.core.generation == NO_GENERATION
+    one = One().stable("t0")
+    assert one.request(one.refuse("heartbeat", UnknownMemberId("who?"))).member == ""
+
+
+def test_what_was_named_is_revoked_before_the_next_join() -> None:
+    """KIP-429 1.e: the join has the newly formed set, and comes at once."""
+    one = One().stable("t0 t1 t2")
+    one.join_again()
+    effects = one.sync(Assignment(1, parts("t0"), parts("t1 t2"), AssignmentError.NEEDS_REJOIN))
+    revoke = effects[-1]
+    assert isinstance(revoke, Revoke) and revoke.partitions == parts("t1 t2")
+    assert one.core.owned == set(parts("t0 t1 t2")), "until they are released"
+    effects = one.core.released(revoke.number, NOW)
+    assert one.said(effects) == Subscription(1, ("t",), parts("t0"), 2)
+
+
+def test_a_member_that_has_nothing_to_revoke_joins_again_at_once_too() -> None:
+    """KIP-429 3.d: NEEDS_REJOIN goes to all members. Its claim is of this generation, so that the
+    coordinator sees another subscription than the last."""
+    one = One()
+    one.begin()
+    one.join(one.effects)
+    effects = one.sync(Assignment(1, (), (), AssignmentError.NEEDS_REJOIN))
+    assert [type(e) for e in effects] == [Tell, Assign, SendJoin]
+    assert one.said(effects) == Subscription(1, ("t",), (), 1)
+
+
+# --- after the sync -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("assigned", "revoked"), [("", ""), ("t0", ""), ("t0", "t2"), ("t2", "t0 t1"), ("", "t0 t1")]
+)
+def test_an_assignment_that_takes_what_it_does_not_revoke_is_fatal(assigned: str, revoked: str) -> None:
+    """KIP-429 3.a: assigned ⊇ owned − revoked, or log the values, leave, and end."""
+    one = One().stable("t0 t1 t3")
+    one.join_again()
+    effects = one.sync(Assignment(1, parts(assigned), parts(revoked)))
+    told = next(e for e in effects if isinstance(e, Tell))
+    assert told.level is Level.ERROR
+    assert "owned [t-0, t-1, t-3]" in told.text and "lacks [" in told.text
+    kinds = [type(e) for e in effects if not isinstance(e, Tell | Report)]
+    assert kinds == [Lose, StopHeartbeat, SendLeave, Fatal]
+    assert next(e for e in effects if isinstance(e, Lose)).partitions == parts("t0 t1 t3")
+    assert one.core.state is State.FATAL
+
+
+def test_added_is_told_before_revoked_and_then_it_joins() -> None:
+    """KIP-429 3.b, 3.c, 3.d, in this order."""
+    one = One().stable("t0 t1")
+    one.join_again()
+    effects = one.sync(Assignment(1, parts("t0 t5"), parts("t1"), AssignmentError.NEEDS_REJOIN))
+    first, second = [effect for effect in effects if isinstance(effect, Assign | Revoke | SendJoin)]
+    assert first == Assign(parts("t5"), parts("t0 t1 t5"), 2)
+    assert isinstance(second, Revoke) and second.partitions == parts("t1")
+    assert one.said(one.core.released(second.number, NOW)).owned == parts("t0 t5")
+
+
+def test_what_is_kept_is_not_told_again() -> None:
+    """KIP-429 3.b: only the newly added ones."""
+    one = One().stable("t0 t1")
+    one.join_again()
+    effects = one.sync(Assignment(1, parts("t0 t1")))
+    assert [type(effect) for effect in effects] == [Tell]
+    assert one.core.state is State.STABLE
+
+
+def test_the_first_assignment_is_told_even_if_empty() -> None:
+    """A listener hears that its member has joined."""
+    one = One()
+    one.begin()
+    one.join(one.effects)
+    assert Assign((), (), 1) in one.sync(Assignment(1, ()))
+
+
+def test_without_needs_rejoin_a_member_stays_after_it_revoked() -> None:
+    """KIP-429 3.d: NONE completes."""
+    one = One().stable("t0 t1")
+    one.join_again()
+    revoke = one.sync(Assignment(1, parts("t0"), parts("t1")))[-1]
+    assert isinstance(revoke, Revoke)
+    effects = one.core.released(revoke.number, NOW)
+    assert [type(effect) for effect in effects] == [Report]
+    assert one.core.state is State.STABLE
+
+
+def test_a_rebalance_that_begins_during_a_release_is_joined_after_it() -> None:
+    one = One().stable("t0 t1")
+    one.join_again()
+    revoke = one.sync(Assignment(1, parts("t0"), parts("t1")))[-1]
+    assert isinstance(revoke, Revoke)
+    assert one.refuse("heartbeat", RebalanceInProgress("c joined")) == []
+    assert one.said(one.core.released(revoke.number, NOW)).owned == parts("t0")
+
+
+def test_the_group_is_known_in_its_new_generation_before_anything_is_revoked() -> None:
+    """CORRECTNESS G11: on_revoked commits in the generation that the group is in."""
+    one = One().stable("t0 t1")
+    one.join_again()
+    one.sync(Assignment(1, parts("t0"), parts("t1"), AssignmentError.NEEDS_REJOIN))
+    assert (one.core.state, one.core.generation) == (State.RELEASING, 2)
+
+
+def test_an_assignment_of_an_old_leader_is_checked_like_any_other() -> None:
+    """KIP-429: a leader on old code may read V1 and answer V0. What fits is taken, the rest is fatal."""
+    one = One().stable("t0")
+    one.join_again()
+    one.sync(Assignment(0, parts("t0 t1")))
+    assert one.core.owned == set(parts("t0 t1"))
+    one.join_again()
+    assert isinstance(one.sync(Assignment(0, parts("t1")))[-1], Fatal)
+
+
+@pytest.mark.parametrize("data", [b"\x00", b"garbage!", b"\x00\x01"])
+def test_an_assignment_that_cannot_be_read_is_fatal(data: bytes) -> None:
+    one = One().stable("t0")
+    one.join_again()
+    fatal = one.core.synced(one.number, data, NOW)[-1]
+    assert isinstance(fatal, Fatal) and isinstance(fatal.error, InconsistentGroupProtocol)
+
+
+def test_no_bytes_are_an_empty_assignment() -> None:
+    """A coordinator gives them to a member that the leader forgot."""
+    one = One()
+    one.begin()
+    one.join(one.effects)
+    assert Assign((), (), 1) in one.core.synced(one.number, b"", NOW)
+
+
+# --- eager members ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("trigger", ["subscription", "heartbeat", "commit", "metadata"])
+def test_an_eager_member_gives_everything_up_before_it_joins(trigger: str) -> None:
+    """KIP-429: the rebalance behaviour of V0, on every way into a join (CORRECTNESS G5)."""
+    one = One(cooperative=False).stable("t0 t1", leads=True)
+    if trigger == "subscription":
+        effects = one.core.subscribed(["u"], NOW)
+    elif trigger == "metadata":
+        effects = one.core.metadata_changed({"t": 9}, NOW)
+    else:
+        effects = one.refuse(trigger, RebalanceInProgress("c joined"))
+    (revoke,) = effects
+    assert isinstance(revoke, Revoke) and revoke.partitions == parts("t0 t1")
+    effects = one.core.released(revoke.number, NOW)
+    assert one.said(effects).version == 0
+    assert one.core.owned == frozenset()
+
+
+def test_an_eager_member_is_told_its_whole_assignment_every_time() -> None:
+    one = One(cooperative=False).stable("t0 t1")
+    one.join_again()
+    assert Assign(parts("t0"), parts("t0"), 2) in one.sync(Assignment(0, parts("t0")))
+
+
+def test_an_eager_member_on_new_code_understands_the_new_version() -> None:
+    """KIP-429's upgrade: in the second bounce the leader may be a cooperative member."""
+    one = One(cooperative=False).stable("t0")
+    one.join_again()
+    one.sync(Assignment(1, parts("t0 t1")))
+    assert one.core.owned == set(parts("t0 t1"))
+
+
+# --- answers that come too late -----------------------------------------------------------------
+
+
+def test_answers_to_what_is_not_asked_any_more_count_for_nothing() -> None:
+    """CORRECTNESS G4: each answer is compared with what its request was sent for."""
+    one = One().stable("t0")
+    effects = one.join_again()
+    assert isinstance(effects[-1], SendSync)
+    assert one.core.synced(STALE, Assignment(1, parts("t0 t7")).encode(), NOW) == []
+    assert one.core.sync_failed(STALE, UnknownMemberId("who?"), NOW) == []
+    assert one.core.join_failed(STALE, UnknownMemberId("who?"), NOW) == []
+    assert one.core.joined(STALE, Joined("a", 9, "sticky", "b"), NOW) == []
+    assert one.core.released(STALE, NOW) == one.core.backed_off(STALE, NOW) == []
+    assert one.core.metadata(STALE, {}, NOW) == []
+    assert (one.core.state, one.core.generation) == (State.SYNCING, 2)
+
+
+@pytest.mark.parametrize(("member", "generation"), [("a", 0), ("a", 2), ("b", 1), ("", -1)])
+def test_a_refusal_of_what_the_member_no_longer_is_counts_for_nothing(member: str, generation: int) -> None:
+    """CORRECTNESS G4: an old heartbeat must not make a member lose its new assignment."""
+    one = One().stable("t0")
+    for error in (UnknownMemberId("who?"), IllegalGeneration("old"), FencedInstanceId("out")):
+        assert one.core.heartbeat_failed(member, generation, error, NOW) == []
+        assert one.core.commit_failed(member, generation, error, NOW) == []
+    assert one.core.owned == set(parts("t0"))
+
+
+def test_a_sync_of_an_earlier_life_does_not_give_partitions() -> None:
+    """CORRECTNESS G4: expelled and back again, while the old answer was on its way."""
+    one = One().stable("t0")
+    one.join_again()
+    old = one.number
+    one.feed(one.refuse("heartbeat", UnknownMemberId("who?")))
+    one.join(one.effects, member="a2", generation=7)
+    assert one.core.synced(old, Assignment(1, parts("t0 t1")).encode(), NOW) == []
+    assert one.core.owned == frozenset()
+
+
+def test_a_release_that_a_loss_overtook_releases_nothing() -> None:
+    """The driver may have called on_revoked already; what is owned is then another matter."""
+    one = One().stable("t0 t1")
+    one.join_again()
+    revoke = one.sync(Assignment(1, parts("t0"), parts("t1"), AssignmentError.NEEDS_REJOIN))[-1]
+    assert isinstance(revoke, Revoke)
+    effects = one.feed(one.refuse("heartbeat", UnknownMemberId("who?")))
+    assert next(e for e in effects if isinstance(e, Lose)).partitions == parts("t0 t1")
+    assert one.core.released(revoke.number, NOW) == []
+
+
+def test_a_join_that_succeeds_after_it_was_given_up_is_taken_back() -> None:
+    """Or the group would wait a session long for a member that nobody is."""
+    one = One()
+    one.begin()
+    number = one.number
+    one.core.leave("closing", NOW)
+    (leave,) = one.core.joined(number, MemberIdGiven("a"), NOW)
+    assert isinstance(leave, SendLeave) and leave.request.members[0].member == "a"
+
+
+# --- the coordinator ----------------------------------------------------------------------------
+
+
+def test_a_lost_coordinator_costs_nothing_but_the_connection() -> None:
+    one = One().stable("t0")
+    assert one.core.coordinator_lost(NOW) == [FindCoordinator("the coordinator was lost")]
+    assert one.core.coordinator_lost(NOW) == [], "it is being looked for"
+    assert one.core.coordinator_found(NOW) == []
+    assert one.core.state is State.STABLE
+    assert one.core.owned == set(parts("t0"))
+
+
+@pytest.mark.parametrize("error", [NotCoordinator("moved"), OutcomeUnknown("reset")])
+@pytest.mark.parametrize("what", ["join", "sync"])
+def test_a_join_waits_for_the_coordinator_and_for_the_pause(what: str, error: StrandlineError) -> None:
+    """Asked again only when both are over: a dead broker that is found again is not asked in a circle."""
+    for found_first in (True, False):
+        one = One().stable("t0")
+        effects = one.refuse(what, error)
+        pause, find = effects
+        assert isinstance(pause, BackOff) and isinstance(find, FindCoordinator)
+        first, second = one.core.coordinator_found, one.core.backed_off
+        if found_first:
+            assert first(NOW) == []
+            effects = second(pause.number, NOW)
+        else:
+            assert second(pause.number, NOW) == []
+            effects = first(NOW)
+        assert one.said(effects).owned == parts("t0")
+
+
+def test_pauses_grow_until_an_assignment_comes() -> None:
+    one = One().stable("t0")
+    one.feed(one.core.subscribed(["u"], NOW))
+    for attempt in (1, 2, 3):
+        (pause,) = one.core.join_failed(one.number, CoordinatorLoading("reading"), NOW)
+        assert isinstance(pause, BackOff) and pause.attempt == attempt
+        one.feed(one.core.backed_off(pause.number, NOW))
+    one.join(one.effects, generation=2)
+    one.sync(Assignment(1, parts("t0")))
+    one.feed(one.core.subscribed(["t"], NOW))
+    assert one.core.join_failed(one.number, CoordinatorLoading("reading"), NOW)[0] == BackOff(12, 1)
+
+
+def test_a_member_that_is_refused_again_and_again_pauses() -> None:
+    """KIP-429 1.d without the circle: the first time at once, then with pauses."""
+    one = One().stable("t0")
+    one.feed(one.refuse("join", UnknownMemberId("who?")))
+    assert one.sends(one.effects)
+    assert isinstance(one.core.join_failed(one.number, UnknownMemberId("who?"), NOW)[-1], BackOff)
+
+
+@pytest.mark.parametrize("what", ["join", "sync"])
+@pytest.mark.parametrize("error", [GroupMaxSizeReached("full"), InvalidRequest("no")])
+def test_what_will_not_get_better_is_fatal(what: str, error: StrandlineError) -> None:
+    """And is told by name; what was owned is lost, and the group need not wait for the session."""
+    one = One().stable("t0")
+    effects = one.refuse(what, error)
+    kinds = [type(e) for e in effects if not isinstance(e, Tell | Report)]
+    assert kinds == [Lose, StopHeartbeat, SendLeave, Fatal]
+    assert effects[-1] == Fatal(error)
+
+
+@pytest.mark.parametrize("what", ["heartbeat", "commit", "sync", "join"])
+def test_a_fenced_instance_ends_and_does_not_leave_for_its_successor(what: str) -> None:
+    """KIP-345: another process has the place, and everything with it."""
+    one = One(instance="i").stable("t0")
+    effects = one.refuse(what, FencedInstanceId("out"))
+    kinds = [type(e) for e in effects if not isinstance(e, Tell | Report)]
+    assert kinds == [Lose, StopHeartbeat, Fatal]
+
+
+# --- the leader ---------------------------------------------------------------------------------
+
+
+def test_the_leader_looks_up_what_any_member_subscribes_to_and_assigns_it() -> None:
+    """KIP-429 2: after getting the subscriptions and the owned partitions of all."""
+    one = One()
+    one.begin()
+    effects = one.join(one.effects, leads=True, others={"b": Subscription(1, ("u",))})
+    need = effects[-1]
+    assert isinstance(need, NeedMetadata) and need.topics == ("t", "u")
+    (sync,) = one.core.metadata(need.number, {"t": 1, "u": 1}, NOW)
+    assert isinstance(sync, SendSync)
+    given = {name: Assignment.decode(data).assigned for name, data in sync.request.assignments.items()}
+    assert given == {"a": parts("t0"), "b": parts("u0")}
+
+
+def test_a_subscription_that_cannot_be_read_gets_nothing_and_is_named() -> None:
+    one = One()
+    one.begin()
+    effects = one.join(one.effects, leads=True, garbage={"x": b"\x00"})
+    assert any(isinstance(e, Tell) and "member x gets nothing" in e.text for e in effects)
+    (sync,) = one.core.metadata(one.number, {"t": 1}, NOW)
+    assert isinstance(sync, SendSync)
+    assert Assignment.decode(sync.request.assignments["x"]).assigned == ()
+    assert Assignment.decode(sync.request.assignments["a"]).assigned == parts("t0")
+
+
+def test_a_group_that_stays_mixed_says_so_naming_the_members() -> None:
+    """docs/design.md: in a warning of the leader."""
+    one = One()
+    one.begin()
+    one.join(one.effects, leads=True, others={"b": Subscription(0, ("t",))})
+    effects = one.core.metadata(one.number, {"t": 1}, NOW)
+    assert isinstance(effects[0], Tell) and effects[0].level is Level.WARNING
+    assert "eager b; cooperative a" in effects[0].text
+
+
+def test_a_change_while_the_leader_assigned_is_not_overlooked() -> None:
+    """KIP-429 1.a: heard of between the plan and its assignment."""
+    one = One()
+    one.begin()
+    one.join(one.effects, leads=True)
+    one.feed(one.core.metadata(one.number, {"t": 1}, NOW))
+    assert one.core.metadata_changed({"t": 2}, NOW) == []
+    effects = one.sync(Assignment(1, parts("t0")))
+    assert one.request(effects).reason == "topic t has 2 partitions, had 1"
+
+
+def test_a_subscription_that_changed_during_the_join_is_joined_for_again() -> None:
+    one = One()
+    one.begin()
+    assert one.core.subscribed(["t", "u"], NOW) == []
+    one.join(one.effects)
+    assert one.said(one.sync(Assignment(1, ()))).topics == ("t", "u")
+
+
+def test_an_unknown_protocol_of_the_group_is_fatal() -> None:
+    one = One()
+    one.begin()
+    one.join(one.effects, leads=True, protocol="astrology")
+    fatal = one.core.metadata(one.number, {}, NOW)[-1]
+    assert isinstance(fatal, Fatal) and "astrology" in fatal.error.message
+
+
+def test_a_returning_static_leader_makes_no_plan() -> None:
+    """CORRECTNESS G13, KIP-814: the group keeps the assignment, and with it a digest of the counts."""
+    one = One(instance="i")
+    one.begin()
+    one.join(one.effects, leads=True)
+    (sync,) = one.core.metadata(one.number, {"t": 2}, NOW)
+    assert isinstance(sync, SendSync)
+    kept = sync.request.assignments["a"]
+
+    back = One(instance="i")
+    back.begin()
+    back.join(back.effects, leads=True, skip=True)
+    (sync,) = back.core.metadata(back.number, {"t": 2}, NOW)
+    assert isinstance(sync, SendSync) and sync.request.assignments == {}
+    back.feed([sync])
+    back.core.synced(back.number, kept, NOW)
+    assert back.core.state is State.STABLE
+    assert back.core.owned == set(parts("t0 t1"))
+    assert back.sends(back.core.metadata_changed({"t": 3}, NOW)), "and it goes on watching"
+
+
+def test_a_static_leader_notices_what_changed_while_it_was_away() -> None:
+    """CORRECTNESS G13: its plan was made with other counts than there are now."""
+    one = One(instance="i")
+    one.begin()
+    one.join(one.effects, leads=True)
+    (sync,) = one.core.metadata(one.number, {"t": 2}, NOW)
+    assert isinstance(sync, SendSync)
+    back = One(instance="i")
+    back.begin()
+    back.join(back.effects, leads=True, skip=True)
+    back.feed(back.core.metadata(back.number, {"t": 3}, NOW))
+    effects = back.core.synced(back.number, sync.request.assignments["a"], NOW)
+    assert back.request(effects).reason == "partition counts changed while the leader was away"
+
+
+# --- leaving ------------------------------------------------------------------------------------
+
+
+def test_leaving_releases_everything_first() -> None:
+    """docs/design.md: all callbacks on close."""
+    one = One().stable("t0 t1")
+    (revoke,) = one.core.leave("closing", NOW)
+    assert isinstance(revoke, Revoke) and revoke.partitions == parts("t0 t1")
+    effects = one.core.released(revoke.number, NOW)
+    assert [type(effect) for effect in effects] == [Report, StopHeartbeat, SendLeave]
+    assert one.core.state is State.LEFT
+
+
+def test_leaving_in_the_middle_of_a_release_releases_the_rest_too() -> None:
+    one = One().stable("t0 t1")
+    one.join_again()
+    first = one.sync(Assignment(1, parts("t0"), parts("t1"), AssignmentError.NEEDS_REJOIN))[-1]
+    assert isinstance(first, Revoke)
+    assert one.core.leave("closing", NOW) == []
+    second = one.core.released(first.number, NOW)[-1]
+    assert isinstance(second, Revoke) and second.partitions == parts("t0")
+    assert isinstance(one.core.released(second.number, NOW)[-1], SendLeave)
+
+
+def test_a_static_member_stays_known_when_it_leaves() -> None:
+    """KIP-345: it may come back before its session ends."""
+    one = One(instance="i").stable("t0")
+    (revoke,) = one.core.leave("closing", NOW)
+    assert isinstance(revoke, Revoke)
+    effects = one.core.released(revoke.number, NOW)
+    assert [type(effect) for effect in effects] == [Report, StopHeartbeat]
+
+
+@pytest.mark.parametrize(("error", "kinds"), [(UnknownMemberId, []), (IllegalGeneration, [SendLeave])])
+def test_a_member_that_is_expelled_while_it_leaves_has_left(
+    error: type[StrandlineError], kinds: list[type[Effect]]
+) -> None:
+    one = One().stable("t0")
+    one.core.leave("closing", NOW)
+    effects = one.refuse("heartbeat", error("late"))
+    assert any(isinstance(effect, Lose) for effect in effects)
+    assert [type(effect) for effect in effects if isinstance(effect, SendLeave | SendJoin)] == kinds
+    assert one.core.state is State.LEFT
+
+
+def test_who_does_not_ask_for_records_leaves_and_comes_back_when_it_does() -> None:
+    """Its partitions are lost: nobody can say when it will be done with what it was handed."""
+    one = One().stable("t0")
+    effects = one.core.poll_overdue(NOW)
+    assert effects[0] == Tell(
+        Level.WARNING, "member a of group g leaves: no get call within max_poll_interval_ms"
+    )
+    kinds = [type(e) for e in effects if not isinstance(e, Tell | Report)]
+    assert kinds == [Lose, StopHeartbeat, SendLeave]
+    assert one.core.state is State.OVERDUE
+    assert one.said(one.core.polled(NOW)) == Subscription(1, ("t",))
+
+
+def test_a_member_that_left_may_subscribe_again() -> None:
+    one = One().stable("")
+    one.core.leave("unsubscribed", NOW)
+    assert one.request(one.core.subscribed(["u"], NOW)).member == ""
+
+
+# --- reports ------------------------------------------------------------------------------------
+
+
+def test_every_change_of_ownership_is_reported_in_its_generation() -> None:
+    """What `__group_events` is made of: assigned, revoked when it is released, lost as who it was."""
+    one = One().stable("t0 t1")
+    one.join_again()
+    effects = one.sync(Assignment(1, parts("t0 t2"), parts("t1"), AssignmentError.NEEDS_REJOIN))
+    effects += one.core.released(one.number_of(effects, Revoke), NOW)
+    effects += one.refuse("heartbeat", UnknownMemberId("who?"))
+    reports = [e.request for e in effects if isinstance(e, Report)]
+    assert [(r.member, r.generation) for r in reports] == [("a", 2)] * 3
+    changes = [r.changes[0] for r in reports]
+    assert [(c.kind, c.partitions, c.generation, c.at_ms) for c in changes] == [
+        (OwnershipKind.ASSIGNED, parts("t2"), 2, NOW),
+        (OwnershipKind.REVOKED, parts("t1"), 2, NOW),
+        (OwnershipKind.LOST, parts("t0 t2"), 2, NOW),
+    ]
+
+
+def test_a_rebalance_is_told_with_its_reason_and_who_caused_it() -> None:
+    one = One()
+    one.begin()
+    effects = one.core.joined(one.number, Joined("a", 4, "sticky", "b", reason="b left", caused_by="b"), NOW)
+    assert effects[:2] == [
+        StartHeartbeat("a", 4),
+        Tell(Level.INFO, "member a of group g joined generation 4: b left (caused by b); b leads"),
+    ]
+
+
+# --- the table ----------------------------------------------------------------------------------
+
+EXPECTED = {
+    "unjoined": {"joining", "left"},
+    "releasing": {"releasing", "joining", "stable", "overdue", "left", "fatal"},
+    "joining": {"joining", "assigning", "syncing", "releasing", "overdue", "left", "fatal"},
+    "assigning": {"syncing", "joining", "releasing", "overdue", "left", "fatal"},
+    "syncing": {"stable", "joining", "releasing", "overdue", "left", "fatal"},
+    "stable": {"joining", "releasing", "overdue", "left", "fatal"},
+    "overdue": {"joining", "left"},
+    "left": {"joining"},
+    "fatal": set(),
+}
+
+
+@pytest.mark.parametrize(("current", "wanted"), list(product(State, State)))
+def test_only_the_transitions_of_the_table_are_legal(current: State, wanted: State) -> None:
+    """Every one of the 81 pairs is either allowed or fails with the values."""
+    if wanted.value in EXPECTED[current.value]:
+        assert transition("a", current, wanted) is wanted
+    else:
+        with pytest.raises(IllegalTransition, match=f"a: {current.value} → {wanted.value}"):
+            transition("a", current, wanted)
+
+
+def test_each_assignor_is_offered_in_order() -> None:
+    """The most wanted first."""
+    one = One(assignors=("range", "sticky"))
+    assert [p.name for p in one.request(one.begin()).protocols] == ["range", "sticky"]
