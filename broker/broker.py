@@ -78,7 +78,7 @@ class Broker:
             handlers = Handlers(manager, view, self._settings, self._clock, self._holds_lease)
             server, endpoint = self._bind()
             groups = await stack.enter_async_context(
-                Groups(manager, view, endpoint, self._settings, self._clock)
+                Groups(manager, view, endpoint, self._settings, self._clock, self._holds_lease)
             )
             await self._listen(server, handlers, groups)
             stack.push_async_callback(server.stop, None)

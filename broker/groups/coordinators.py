@@ -13,7 +13,9 @@ from broker.core.groups.limits import GroupLimits
 from broker.groups.partition import CoordinatorPartition
 from broker.leadership import Leadership
 from broker.replica_manager import ReplicaManager
+from strandline.adapters import znodes
 from strandline.config import BrokerSettings
+from strandline.errors import CoordinationError
 from strandline.ids import OFFSETS_TOPIC, TopicId
 from strandline.ports import Clock
 
@@ -27,12 +29,14 @@ class Coordinators:
         settings: BrokerSettings,
         clock: Clock,
         publish: Callable[[GroupEvent], None],
+        holds_lease: Callable[[], bool],
     ) -> None:
         self._manager = manager
         self._settings = settings
         self._limits = GroupLimits.of(settings)
         self._clock = clock
         self._publish = publish
+        self._holds_lease = holds_lease
         self._partitions: dict[int, CoordinatorPartition] = {}
         self._new: deque[CoordinatorPartition] = deque()
         self._wake = asyncio.Event()
@@ -49,11 +53,32 @@ class Coordinators:
     async def run(self) -> None:
         """For ever."""
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._follow_deletions())
             while True:
                 await self._wake.wait()
                 self._wake.clear()
                 while self._new:
                     tasks.create_task(self._new.popleft().run())
+
+    async def _follow_deletions(self) -> None:
+        """Offsets of a topic go with it: of another one under its name they would mean nothing.
+
+        What is compared are two looks at ZooKeeper, so a topic that never was loses no offsets.
+        """
+        there: set[str] = set()
+        while True:
+            await self._clock.sleep(self._settings.reconcile_ms / 1000)
+            session = self._manager.session
+            if session is None:
+                continue
+            try:
+                found = set(await session.coordination.children(znodes.TOPICS))
+            except CoordinationError:
+                continue  # the next look will do
+            gone, there = there - found, found
+            if gone:
+                for partition in self:
+                    partition.topics_deleted(gone)
 
     def begun(self, leadership: Leadership) -> None:
         replica = leadership.replica
@@ -66,6 +91,7 @@ class Coordinators:
             clock=self._clock,
             publish=self._publish,
             hint=partial(self._manager.hint, replica),
+            holds_lease=self._holds_lease,
             on_storage_failed=partial(self._manager.step_down, replica, None),
         )
         self._end(partition.number)

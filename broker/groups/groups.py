@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
@@ -33,6 +34,7 @@ class Groups:
         endpoint: Endpoint,
         settings: BrokerSettings,
         clock: Clock,
+        holds_lease: Callable[[], bool],
     ) -> None:
         self._clock = clock
         self._transport = GrpcTransport()
@@ -45,7 +47,7 @@ class Groups:
             prepare=lambda: topics.find(events_topic),
             clock=clock,
         )
-        self._coordinators = Coordinators(manager, settings, clock, self._publish)
+        self._coordinators = Coordinators(manager, settings, clock, self._publish, holds_lease)
         manager.watchers.append(self._coordinators)
         self.handlers = GroupHandlers(manager, view, self._coordinators, topics, settings)
 

@@ -13,7 +13,7 @@ from broker.cluster_view import ClusterView
 from broker.replica_manager import ReplicaManager
 from strandline.client.messages import CreateTopics, NewTopic
 from strandline.client.wire import CREATE_TOPICS
-from strandline.config import BrokerSettings
+from strandline.config import MIB, BrokerSettings
 from strandline.errors import (
     CoordinatorNotAvailable,
     LeaderNotAvailable,
@@ -28,6 +28,9 @@ from strandline.ports import Transport
 logger = structlog.get_logger(__name__)
 
 CREATE_TIMEOUT_S: Final = 10.0
+
+OFFSETS_SEGMENT_BYTES: Final = 8 * MIB
+"""A new coordinator reads what was not compacted yet, which is the last segment at least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ def offsets_topic(settings: BrokerSettings) -> InternalTopic:
         OFFSETS_TOPIC,
         settings.offsets_topic_partitions,
         settings.offsets_topic_replication_factor,
-        {"cleanup.policy": "compact"},
+        {"cleanup.policy": "compact", "segment.bytes": str(OFFSETS_SEGMENT_BYTES)},
     )
 
 

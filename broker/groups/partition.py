@@ -7,7 +7,7 @@ and is of no use once that has ended; the next leadership, here or elsewhere, re
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -65,6 +65,7 @@ class CoordinatorPartition:
         clock: Clock,
         publish: Callable[[GroupEvent], None],
         hint: Callable[[], LeaderHint | None],
+        holds_lease: Callable[[], bool],
         on_storage_failed: Callable[[], None],
     ) -> None:
         self.leadership = leadership
@@ -75,8 +76,11 @@ class CoordinatorPartition:
         self._clock = clock
         self._publish = publish
         self._hint = hint
+        self._holds_lease = holds_lease
         self._on_storage_failed = on_storage_failed
         self._appender = Appender(leadership, settings, clock, self._appended)
+        self._deleted_meanwhile: set[str] = set()
+        """Topics that went while the groups were being read."""
         self._ended = False
         self._wake = asyncio.Event()
         self._sleeping_until: float | None = None
@@ -102,8 +106,15 @@ class CoordinatorPartition:
         return answer
 
     def check(self) -> None:
-        """Raises NotCoordinator, CoordinatorLoading."""
+        """Raises NotCoordinator, CoordinatorLoading.
+
+        Cut off from ZooKeeper, this broker may have been replaced without knowing. The log would fence what
+        it writes, but a heartbeat writes nothing: its member would take itself for an owner of what
+        another has been given. While all in-sync replicas follow here, nobody else leads (E1, G1).
+        """
         if self.ended():
+            raise self._not_coordinator()
+        if not self._holds_lease() and not self.leadership.core.followed:
             raise self._not_coordinator()
         if not self.active:
             raise CoordinatorLoading(f"the groups of {OFFSETS_TOPIC}-{self.number} are being read")
@@ -116,6 +127,13 @@ class CoordinatorPartition:
 
     def _now(self) -> Instant:
         return Instant(self._clock.monotonic(), self._clock.wall_ms())
+
+    def topics_deleted(self, topics: Set[str]) -> None:
+        """These are gone, and their offsets go with them."""
+        if self.active:
+            self._carry_out(self._core.delete_topic_offsets(topics, self._now()))
+        else:
+            self._deleted_meanwhile |= topics
 
     # --- effects -----------------------------------------------------------------------------
 
@@ -196,6 +214,7 @@ class CoordinatorPartition:
             return
         self.active = True
         self._carry_out(self._core.loaded(self._now()))
+        self.topics_deleted(self._deleted_meanwhile)
         logger.info(
             "groups loaded",
             partition=self.number,

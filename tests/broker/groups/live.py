@@ -29,6 +29,8 @@ class Live:
 
     partition: CoordinatorPartition
     leader: Led
+    lease: list[bool]
+    """Whether the broker's session is certainly in force."""
     failed: list[str] = field(default_factory=list)
     events: list[GroupEvent] = field(default_factory=list)
 
@@ -63,6 +65,7 @@ async def live(replica: Replica | None = None, epoch: int = 5, **given: Any) -> 
     async with leading(replica, epoch, isr=isr) as leader, asyncio.TaskGroup() as tasks:
         events: list[GroupEvent] = []
         failed: list[str] = []
+        lease = [True]
         partition = CoordinatorPartition(
             leader.leadership,
             Coordinator(GroupLimits.of(settings(**given))),
@@ -70,11 +73,12 @@ async def live(replica: Replica | None = None, epoch: int = 5, **given: Any) -> 
             clock=CLOCK,
             publish=events.append,
             hint=lambda: None,
+            holds_lease=lambda: lease[0],
             on_storage_failed=lambda: failed.append("storage"),
         )
         running = tasks.create_task(partition.run())
         try:
-            yield Live(partition, leader, failed, events)
+            yield Live(partition, leader, lease, failed, events)
         finally:
             partition.end()
             await running

@@ -13,7 +13,7 @@ from strandline.errors import (
     NotCoordinator,
 )
 from strandline.groups import GroupProtocol, Heartbeat, Joined, JoinGroup, MemberIdGiven, SyncGroup
-from strandline.ids import Offset
+from strandline.ids import BrokerId, Offset
 from strandline.records import split
 from tests.broker.groups.live import ALONE, Live, live, refusal
 from tests.broker.replicas import LIVE, open_replica
@@ -33,7 +33,7 @@ async def serving(found: Live) -> None:
 def told(found: Live, broker: int, end: int) -> None:
     """A follower has told this position."""
     leadership = found.leader.leadership
-    registration = next(r for b, r in LIVE.items() if b == broker)
+    registration = LIVE[BrokerId(broker)]
     leadership.fetched(registration.id, registration.epoch, end, subscription=1)
     leadership.turn()
 
@@ -213,6 +213,23 @@ async def test_a_held_heartbeat_is_answered_when_the_leadership_ends() -> None:
             await asyncio.sleep(0)
             found.partition.end()
         assert isinstance(beating.result(), NotCoordinator)
+
+
+async def test_cut_off_from_zookeeper_it_coordinates_only_while_all_in_sync_replicas_follow() -> None:
+    """CORRECTNESS E1, G1: a heartbeat writes nothing, so no log would fence the one that was replaced."""
+    async with live(isr=(1, 2, 3)) as found:
+        await serving(found)
+        for broker in (2, 3):
+            told(found, broker, 0)
+        found.lease[0] = False
+        assert (
+            await found.committed("g") is None
+        )  # ZooKeeper may be away for all: nobody else is elected then
+        second = LIVE[BrokerId(2)]
+        found.leader.leadership.stopped_fetching(second.id, second.epoch, subscription=1)
+        assert isinstance(await refusal(found.committed("g")), NotCoordinator)
+        found.lease[0] = True
+        assert await found.committed("g") is None
 
 
 # --- time ---------------------------------------------------------------------------------------
