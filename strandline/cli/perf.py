@@ -52,7 +52,7 @@ batch_bytes_option = click.option(
 
 @click.group(cls=Group)
 def perf() -> None:
-    """Measure throughput, latency and failover, each on a topic of its own."""
+    """Measure throughput, latency, failover and rebalances, each on a topic of its own."""
     keep_freed_memory()
 
 
@@ -246,6 +246,65 @@ def latency(
         invocation,
         {"perf": "latency", "acks": acks, "records": records, "record_size": record_size, **run(main)},
     )
+
+
+@perf.command()
+@click.option("--partitions", type=click.IntRange(min=1), default=100, show_default=True)
+@click.option("--members", type=click.IntRange(min=2), default=10, show_default=True)
+@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Of each change.")
+@click.option(
+    "--rate", type=click.FloatRange(min=1), default=1000, show_default=True, help="Records a second, in all."
+)
+@click.option(
+    "--processes", type=click.IntRange(min=1), default=2, show_default=True, help="The members share these."
+)
+@click.option(
+    "--rebalance-protocol", "protocols", type=click.Choice(["eager", "cooperative"]), multiple=True,
+    default=("eager", "cooperative"), show_default=True, help="May be repeated.",
+)  # fmt: skip
+@replication_option
+@pass_invocation
+def rebalance(
+    invocation: Invocation,
+    partitions: int,
+    members: int,
+    rounds: int,
+    rate: float,
+    processes: int,
+    protocols: tuple[str, ...],
+    replication_factor: int | None,
+) -> None:
+    """One member of a group comes, or goes: how long partitions have no owner and consumers no records.
+
+    `unowned`: from a partition's revocation to its next assignment, of the partitions that were interrupted.
+    `silent`: the longest time in which a consumer that stays was handed nothing of what it keeps; `quiet`
+    is the same while nothing changes. `settle`: until all partitions are shared again.
+    """
+    from strandline.cli.rebalance import Scale, measure_rebalance
+
+    load = _load("rebalance", partitions, 0, 0)
+    scale = Scale(load.topic, partitions, members, rounds, rate, processes)
+
+    async def main() -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        bootstrap = invocation.bootstrap_servers()
+        what = f"a member of {members} comes and goes {rounds} times"
+        async with _own_topic(bootstrap, load, replication_factor, ()):
+            for protocol in protocols:
+                with invocation.out.progress(f"{protocol}: {what}", 2 * rounds) as advance:
+                    found = await measure_rebalance(bootstrap, protocol, scale, advance)
+                rows += [
+                    {"rebalance_protocol": protocol, "change": change, **figures}
+                    for change, figures in found.items()
+                ]
+        return rows
+
+    rows = run(main)
+    if not invocation.out.json:
+        invocation.out.table(tuple(rows[0]), [tuple(row.values()) for row in rows])
+        return
+    for row in rows:
+        invocation.out.emit({"perf": "rebalance", "partitions": partitions, "members": members, **row})
 
 
 @perf.command()

@@ -63,7 +63,7 @@ def test_each_command_of_the_contract_exists() -> None:
         "topic": ["create", "list", "describe", "alter", "delete"],
         "verify": ["produce", "consume"],
         "group": ["list", "describe", "reset-offsets", "delete"],
-        "perf": ["produce", "consume", "latency", "failover"],
+        "perf": ["produce", "consume", "latency", "failover", "rebalance"],
         "log": ["dump", "verify"],
     }
     for name in ("up", "down", "status", "demo", "produce", "consume"):
