@@ -27,8 +27,9 @@ RECORD_OVERHEAD_BYTES: Final = 32
 
 BATCH_OVERHEAD_BYTES: Final = 128
 COMPRESS_FROM_BYTES: Final = 4 * KIB
-APPEND_BYTES_MAX: Final = 8 * MIB
-"""Of one write before compression: more would keep the event loop too long."""
+APPEND_BYTES_MAX: Final = 3 * MIB
+"""Of one write before compression. A generation that is written has to fit into its leader's answer too,
+whose bound is MESSAGE_BYTES_MAX; and more would keep the event loop too long."""
 
 Appended = Callable[[int, StrandlineError | None], None]
 

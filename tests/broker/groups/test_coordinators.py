@@ -1,4 +1,4 @@
-"""The coordinator partitions of one broker come with leaderships of `__consumer_offsets`, and go with them."""
+"""The coordinator partitions of one broker come and go with its leaderships of `__consumer_offsets`."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ async def test_only_leaders_of_the_offsets_topic_coordinate(tmp_path: Path) -> N
 async def test_a_leadership_that_ends_takes_its_groups_along_and_the_next_one_reads_them(
     tmp_path: Path,
 ) -> None:
-    """Everything is bound to the epoch: the old one serves nobody again, the new one has what was committed."""
+    """All is bound to the epoch: the old one serves nobody again, the new one has what was committed."""
     async with broker(tmp_path) as found:
         replica = found.lead(OFFSETS_TOPIC, 0, 1)
         first = await found.serving(0)
