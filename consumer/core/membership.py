@@ -94,6 +94,7 @@ class Membership:
         self._pausing = False
         self._attempts = 0
         """Failures since the last assignment."""
+        self._beating = False
         self._coordinator_known = False
         self._coordinator_sought = False
         self._why = ""
@@ -183,6 +184,8 @@ class Membership:
         if self.state not in IN_GROUP or (member, generation) != (self.member, self.generation):
             return []  # it speaks of what this member no longer is (CORRECTNESS G4)
         match error:
+            case IllegalGeneration() if self.state is State.JOINING:
+                pass  # of the generation that it is leaving: the next may be there, its answer on the way
             case UnknownMemberId() | IllegalGeneration():
                 effects = self._expelled(error, what, now_ms)
                 return effects if self.state is State.LEFT else effects + self._send_join()
@@ -208,6 +211,7 @@ class Membership:
         # Whoever commits from here on, in a listener too, commits in the new generation (CORRECTNESS G11).
         self.member, self.generation = answer.member, answer.generation
         self.protocol = answer.protocol
+        self._beating = True
         leads = answer.leader == answer.member
         effects: list[Effect] = [
             StartHeartbeat(self.member, self.generation),
@@ -283,9 +287,9 @@ class Membership:
         again = assignment.error is AssignmentError.NEEDS_REJOIN
         if removed:
             then = _Then.JOIN if again else _Then.STAY
-            return effects + self._release(removed, "partitions move to other members", then)
+            return effects + self._release(removed, "partitions move between members", then)
         if again:
-            return effects + self._rejoin("partitions moved between members")
+            return effects + self._rejoin("partitions move between members")
         self._enter(State.STABLE)
         if self._leading is not None:
             self._leading.returned(assignment.user_data)
@@ -383,7 +387,7 @@ class Membership:
     def _depart(self, state: State, reason: str) -> list[Effect]:
         """Out of the group, owning nothing. A static member is known until its session ends (KIP-345)."""
         assert not self.owned, f"{self._who} departs with {self.owned}"
-        effects: list[Effect] = [StopHeartbeat()] if self.member != NO_MEMBER else []
+        effects = self._stop_heartbeat()
         if self._settings.instance is None and self.member != NO_MEMBER:
             effects.append(self._farewell(self.member, reason))
         self._enter(state)
@@ -401,7 +405,7 @@ class Membership:
         leaving = self.state is State.RELEASING and self._then is _Then.LEAVE
         reason = f"{what} refused: {error.message}"
         effects: list[Effect] = [Tell(Level.WARNING, f"{self._who}: {reason}"), *self._lose(reason, now_ms)]
-        effects.append(StopHeartbeat())
+        effects += self._stop_heartbeat()
         self._forget(type(error))
         if leaving:
             return effects + self._depart(State.LEFT, self._why)
@@ -421,7 +425,6 @@ class Membership:
         effects: list[Effect] = [Tell(Level.ERROR, f"{self._who}: {reason}"), *self._lose(reason, now_ms)]
         if isinstance(error, FencedInstanceId):
             self.member = NO_MEMBER  # another process has this place now: it is not ours to leave
-            effects.append(StopHeartbeat())
         return [*effects, *self._depart(State.FATAL, reason), Fatal(error)]
 
     def _seek(self, reason: str) -> list[Effect]:
@@ -436,6 +439,10 @@ class Membership:
         if self._settings.instance is not None or member in (NO_MEMBER, self.member):
             return []
         return [self._farewell(member, "its join was given up")]
+
+    def _stop_heartbeat(self) -> list[Effect]:
+        beating, self._beating = self._beating, False
+        return [StopHeartbeat()] if beating else []
 
     def _farewell(self, member: str, reason: str) -> SendLeave:
         return SendLeave(self._settings.farewell(member, reason))

@@ -168,13 +168,17 @@ class World:
             if self.todo:
                 self.happen(self.todo[0])
                 continue
-            for node in list(self.nodes.values()):
-                told = self.coordinator.refusal(*node.heartbeat) if node.heartbeat else None
-                if told is not None and node.membership.state in (State.STABLE, State.RELEASING):
-                    self.beat(node)
+            self.beat_all()
             if not self.todo:
                 return
         raise Violation(f"still not settled after {steps_max} steps: {self}")
+
+    def beat_all(self) -> None:
+        """Heartbeats of those who would hear of something that they do not know."""
+        for node in list(self.nodes.values()):
+            told = self.coordinator.refusal(*node.heartbeat) if node.heartbeat else None
+            if told is not None and node.membership.state in (State.STABLE, State.RELEASING):
+                self.beat(node)
 
     def settle_calls(self) -> None:
         """The coordinator's answers set out, and those that it counts no more hold nothing for the group."""

@@ -329,6 +329,19 @@ def test_a_refusal_of_what_the_member_no_longer_is_counts_for_nothing(member: st
     assert one.core.owned == set(parts("t0"))
 
 
+@pytest.mark.parametrize("what", ["heartbeat", "commit"])
+def test_the_generation_that_a_member_is_leaving_may_be_illegal_already(what: str) -> None:
+    """CORRECTNESS G4, G8: it goes on with heartbeats while it joins, and the next generation may begin
+    before the join's answer is here. It owns what it claimed in that join: nothing is lost."""
+    one = One().stable("t0")
+    effects = one.feed(one.core.subscribed(["t", "u"], NOW))
+    refused = one.core.heartbeat_failed if what == "heartbeat" else one.core.commit_failed
+    assert refused("a", 1, IllegalGeneration("generation 1, not 2"), NOW) == []
+    one.join(effects, generation=2)
+    one.sync(Assignment(1, parts("t0")))
+    assert one.core.owned == set(parts("t0"))
+
+
 def test_a_sync_of_an_earlier_life_does_not_give_partitions() -> None:
     """CORRECTNESS G4: expelled and back again, while the old answer was on its way."""
     one = One().stable("t0")

@@ -1,0 +1,172 @@
+"""Every input in every state: what a member of a group does, and where it goes (docs/design.md).
+
+`transcripts/matrix.txt` is the table. Its columns are checked for what holds in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from consumer.core.member_effects import Assign, Effect, Lose, Revoke, SendJoin, SendLeave
+from consumer.core.member_states import LEGAL, State
+from consumer.core.protocol import Assignment, AssignmentError
+from strandline.errors import (
+    CoordinatorLoading,
+    FencedInstanceId,
+    IllegalGeneration,
+    InvalidRequest,
+    NotCoordinator,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
+from strandline.groups import Joined, MemberIdGiven
+from tests.consumer.core import golden
+from tests.consumer.core.group_world import spoken
+from tests.consumer.core.one_member import NOW, One, parts
+
+
+def searching(one: One) -> None:
+    one.stable("t0 t1")
+    one.feed(one.core.coordinator_lost(NOW))
+    one.feed(one.core.subscribed(["t", "u"], NOW))
+
+
+def joining(one: One) -> None:
+    one.stable("t0 t1")
+    one.feed(one.core.subscribed(["t", "u"], NOW))
+
+
+def pausing(one: One) -> None:
+    joining(one)
+    one.feed(one.core.join_failed(one.number, CoordinatorLoading("reading"), NOW))
+
+
+def assigning(one: One) -> None:
+    joining(one)
+    one.join(one.effects, leads=True, generation=2)
+
+
+def releasing(error: AssignmentError) -> Callable[[One], None]:
+    def release(one: One) -> None:
+        one.stable("t0 t1")
+        one.join_again()
+        one.sync(Assignment(1, parts("t0"), parts("t1"), error))
+
+    return release
+
+
+def leaving(one: One) -> None:
+    one.stable("t0 t1")
+    one.feed(one.core.leave("closing", NOW))
+
+
+def left(one: One) -> None:
+    leaving(one)
+    one.core.released(one.number, NOW)
+
+
+STATES: dict[str, Callable[[One], object]] = {
+    "unjoined": lambda one: None,
+    "joining, looking for the coordinator": searching,
+    "joining": joining,
+    "joining, pausing": pausing,
+    "assigning": assigning,
+    "syncing": lambda one: one.stable("t0 t1").join_again(),
+    "stable": lambda one: one.stable("t0 t1"),
+    "stable, leading": lambda one: one.stable("t0 t1", leads=True),
+    "releasing, then joins": releasing(AssignmentError.NEEDS_REJOIN),
+    "releasing, then stays": releasing(AssignmentError.NONE),
+    "releasing, then leaves": leaving,
+    "overdue": lambda one: one.stable("t0 t1").core.poll_overdue(NOW),
+    "left": left,
+    "fatal": lambda one: one.stable("t0 t1").refuse("join", InvalidRequest("no")),
+}
+JOINED = Joined("a", 2, "sticky", "z", reason="somebody joined", caused_by="b")
+INPUTS: dict[str, Callable[[One], list[Effect]]] = {
+    "subscribed to more": lambda one: one.core.subscribed(["t", "v"], NOW),
+    "subscribed to the same": lambda one: one.core.subscribed(one.core.topics, NOW),
+    "partition counts changed": lambda one: one.core.metadata_changed({"t": 9}, NOW),
+    "metadata": lambda one: one.core.metadata(one.number, {"t": 2}, NOW),
+    "coordinator found": lambda one: one.core.coordinator_found(NOW),
+    "coordinator lost": lambda one: one.core.coordinator_lost(NOW),
+    "backed off": lambda one: one.core.backed_off(one.number, NOW),
+    "joined": lambda one: one.core.joined(one.number, JOINED, NOW),
+    "member id given": lambda one: one.core.joined(one.number, MemberIdGiven("a"), NOW),
+    "join failed: loading": lambda one: one.core.join_failed(one.number, CoordinatorLoading("l"), NOW),
+    "join failed: unknown": lambda one: one.core.join_failed(one.number, UnknownMemberId("u"), NOW),
+    "join failed: fenced": lambda one: one.core.join_failed(one.number, FencedInstanceId("f"), NOW),
+    "join failed: invalid": lambda one: one.core.join_failed(one.number, InvalidRequest("i"), NOW),
+    "synced": lambda one: one.core.synced(one.number, Assignment(1, parts("t0 t1")).encode(), NOW),
+    "synced: t1 taken": lambda one: one.core.synced(one.number, Assignment(1, parts("t0")).encode(), NOW),
+    "sync failed: rebalance": lambda one: one.core.sync_failed(one.number, RebalanceInProgress("r"), NOW),
+    "sync failed: moved": lambda one: one.core.sync_failed(one.number, NotCoordinator("m"), NOW),
+    "sync failed: unknown": lambda one: one.core.sync_failed(one.number, UnknownMemberId("u"), NOW),
+    "heartbeat: rebalance": lambda one: one.refuse("heartbeat", RebalanceInProgress("r")),
+    "heartbeat: unknown": lambda one: one.refuse("heartbeat", UnknownMemberId("u")),
+    "heartbeat: moved": lambda one: one.refuse("heartbeat", NotCoordinator("m")),
+    "heartbeat: fenced": lambda one: one.refuse("heartbeat", FencedInstanceId("f")),
+    "commit: rebalance": lambda one: one.refuse("commit", RebalanceInProgress("r")),
+    "commit: illegal generation": lambda one: one.refuse("commit", IllegalGeneration("g")),
+    "released": lambda one: one.core.released(one.number, NOW),
+    "poll overdue": lambda one: one.core.poll_overdue(NOW),
+    "polled": lambda one: one.core.polled(NOW),
+    "leave": lambda one: one.core.leave("closing", NOW),
+}
+
+
+def at(state: str) -> One:
+    one = One()
+    STATES[state](one)
+    assert state.startswith(one.core.state.value)
+    return one
+
+
+def test_the_table_of_states_and_inputs() -> None:
+    """Reviewed as text; an input that a state has no use for does nothing."""
+    lines = []
+    for state in STATES:
+        lines.append(f"== {state}")
+        silent = []
+        for name, give in INPUTS.items():
+            one = at(state)
+            before = one.core.state
+            effects = give(one)
+            if not effects and one.core.state is before:
+                silent.append(name)
+                continue
+            lines.append(f"{name} → {one.core.state.value}")
+            lines += [f"    {spoken(effect)}" for effect in effects]
+        lines.append(f"nothing: {', '.join(silent)}")
+        lines.append("")
+    golden.check("matrix", "\n".join(lines))
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("name", INPUTS)
+def test_what_holds_whatever_happens(state: str, name: str) -> None:
+    """KIP-429, CORRECTNESS G5, G10: a step follows the table; what is owned changes only with an effect
+    that says so; who joins or leaves first did what had to come before."""
+    one = at(state)
+    before, owned = one.core.state, one.core.owned
+    effects = INPUTS[name](one)
+    after = one.core.state
+    reachable, frontier = {before}, {before}
+    for _ in range(2):  # one input may pass through one state on its way: syncing, stable, joining
+        frontier = {following for state in frontier for following in LEGAL[state]}
+        reachable |= frontier
+    assert after in reachable
+    added = {p for e in effects if isinstance(e, Assign) for p in e.added}
+    lost = {p for e in effects if isinstance(e, Lose) for p in e.partitions}
+    gone = owned - one.core.owned - lost
+    assert one.core.owned - owned == added
+    assert not gone or name == "released", "only a release or a loss takes a partition away"
+    kinds = [type(effect) for effect in effects]
+    for last in (SendJoin, SendLeave):
+        if last in kinds and Lose in kinds:
+            assert kinds.index(Lose) < kinds.index(last)
+    if SendLeave in kinds or after in (State.LEFT, State.FATAL, State.OVERDUE):
+        assert not one.core.owned
+    if Revoke in kinds:
+        assert after is State.RELEASING
