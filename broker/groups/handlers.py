@@ -41,8 +41,8 @@ from strandline.groups import (
     ReportOwnership,
     SyncGroup,
 )
-from strandline.ids import OFFSETS_TOPIC, BrokerId, TopicId
-from strandline.metadata import Endpoint, PartitionMetadata, TopicMetadata
+from strandline.ids import OFFSETS_TOPIC, BrokerId, PartitionId, PartitionKey, TopicId
+from strandline.metadata import Endpoint, PartitionMetadata, Registration, TopicMetadata
 
 _UUID_LENGTH: Final = 36
 
@@ -70,13 +70,27 @@ class GroupHandlers:
     # --- who coordinates ---------------------------------------------------------------------
 
     async def find_coordinator(self, group: str, host: str) -> Endpoint:
-        """The broker that leads the group's partition; the topic is created for the first who asks."""
+        """The broker that leads the group's partition; the topic is created for the first who asks.
+
+        A replica of that partition knows its leader by itself, also while ZooKeeper is away.
+        """
         check_group(group)
-        led = _partition(await self._topics.find(self._topic), group)
-        registration = self._manager.live.get(BrokerId(led.leader))
+        registration = self._leader_of_own_replica(group)
         if registration is None:
-            raise CoordinatorNotAvailable(f"{OFFSETS_TOPIC}-{led.partition} has no leader now")
+            topic = await self._topics.find(self._topic)
+            self._size = topic.topic_id, len(topic.partitions)
+            led = _partition(topic, group)
+            registration = self._manager.live.get(BrokerId(led.leader))
+            if registration is None:
+                raise CoordinatorNotAvailable(f"{OFFSETS_TOPIC}-{led.partition} has no leader now")
         return registration.endpoint
+
+    def _leader_of_own_replica(self, group: str) -> Registration | None:
+        if self._size is None:
+            return None
+        topic_id, partitions = self._size
+        replica = self._manager.get(PartitionKey(topic_id, PartitionId(partition_of(group, partitions))))
+        return None if replica is None else self._manager.live.get(replica.leader)
 
     async def _ask(self, group: str, call: Call) -> Any:
         check_group(group)

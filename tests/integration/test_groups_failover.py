@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
 from strandline import Admin
+from strandline.adapters.clock import SystemClock
 from strandline.client import group_wire
 from strandline.errors import OutcomeUnknown, RebalanceInProgress
 from strandline.groups import CommittedOffset, OffsetCommit
@@ -15,7 +17,7 @@ from strandline.ids import OFFSETS_TOPIC, TopicPartition
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
 from tests.integration.group_rpcs import NOT_NOW, GroupRpcs, Member, stable
-from tests.integration.harness import FAULT_SETTINGS
+from tests.integration.harness import FAULT_SETTINGS, SESSION_TIMEOUT_MS
 from tests.waiting import eventually
 
 SETTINGS = {**FAULT_SETTINGS, "group_initial_rebalance_delay_ms": 0, "offsets_topic_partitions": 3}
@@ -209,3 +211,27 @@ async def answered_join(member: Member) -> Exception | None:
     except Exception as error:
         return error
     return None
+
+
+async def test_groups_go_on_while_zookeeper_is_away(cluster: LocalCluster, rpcs: GroupRpcs) -> None:
+    """DESIGN §3: past every session's timeout; nobody else was elected while all replicas still follow."""
+    members = [Member(rpcs, "alone") for _ in range(2)]
+    generation = await stable(members)
+    await rpcs.coordinator("alone")
+    clock = SystemClock()
+    await cluster.kill_zookeeper()
+    until = clock.monotonic() + 2 * SESSION_TIMEOUT_MS / 1000
+    offsets = itertools.count(1)
+    try:
+        while clock.monotonic() < until:
+            for member in members:
+                await member.heartbeat(max_wait_ms=50)
+            assert await members[0].commit({ORDERS: next(offsets)}) == {ORDERS: None}
+        assert (await rpcs.coordinator("alone")).address == members[0].address
+    finally:
+        await cluster.start_zookeeper()
+    await whole(cluster)
+    await survives(rpcs, members, generation)
+    await members[0].find()
+    committed = (await members[0].committed())[ORDERS]
+    assert committed is not None and committed.offset == next(offsets) - 1
