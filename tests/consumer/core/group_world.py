@@ -36,6 +36,7 @@ from strandline.errors import OutcomeUnknown, StrandlineError
 from strandline.groups import Joined, MemberIdGiven, OwnershipKind
 from strandline.ids import TopicPartition
 from tests.consumer.core.group_coordinator import Answer, Coordinator
+from tests.consumer.core.real_coordinator import RealCoordinator
 
 NOW_MS = 1_000_000
 
@@ -73,11 +74,16 @@ class Todo:
 
 class World:
     def __init__(
-        self, topics: Mapping[str, int], *, assignor: str | Assignor = "sticky", log: list[str] | None = None
+        self,
+        topics: Mapping[str, int],
+        *,
+        assignor: str | Assignor = "sticky",
+        coordinator: Coordinator | RealCoordinator | None = None,
+        log: list[str] | None = None,
     ) -> None:
         self.topics = dict(topics)
         """How many partitions there really are."""
-        self.coordinator = Coordinator()
+        self.coordinator = coordinator or Coordinator()
         self.nodes: dict[str, Node] = {}
         self.todo: list[Todo] = []
         self.late: list[Todo] = []
@@ -179,6 +185,12 @@ class World:
             told = self.coordinator.refusal(*node.heartbeat) if node.heartbeat else None
             if told is not None and node.membership.state in (State.STABLE, State.RELEASING):
                 self.beat(node)
+
+    def wait_a_session(self) -> None:
+        """Sessions end of whom nobody keeps alive; a call that the coordinator holds does that too."""
+        beats = [node.heartbeat for node in self.nodes.values() if node.heartbeat is not None]
+        self.coordinator.session_passes(beats)
+        self.settle_calls()
 
     def settle_calls(self) -> None:
         """The coordinator's answers set out, and those that it counts no more hold nothing for the group."""

@@ -22,6 +22,7 @@ from consumer.core.membership import Membership
 from consumer.core.ownership import Ownership
 from strandline.ids import TopicPartition
 from tests.consumer.core.group_world import NOW_MS, Node, Violation, World
+from tests.consumer.core.real_coordinator import RealCoordinator
 
 TOPICS = ("t", "u", "v")
 NODES_MAX = 5
@@ -34,8 +35,10 @@ WALKS_TO_NOTICE_MAX = 400
 class Walk:
     """Turns numbers into what happens to a group. What is impossible at the moment is skipped."""
 
-    def __init__(self, versions: str, assignor: str = "sticky") -> None:
-        self.world = World({"t": 3, "u": 2}, assignor=assignor)
+    def __init__(
+        self, versions: str, assignor: str = "sticky", coordinator: RealCoordinator | None = None
+    ) -> None:
+        self.world = World({"t": 3, "u": 2}, assignor=assignor, coordinator=coordinator)
         self.versions = versions
         self.started = 0
 
@@ -117,6 +120,8 @@ class Walk:
             for member in [member for member in world.coordinator.members if member not in living]:
                 world.expire(member)
             world.run()
+            world.wait_a_session()
+            world.run()
             for node in world.nodes.values():
                 world.refresh(node)
         for name in [n for n, node in world.nodes.items() if node.membership.state is State.LEFT]:
@@ -161,9 +166,11 @@ VERSIONS = ("cooperative", "eager", "mixed")
 ASSIGNORS = ("sticky", "range", "roundrobin")
 
 
-def walk(seed: int, versions: str, assignor: str = "sticky") -> Walk:
+def walk(
+    seed: int, versions: str, assignor: str = "sticky", coordinator: RealCoordinator | None = None
+) -> Walk:
     random = Random(f"{versions} {seed}")
-    walked = Walk(versions, assignor)
+    walked = Walk(versions, assignor, coordinator)
     for _ in range(STEPS):
         walked.step(random.choice(CHAOS), random.randrange(60))
     walked.heal()
@@ -182,6 +189,19 @@ def test_no_walk_gives_a_partition_two_owners(versions: str) -> None:
             raise AssertionError(f"walk {seed}: {violation}") from violation
         generations += walked.world.coordinator.generation
     assert generations > 5 * WALKS
+
+
+@pytest.mark.parametrize("versions", VERSIONS)
+def test_no_walk_with_the_brokers_own_coordinator_does(versions: str) -> None:
+    """The same with both sides as they are; a handover reads the group from its log."""
+    generations = 0
+    for seed in range(WALKS):
+        try:
+            walked = walk(seed, versions, ASSIGNORS[seed % 3], RealCoordinator())
+        except Violation as violation:
+            raise AssertionError(f"walk {seed}: {violation}") from violation
+        generations += walked.world.coordinator.generation
+    assert generations > 3 * WALKS
 
 
 @given(
