@@ -8,7 +8,18 @@ from importlib import import_module
 
 from bench.report import RUNS
 
-NAMES = ("produce", "consume", "latency", "failover", "handover", "catch_up", "scale", "peers")
+NAMES = (
+    "produce",
+    "consume",
+    "latency",
+    "failover",
+    "handover",
+    "catch_up",
+    "scale",
+    "rebalance",
+    "groups",
+    "peers",
+)
 
 
 def main() -> None:

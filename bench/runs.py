@@ -24,7 +24,13 @@ Answers = list[Mapping[str, Any]]
 
 
 async def perf(bootstrap: str | None, arguments: Sequence[str]) -> Mapping[str, Any]:
-    """The figures of one run. Raises RuntimeError with what it said if it failed."""
+    """The figures of one run. Raises as `perf_rows`."""
+    (figures,) = await perf_rows(bootstrap, arguments)
+    return figures
+
+
+async def perf_rows(bootstrap: str | None, arguments: Sequence[str]) -> list[Mapping[str, Any]]:
+    """The lines that one run prints. Raises RuntimeError with what it said if it failed."""
     command = [sys.executable, "-m", "strandline", "perf", *arguments, "-o", "json"]
     if bootstrap is not None:
         command += ["--bootstrap", bootstrap]
@@ -34,8 +40,7 @@ async def perf(bootstrap: str | None, arguments: Sequence[str]) -> Mapping[str, 
     out, err = await process.communicate()
     if process.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}: {err.decode().strip()}")
-    figures: Mapping[str, Any] = json.loads(out)
-    return figures
+    return [json.loads(line) for line in out.splitlines()]
 
 
 async def ask(bootstrap: str | None, questions: Sequence[Question], runs: int) -> dict[str, Answers]:

@@ -53,6 +53,9 @@ class Crew:
                 *self._command, stdin=PIPE, stdout=PIPE, limit=LINE_BYTES_MAX
             )
             self._processes.append(process)
+        for process in self._processes:
+            assert process.stdout is not None
+            await process.stdout.readline()  # it is ready, or has ended
             self._tasks.create_task(self._listen(process))
         return self
 

@@ -1,8 +1,8 @@
 """Members of a group, as many as told, in one process: the other end of `strandline.cli.crew`.
 
 `python -m strandline.cli.rebalance_members BOOTSTRAP TOPIC SETTINGS` reads `start NAME` and `stop NAME` from
-standard input and writes a JSON line for all that its members are given, lose and receive. When its input
-ends, its members leave, and it does too.
+standard input and writes `ready`, then a JSON line for all that its members are given, lose and receive. When
+its input ends, its members leave, and it does too.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from strandline.adapters.clock import SystemClock
 from strandline.cli.rebalance_times import ASSIGNED, LOST, RECEIVED, REVOKED
 
 POLL_MS: Final = 250
+READY: Final = "ready"
+"""The first line: what comes after is not the time that a Python process takes to start."""
 
 
 class Teller(RebalanceListener):
@@ -64,6 +66,7 @@ async def serve(bootstrap: str, topic: str, settings: Mapping[str, Any]) -> None
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
     )
+    print(READY, flush=True)
     stops: dict[str, asyncio.Event] = {}
     async with asyncio.TaskGroup() as tasks:
         while line := (await reader.readline()).decode().split():
