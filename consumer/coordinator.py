@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
@@ -78,13 +80,16 @@ class Coordinator:
         call looks for it first."""
         known = await self.find()
         limit_s = self._cluster.request_timeout_s if timeout_s is None else timeout_s
-        try:
+        with self.watching(known):
             return await self._transport.call(known.address, method, request, timeout_s=limit_s)
-        except StrandlineError as error:
-            if isinstance(
-                error, NotCoordinator | CoordinatorNotAvailable | BrokerNotAvailable | OutcomeUnknown
-            ):
-                self.lost(known, error)
+
+    @contextmanager
+    def watching(self, known: Endpoint) -> Iterator[None]:
+        """Around a call to the coordinator: an error that says so means that it is lost."""
+        try:
+            yield
+        except (NotCoordinator, CoordinatorNotAvailable, BrokerNotAvailable, OutcomeUnknown) as error:
+            self.lost(known, error)
             raise
 
 

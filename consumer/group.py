@@ -275,6 +275,7 @@ class Group:
 
     def _post(self, news: Refused | Overdue) -> None:
         """From the heart's thread to the loop, unless that is closed by now."""
+        self._handout.interrupt()
         try:
             self._loop.call_soon_threadsafe(self._heard, news)
         except RuntimeError:
@@ -302,7 +303,7 @@ class Group:
     async def _commit_periodically(self) -> None:
         while True:
             await self._clock.sleep(self._settings.auto_commit_interval_ms / 1000)
-            await self._commit_processed(self._settings.auto_commit_interval_ms / 1000)
+            await self._commit_processed(self._settings.request_timeout_ms / 1000)
 
     async def _commit_processed(self, timeout_s: float) -> None:
         try:

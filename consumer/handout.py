@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence, Sized
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from consumer.core.positions import Position
 from consumer.news import News
@@ -21,6 +21,10 @@ from strandline.config import ConsumerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
+
+GIVE_WAY_SHARE: Final = 0.1
+GIVE_WAY_S_MIN: Final = 0.001
+GIVE_WAY_S_MAX: Final = 0.1
 
 
 class HandOut:
@@ -41,6 +45,9 @@ class HandOut:
         self._processed = asyncio.Event()
         self._caller: asyncio.Task[Any] | None = None
         self.on_call: Callable[[], None] | None = None
+        self._gave_way_at = clock.monotonic()
+        self.attentive = False
+        """True while the loop has more to do than the application's records: each `getone` lets it."""
         self.polled = True
         self.waiting = 0
         """Get calls that wait for a record: the application is not late, there is nothing for it."""
@@ -64,10 +71,10 @@ class HandOut:
                 reading = self._open(state)
                 if reading is None:
                     continue
-                # Who never waits for a record lets the next ones come in here.
-                await asyncio.sleep(0)
+                await self._give_way()
                 if reading.left:
-                    self._reading = reading
+                    if not self.attentive:
+                        self._reading = reading
                     record = next(reading.records)
                     self._hand(state, record.offset + 1)
                     return record
@@ -81,7 +88,7 @@ class HandOut:
         limit = self._settings.poll_records_max if max_records is None else max_records
         deadline = self._clock.monotonic() + timeout_ms / 1000
         self._called()
-        await asyncio.sleep(0)
+        await self._give_way()
         self._news.raise_untold()
         while True:
             taken: dict[TopicPartition, list[ConsumerRecord]] = {}
@@ -98,7 +105,7 @@ class HandOut:
     async def getbatches(self, partitions: Sequence[TopicPartition], timeout_ms: int) -> list[FetchedBatch]:
         deadline = self._clock.monotonic() + timeout_ms / 1000
         self._called()
-        await asyncio.sleep(0)
+        await self._give_way()
         self._news.raise_untold()
         while True:
             taken: list[FetchedBatch] = []
@@ -122,6 +129,18 @@ class HandOut:
         self.done()
         if self.on_call is not None:
             self.on_call()
+
+    async def _give_way(self) -> None:
+        """Who never waits for a record lets the next ones come in here.
+
+        One turn of the loop is enough for that. A rebalance takes many, with answers from afar between
+        them; so while one goes on, an application that hogs the loop gives way for a part of the time it
+        took, and the group does not wait for as many records as that.
+        """
+        took_s = self._clock.monotonic() - self._gave_way_at
+        share_s = min(took_s * GIVE_WAY_SHARE, GIVE_WAY_S_MAX) if self.attentive else 0
+        await asyncio.sleep(share_s if share_s >= GIVE_WAY_S_MIN else 0)
+        self._gave_way_at = self._clock.monotonic()
 
     def _hand(self, state: Position[FetchedBatch], next_offset: int) -> None:
         state.position = next_offset
@@ -173,6 +192,11 @@ class HandOut:
         finally:
             self.waiting -= 1
             self.polled = True
+            self._gave_way_at = self._clock.monotonic()
+
+    def interrupt(self) -> None:
+        """Let the next `getone` give way to the loop once. From any thread."""
+        self._reading = None
 
     def tell(self, error: Exception) -> None:
         """Have the very next get call raise this, even in the middle of a batch."""

@@ -8,6 +8,8 @@ the loop may be just what is stuck.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Callable
@@ -15,10 +17,10 @@ from dataclasses import dataclass
 
 from consumer.handout import HandOut
 from strandline.adapters.blocking_rpc import BlockingCall, BlockingTransport
-from strandline.client.group_wire import HEARTBEAT, LEAVE_GROUP
+from strandline.client.group_wire import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP
 from strandline.config import ConsumerSettings
 from strandline.errors import NotCoordinator, StrandlineError
-from strandline.groups import Heartbeat, LeaveGroup, LeavingMember
+from strandline.groups import Heartbeat, Joined, JoinGroup, LeaveGroup, LeavingMember, MemberIdGiven
 from strandline.ports import Clock
 
 logger = logging.getLogger(__name__)
@@ -70,28 +72,71 @@ class Heart:
         self._address: str | None = None
         self._closing = False
         self._call: BlockingCall[None] | None = None
+        self._joining: BlockingCall[Joined | MemberIdGiven] | None = None
+        """The last join, until it is answered or the heart is stopped."""
         self._due_at = 0.0
         """When the next heartbeat is to be sent."""
         self._polled_at = 0.0
         self._extended_to = 0.0
         self._thread: threading.Thread | None = None
 
+    async def join(self, address: str, request: JoinGroup, timeout_s: float) -> Joined | MemberIdGiven:
+        """Join, and beat in the new generation from the moment of the answer, though the loop may learn of
+        it later. Raises what the coordinator answers, and OutcomeUnknown."""
+        loop = asyncio.get_running_loop()
+        answered: asyncio.Future[None] = loop.create_future()
+        call = self._transport.begin(address, JOIN_GROUP, request, timeout_s=timeout_s)
+        with self._changed:
+            self._joining = call
+
+        def done() -> None:
+            with self._changed:
+                if self._joining is call:
+                    self._joining = None
+                    self._take_up(call)
+            self._handout.interrupt()
+            with contextlib.suppress(RuntimeError):  # the loop has ended before the answer came
+                loop.call_soon_threadsafe(wake)
+
+        def wake() -> None:
+            if not answered.done():
+                answered.set_result(None)
+
+        call.on_done(done)
+        try:
+            await answered
+        except asyncio.CancelledError:
+            call.cancel()
+            raise
+        return call.result()
+
+    def _take_up(self, call: BlockingCall[Joined | MemberIdGiven]) -> None:
+        try:
+            answer = call.result()
+        except StrandlineError:
+            return  # whoever awaits it says so
+        if isinstance(answer, Joined):
+            self.start(answer.member, answer.generation)
+
     def start(self, member: str, generation: int) -> None:
         """Beat as this member in this generation from now on."""
+        beat = Beat(member, generation)
         with self._changed:
+            if self._closing or self._beat == beat:
+                return
             if self._beat is None:
                 self._polled_at = self._clock.monotonic()
-            self._beat = Beat(member, generation)
+            self._beat = beat
             self._due_at = 0.0
             self._changed.notify()
-        if self._thread is None:
-            self._thread = threading.Thread(target=self.run, name=f"heart of {self._group}", daemon=True)
-            self._thread.start()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self.run, name=f"heart of {self._group}", daemon=True)
+                self._thread.start()
 
     def stop(self) -> None:
         """Beat no more until the next start."""
         with self._changed:
-            self._beat = None
+            self._beat = self._joining = None
             self._cut()
 
     def aim(self, address: str) -> None:
@@ -110,8 +155,10 @@ class Heart:
         """The end. The thread that is left to be joined, if one ran."""
         with self._changed:
             self._closing = True
-            self._beat = None
+            self._beat = self._joining = None
             self._cut()
+        if self._thread is None:
+            self._transport.close()
         return self._thread
 
     def _cut(self) -> None:
@@ -143,7 +190,7 @@ class Heart:
                 left_s = self._poll_left_s(now)
                 if left_s <= 0:
                     overdue = Overdue(self._beat, now - self._polled_at)
-                    self._beat = None
+                    self._beat = self._joining = None
                     return overdue
                 if self._address is not None and now >= self._due_at:
                     self._due_at = now + self._settings.heartbeat_interval_ms / 1000
@@ -194,5 +241,7 @@ class Heart:
             if not cut:
                 self._post(Refused(beat, address, error))
         finally:
+            # Who only computes lets the loop have a turn as often as this, for commits and the like.
+            self._handout.interrupt()
             with self._changed:
                 self._call = None

@@ -32,7 +32,7 @@ from consumer.core.member_effects import (
     StopHeartbeat,
     Tell,
 )
-from consumer.core.member_states import State
+from consumer.core.member_states import IN_GROUP, State
 from consumer.core.membership import Membership
 from consumer.handout import HandOut
 from consumer.handover import Handover
@@ -40,7 +40,7 @@ from consumer.heart import Heart, Overdue, Refused
 from consumer.reports import Reports
 from consumer.topics import Topics
 from strandline.client.backoff import backoff_s
-from strandline.client.group_wire import JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from strandline.client.group_wire import LEAVE_GROUP, SYNC_GROUP
 from strandline.client.scope import Scope
 from strandline.config import ConsumerSettings
 from strandline.errors import (
@@ -118,7 +118,13 @@ class Member:
             if isinstance(effect, Assign | Revoke | Lose):
                 self._handover.foresee(effect)
             self._queue.append(effect)
+        self._attend()
         self._queued.set()
+
+    def _attend(self) -> None:
+        """In a rebalance the loop comes first: an application that hogs it gives way after each record."""
+        busy = bool(self._queue) or self.core.state is not State.STABLE
+        self._handout.attentive = busy and self.core.state in IN_GROUP
 
     async def leave(self, reason: str) -> None:
         """Give everything up in order, leave, and return once that is done."""
@@ -141,6 +147,7 @@ class Member:
                     await self._carry_out(self._queue[0])
                     self._queue.popleft()
                 self._settled.set()
+                self._attend()
                 self._queued.clear()
                 self._on_settled()
                 await self._queued.wait()
@@ -200,7 +207,9 @@ class Member:
 
     async def _join(self, effect: SendJoin) -> None:
         try:
-            answer = await self._coordinator.call(JOIN_GROUP, effect.request, timeout_s=self._held_s)
+            known = await self._coordinator.find()
+            with self._coordinator.watching(known):
+                answer = await self._heart.join(known.address, effect.request, self._held_s)
         except StrandlineError as error:
             self.feed(self.core.join_failed(effect.number, error, self.now_ms))
         else:

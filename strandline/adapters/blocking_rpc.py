@@ -47,6 +47,10 @@ class BlockingCall(Generic[Response]):
             raise OutcomeUnknown(f"no answer from {self._address}: {told}") from error
         return self._decode(data)
 
+    def on_done(self, listener: Callable[[], None]) -> None:
+        """Call `listener` once `result` will not wait, in a thread of gRPC's."""
+        self._future.add_done_callback(lambda _: listener())
+
     def cancel(self) -> None:
         """From any thread: `result` raises at once."""
         self._future.cancel()
