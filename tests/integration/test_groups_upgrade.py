@@ -1,0 +1,221 @@
+"""Groups whose members change their ways or come back as who they were (docs/groups.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from consumer.core.protocol import Assignment, Subscription
+from strandline import Consumer, LocalCluster, TopicPartition
+from strandline.adapters.rpc import GrpcTransport
+from strandline.client.group_wire import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, SYNC_GROUP
+from strandline.errors import RebalanceInProgress, StrandlineError
+from strandline.groups import GroupProtocol, Heartbeat, Joined, JoinGroup, MemberIdGiven, SyncGroup
+from strandline.ports import Method, Request, Response
+from tests.integration.group_members import (
+    GROUP_SETTINGS,
+    SETTLE_S,
+    Heard,
+    Members,
+    Participant,
+    loading,
+    new_group,
+    new_topic,
+)
+from tests.waiting import eventually
+
+PARTITIONS = 6
+
+
+async def test_two_rolling_bounces_upgrade_a_group_under_load(
+    cluster: LocalCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """KIP-429, upgrade: all members are replaced one by one, by eager ones and then by cooperative ones; the
+    group is mixed in between, reads on, and each record is handed out once."""
+    topic = await new_topic(cluster, PARTITIONS)
+    async with (
+        loading(cluster, {topic: PARTITIONS}) as load,
+        Members(cluster, [topic]) as members,
+    ):
+        group = [await members.join(rebalance_protocol="eager") for _ in range(3)]
+        await members.settled(*group, partitions=PARTITIONS)
+        with caplog.at_level(logging.WARNING, "consumer"):
+            for protocol in ("eager", "cooperative"):
+                for old in list(group):
+                    await members.leave(old)
+                    group.remove(old)
+                    group.append(await members.join(rebalance_protocol=protocol))
+                    await _all_owned(group)
+        assert "do not agree on a protocol" in caplog.text, "while both are there the leader says so"
+        assert {m.consumer.group_metadata().rebalance_protocol for m in group} == {"cooperative"}
+        # All are cooperative now: a newcomer takes its share, and what is kept is not touched.
+        before = [len(member.heard.events) for member in group]
+        newcomer = await members.join(rebalance_protocol="cooperative")
+        await members.settled(*group, newcomer, partitions=PARTITIONS)
+        heard = [event for m, known in zip(group, before, strict=True) for event in m.heard.events[known:]]
+        assert {kind for kind, _ in heard} == {"revoked"}
+        assert sum(len(partitions) for _, partitions in heard) == len(newcomer.owned)
+        await load.finish()
+        written = set(load.acked)
+        await eventually(lambda: written <= set(members.seen()), deadline_s=SETTLE_S, what="all is read")
+        assert set(members.seen().values()) == {1}
+        assert all("lost" not in member.heard.kinds() for member in members.all)
+        assert [member.errors for member in members.all] == [[] for _ in members.all]
+
+
+async def _all_owned(group: list[Participant]) -> None:
+    """Every partition has one owner. In a mixed group shares need not be even."""
+
+    def owned() -> bool:
+        each = [member.owned for member in group]
+        same = len({member.generation for member in group}) == 1
+        return same and sum(map(len, each)) == len(set().union(*each)) == PARTITIONS
+
+    await eventually(owned, deadline_s=SETTLE_S, what="every partition has its owner")
+
+
+async def test_a_static_member_comes_back_without_a_rebalance(cluster: LocalCluster) -> None:
+    """KIP-345, G13: the same instance within its session has its partitions again, in the same generation, a
+    leader too; nobody else notices."""
+    topic = await new_topic(cluster, 4)
+    settings = {"session_timeout_ms": 30_000, "rebalance_protocol": "eager"}
+    async with Members(cluster, [topic], **settings) as members:
+        leader = await members.join(group_instance_id="one")
+        await members.settled(leader, partitions=4)
+        other = await members.join(group_instance_id="two")
+        await members.settled(leader, other, partitions=4)
+        for instance, gone in (("two", other), ("one", leader)):
+            stays = leader if gone is other else members.all[2]
+            heard, generation, had = len(stays.heard.events), stays.generation, set(gone.owned)
+            await members.leave(gone)
+            assert gone.heard.kinds()[-1] == "revoked", "a close calls the listener of a static member too"
+            back = await members.join(group_instance_id=instance)
+            await members.settled(stays, back, partitions=4)
+            assert back.owned == had and back.generation == generation
+            assert len(stays.heard.events) == heard
+
+
+async def test_a_cooperative_static_member_comes_back_to_its_partitions(cluster: LocalCluster) -> None:
+    """KIP-345: while it is away nobody gets what is its; when it comes back nothing of the others moves."""
+    topic = await new_topic(cluster, 4)
+    settings = {"session_timeout_ms": 30_000, "rebalance_protocol": "cooperative"}
+    async with Members(cluster, [topic], **settings) as members:
+        stays = await members.join(group_instance_id="one")
+        await members.settled(stays, partitions=4)
+        gone = await members.join(group_instance_id="two")
+        await members.settled(stays, gone, partitions=4)
+        heard, had = len(stays.heard.events), set(gone.owned)
+        await members.leave(gone)
+        back = await members.join(group_instance_id="two")
+        await members.settled(stays, back, partitions=4)
+        assert back.owned == had and len(stays.heard.events) == heard
+
+
+async def test_an_instance_that_is_taken_over_is_fenced(cluster: LocalCluster) -> None:
+    """G1: of two with one instance name the later one goes on; the earlier is told, and commits nothing."""
+    topic = await new_topic(cluster, 2)
+    async with Members(cluster, [topic], group_instance_id="twin") as members:
+        first = await members.join()
+        await members.settled(first, partitions=2)
+        second = await members.join()
+        await eventually(lambda: len(second.owned) == 2, deadline_s=SETTLE_S, what="the second has it all")
+        await eventually(lambda: first.errors, deadline_s=SETTLE_S, what="the first is told")
+        assert type(first.errors[0]).__name__ == "FencedInstanceId"
+        assert first.heard.kinds() == ["assigned", "lost"]
+
+
+# --- a leader that does it wrong ------------------------------------------------------------------
+
+
+class RawLeader:
+    """A member that speaks for itself, and assigns what it is told to."""
+
+    def __init__(self, transport: GrpcTransport, address: str, group: str, topic: str) -> None:
+        self._transport = transport
+        self._address = address
+        self._group = group
+        self._metadata = Subscription(1, (topic,), (), -1, b"").encode()
+        self.member = ""
+        self.generation = -1
+
+    async def _call(self, method: Method[Request, Response], request: Request) -> Response:
+        return await self._transport.call(self._address, method, request, timeout_s=20)
+
+    async def join(self) -> Joined:
+        while True:
+            protocols = (GroupProtocol("sticky", self._metadata),)
+            request = JoinGroup(self._group, self.member, 10_000, 10_000, "consumer", protocols)
+            answer = await self._call(JOIN_GROUP, request)
+            self.member = answer.member
+            if not isinstance(answer, MemberIdGiven):
+                self.generation = answer.generation
+                return answer
+
+    async def assign(self, assignments: dict[str, Assignment]) -> None:
+        encoded = {member: assignment.encode() for member, assignment in assignments.items()}
+        request = SyncGroup(self._group, self.member, self.generation, "consumer", "sticky", encoded)
+        _ = await self._call(SYNC_GROUP, request)
+
+    async def rebalanced(self) -> None:
+        """Heartbeat until a rebalance begins."""
+        try:
+            while True:
+                await self._call(HEARTBEAT, Heartbeat(self._group, self.member, self.generation, None, 500))
+        except RebalanceInProgress:
+            return
+
+
+async def test_an_assignment_that_takes_without_revoking_is_fatal(
+    cluster: LocalCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """KIP-429: assigned ⊉ owned − revoked means bugs, or members that do not belong together: the consumer
+    says what it saw, leaves, and every get call raises it."""
+    topic = await new_topic(cluster, 2)
+    names = tuple(TopicPartition(topic, number) for number in range(2))
+    group = new_group()
+    transport = GrpcTransport()
+    settings = {**GROUP_SETTINGS, "rebalance_protocol": "cooperative"}
+    try:
+        address = (
+            await transport.call(cluster.bootstrap.split(",")[0], FIND_COORDINATOR, group, timeout_s=10)
+        ).address
+        leader = RawLeader(transport, address, group, topic)
+        _ = await leader.join()
+        await leader.assign({leader.member: Assignment(1, ())})
+        heard = Heard()
+        async with (
+            Consumer(cluster.bootstrap, group_id=group, **settings) as consumer,
+            asyncio.TaskGroup() as t,
+        ):
+            consumer.subscribe([topic], listener=heard)
+            reading = t.create_task(_reads_until_it_fails(consumer))
+            await leader.rebalanced()
+            joined = await leader.join()
+            (victim,) = {member.member for member in joined.members} - {leader.member}
+            await leader.assign({leader.member: Assignment(1, ()), victim: Assignment(1, names)})
+            await eventually(lambda: heard.owned() == set(names), what="it owns both")
+            with caplog.at_level(logging.ERROR, "consumer"):
+                consumer.subscribe([topic, "another"], listener=heard)
+                await leader.rebalanced()
+                _ = await leader.join()
+                await leader.assign({leader.member: Assignment(1, ()), victim: Assignment(1, names[:1])})
+                error = await reading
+            assert f"{topic}-1" in str(error)
+            assert f"{topic}-1" in caplog.text
+            with pytest.raises(StrandlineError, match=f"{topic}-1"):
+                await consumer.getone()
+            assert consumer.assignment() == set()
+            await leader.rebalanced()  # it has left
+        assert heard.kinds() == ["assigned", "lost"]
+    finally:
+        await transport.close()
+
+
+async def _reads_until_it_fails(consumer: Consumer) -> Exception:
+    try:
+        while True:
+            _ = await consumer.getmany(timeout_ms=100)
+    except StrandlineError as error:
+        return error
