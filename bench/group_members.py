@@ -1,9 +1,9 @@
 """Members of a group that speak its RPCs and nothing else: a few processes have room for a thousand.
 
-`python -m bench.group_members BOOTSTRAP GROUP FIRST MEMBERS` says `ready`; told a first line, its members join.
-Then it does what standard input says: `beat MAX_WAIT_MS` (each member once a second, the answer held so
-long), `commit TOPIC` (each member to the partition of its number, as fast as it is answered). It writes a
-line for each member that is in a generation, and at the end one with how long everything took.
+`python -m bench.group_members BOOTSTRAP GROUP FIRST MEMBERS` says `ready`; told a first line, it has them all
+join. Then it does what standard input says: `beat MAX_WAIT_MS` (each member once a second, the answer held
+so long), `commit TOPIC` (each member to the partition of its number, as fast as it is answered). It writes
+a line for each member that is in a generation, and at the end one with how long everything took.
 """
 
 from __future__ import annotations

@@ -31,11 +31,15 @@ def run(command: list[str], directory: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    ("page", "printed"),
-    [("README.md", "b'high water 11:42'\n"), ("docs/clients.md", "0 b'world' b'hello'\n")],
+    ("page", "containing", "printed"),
+    [
+        ("README.md", "high water", "b'high water 11:42'\n"),
+        ("README.md", "low water", "b'low water 17:58'\n"),
+        ("docs/clients.md", "asyncio.run", "0 b'world' b'hello'\n"),
+    ],
 )
-def test_the_example_prints_its_record(page: str, printed: str, tmp_path: Path) -> None:
-    assert run([sys.executable, "-c", example(page, "python", "asyncio.run")], tmp_path) == printed
+def test_the_example_prints_its_record(page: str, containing: str, printed: str, tmp_path: Path) -> None:
+    assert run([sys.executable, "-c", example(page, "python", containing)], tmp_path) == printed
 
 
 def test_the_shell_example_reads_back_what_it_wrote(tmp_path: Path) -> None:
