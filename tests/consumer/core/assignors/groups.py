@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from random import Random
 
 from hypothesis import strategies as st
 
@@ -93,5 +94,27 @@ def owning_groups(
     owned: dict[str, list[TopicPartition]] = {}
     for name, subscribers in sorted(group.wanted.items()):
         if owner := draw(st.sampled_from([None, *sorted(subscribers)])):
+            owned.setdefault(owner, []).append(name)
+    return group.owning(owned, generation=5)
+
+
+def crooked_group(draw: Random) -> Group:
+    """Different subscriptions, and claims that are true and far from even: most are of the first members.
+
+    In six of a hundred an assignor that takes the first way to be even moves something without need; of
+    those that `owning_groups` draws in hardly any.
+    """
+    topics = TOPICS[: draw.randint(2, 4)]
+    partitions = {topic: draw.randint(1, 3) for topic in topics}
+    members = {
+        f"member-{number}": MemberSubscription(tuple(draw.sample(topics, draw.randint(1, len(topics)))))
+        for number in range(draw.randint(2, 5))
+    }
+    group = Group(members, partitions)
+    owned: dict[str, list[TopicPartition]] = {}
+    for name, subscribers in group.wanted.items():
+        if draw.random() < 0.8:
+            ordered = sorted(subscribers)
+            owner = ordered[0] if draw.random() < 0.5 else draw.choice(ordered)
             owned.setdefault(owner, []).append(name)
     return group.owning(owned, generation=5)
