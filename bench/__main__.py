@@ -18,6 +18,7 @@ NAMES = (
     "scale",
     "rebalance",
     "groups",
+    "assignors",
     "peers",
 )
 
