@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 
 from strandline.adapters.clock import SystemClock
 from strandline.cli.rebalance_times import RECEIVED, Line, Ownership, Span
-from strandline.errors import RequestTimedOut
+from strandline.errors import OutcomeUnknown, RequestTimedOut
 
 SETTLE_S_MAX: Final = 120.0
 END_S_MAX: Final = 30.0
@@ -86,6 +86,7 @@ class Crew:
                 self._ownership.apply(line)
                 self._changed_at = max(self._changed_at, line.at)
                 self._news.set()
+        await process.wait()
         self._news.set()
 
     async def add(self, members: int = 1) -> Span:
@@ -115,15 +116,15 @@ class Crew:
         process.stdin.write(f"{command}\n".encode())
 
     async def _settled(self, since: float) -> Span:
-        """Raises RequestTimedOut, and at once if a process ended."""
+        """Raises RequestTimedOut, or at once OutcomeUnknown if a process ended."""
         try:
             async with asyncio.timeout(SETTLE_S_MAX):
                 while not self._ownership.shared_by(self.members, self._partitions):
                     self._news.clear()
-                    await self._news.wait()
                     gone = [each.returncode for each in self._processes if each.returncode is not None]
                     if gone:
-                        raise RequestTimedOut(f"a process of members ended with {gone[0]}")
+                        raise OutcomeUnknown(f"a process of members ended with {gone[0]}")
+                    await self._news.wait()
         except TimeoutError:
             raise RequestTimedOut(
                 f"{len(self.members)} members do not share {self._partitions} partitions after "

@@ -289,10 +289,11 @@ def rebalance(
         rows: list[dict[str, Any]] = []
         bootstrap = invocation.bootstrap_servers()
         what = f"a member of {members} comes and goes {rounds} times"
-        async with _own_topic(bootstrap, load, replication_factor, ()):
-            for protocol in protocols:
+        async with _own_topic(bootstrap, load, replication_factor, ()) as admin:
+            for protocol in dict.fromkeys(protocols):
                 with invocation.out.progress(f"{protocol}: {what}", 2 * rounds) as advance:
                     found = await measure_rebalance(bootstrap, protocol, scale, advance)
+                await admin.delete_group(scale.group(protocol))
                 rows += [
                     {"rebalance_protocol": protocol, "change": change, **figures}
                     for change, figures in found.items()

@@ -30,6 +30,9 @@ class Scale:
     rate: float
     processes: int
 
+    def group(self, protocol: str) -> str:
+        return f"{self.topic}-{protocol}"
+
 
 @dataclass(slots=True)
 class Measured:
@@ -68,7 +71,7 @@ async def measure_rebalance(
 
     Meanwhile the topic is written to, so that silence is the group's doing.
     """
-    settings = {"group_id": f"{scale.topic}-{protocol}", "rebalance_protocol": protocol}
+    settings = {"group_id": scale.group(protocol), "rebalance_protocol": protocol}
     found = {"add": Measured(), "remove": Measured()}
     stop = asyncio.Event()
     sent: list[asyncio.Future[Any]] = []

@@ -17,7 +17,9 @@ import uvloop
 
 from strandline import Consumer, RebalanceListener, TopicPartition
 from strandline.adapters.clock import SystemClock
+from strandline.adapters.telemetry import configure_logging
 from strandline.cli.rebalance_times import ASSIGNED, LOST, RECEIVED, REVOKED
+from strandline.config import ZooKeeperSettings, load
 
 POLL_MS: Final = 250
 READY: Final = "ready"
@@ -81,4 +83,5 @@ async def serve(bootstrap: str, topic: str, settings: Mapping[str, Any]) -> None
 
 
 if __name__ == "__main__":
+    configure_logging(load(ZooKeeperSettings, log_format="console", log_level="error"))
     uvloop.run(serve(sys.argv[1], sys.argv[2], json.loads(sys.argv[3])))

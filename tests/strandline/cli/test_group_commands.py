@@ -347,3 +347,4 @@ async def test_perf_rebalance_measures_both_protocols_and_cleans_up(shell: Shell
     assert {row["interrupted"] for row in eager} == {12}
     assert {row["interrupted"] for row in cooperative} == {row["moved"] for row in cooperative} == {4}
     assert not [each for each in await shell.objects("topic", "list") if each["topic"].startswith("perf-")]
+    assert not [each for each in await shell.objects("group", "list") if each["group"].startswith("perf-")]
