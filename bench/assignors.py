@@ -1,6 +1,6 @@
 """What does it cost the leader of a large group to assign, and how much moves when a member leaves?
 
-3,000 partitions and 450 members. Equal: all read all 300 topics; mixed: each reads half of them, drawn by lot.
+3,000 partitions and 450 members. Equal: all read all 300 topics; mixed: each reads half of them, by lot.
 Nobody owns anything at first; then one member of 450 is gone, and the others claim what they got.
 """
 
