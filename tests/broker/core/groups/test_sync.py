@@ -13,7 +13,7 @@ from strandline.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from strandline.groups import Joined, SyncGroup
+from strandline.groups import GroupProtocol, Joined, SyncGroup
 from tests.broker.core.groups.stage import GROUP, REBALANCE_MS, SESSION_MS, Stage
 
 
@@ -115,6 +115,32 @@ def test_an_assignment_that_is_written_after_the_generation_broke_off_means_noth
     stage.written()
     assert stage.answer(a, Joined).generation == generation + 1
     assert [member.assignment for member in stage.describe().members] == [b"", b"", b""]
+
+
+def test_an_assignment_that_is_written_when_the_next_generation_begins_is_not_that_ones() -> None:
+    """G4"""
+    stage, generation = completing("a", "b")
+    stage.writing = False
+    stage.sync("a", generation, {"a": b"1", "b": b"2"})
+    a = stage.join("a", protocols=(GroupProtocol("range", b"news"),))
+    b = stage.join("b")
+    assert [len(append.records) for append in stage.wanted] == [1, 1]
+    stage.written()
+    assert (stage.state, stage.generation) == ("CompletingRebalance", generation + 1)
+    assert stage.waits(a) and stage.waits(b)
+    stage.written()
+    assert stage.answer(a, Joined).generation == generation + 1
+    assert stage.waits(stage.sync("b", generation + 1))
+
+
+def test_nobody_syncs_in_a_generation_that_was_told_to_nobody_yet() -> None:
+    """G12: it may never be written."""
+    stage = Stage()
+    generation = stage.stable("a")
+    stage.writing = False
+    stage.join("a")
+    assert stage.answer(stage.sync("a", generation + 1, {"a": b"1"}), RebalanceInProgress)
+    assert len(stage.wanted) == 1
 
 
 def test_a_sync_of_another_generation_member_or_protocol_is_refused() -> None:
