@@ -64,8 +64,7 @@ class Walk:
             world.coordinator.time_is_up()
             world.settle_calls()
         elif action == "hand over":
-            world.coordinator.hand_over()
-            world.settle_calls()
+            world.hand_over()
         elif nodes:
             self.step_of(nodes[n % len(nodes)], action, n)
 
