@@ -35,6 +35,8 @@ logger = logging.getLogger(__name__)
 UNSETTLED_S: Final = 0.5
 """How soon to look again for a topic that is not there, or that seems gone."""
 HEART_END_S_MAX: Final = 1.0
+CLOSE_COMMIT_S_MAX: Final = 3.0
+"""A close waits no longer for a coordinator that does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,8 @@ class Group:
         self._look = asyncio.Event()
         self._started = False
         self._watching = False
+        self._committing = True
+        """False after a commit failed, until one succeeds: the reason is told once."""
 
     # --- life --------------------------------------------------------------------------------
 
@@ -133,12 +137,13 @@ class Group:
         if not self._started:
             return
         self._started = False
-        self._handover.drain_s = drain_s
-        if self.subscribed:
+        self._loop.call_later(drain_s, self._handout.abandon)
+        self._handover.commit_s = min(self._handover.commit_s, CLOSE_COMMIT_S_MAX)
+        if self.subscribed or self.leaving:
             self._forget_subscription()
             await self._member.leave("the consumer was closed")
         elif self._settings.enable_auto_commit:
-            await self._commit_processed(self._settings.request_timeout_ms / 1000)
+            await self._commit_processed(CLOSE_COMMIT_S_MAX)
 
     async def end(self) -> None:
         """The thread ends too."""
@@ -200,6 +205,7 @@ class Group:
     async def _watch_topics(self) -> None:
         """Resolve the pattern, and tell the core what changed: often if this member leads."""
         resolved_at = float("-inf")
+        failing = False
         while True:
             self._look.clear()
             now = self._clock.monotonic()
@@ -209,8 +215,11 @@ class Group:
                     await self._resolve()
                     resolved_at = now
                 await self._recount()
+                failing = False
             except StrandlineError as error:
-                logger.info("group %s: topics could not be looked at: %s", self._id, error)
+                level = logging.DEBUG if failing else logging.INFO
+                logger.log(level, "group %s: topics cannot be looked at now: %s", self._id, error)
+                failing = True
             pause_s = self._settings.topics_refresh_ms / 1000
             if not self._settled:
                 pause_s = min(pause_s, UNSETTLED_S)
@@ -308,10 +317,13 @@ class Group:
     async def _commit_processed(self, timeout_s: float) -> None:
         try:
             await self.commits.commit_processed(timeout_s=timeout_s)
+            self._committing = True
         except RebalanceInProgress as error:
             logger.debug("group %s: offsets are committed after the rebalance: %s", self._id, error)
         except StrandlineError as error:
-            logger.warning("group %s: processed offsets are not committed yet: %s", self._id, error)
+            level = logging.WARNING if self._committing else logging.DEBUG
+            logger.log(level, "group %s: processed offsets are not committed yet: %s", self._id, error)
+            self._committing = False
 
 
 def _names(topics: Iterable[str] | None, pattern: str | re.Pattern[str] | None) -> frozenset[str]:

@@ -43,6 +43,7 @@ class HandOut:
         self._reading: Reading | None = None
         self._handed: dict[Position[FetchedBatch], None] = {}
         self._processed = asyncio.Event()
+        self._abandoned = False
         self._caller: asyncio.Task[Any] | None = None
         self.on_call: Callable[[], None] | None = None
         self._gave_way_at = clock.monotonic()
@@ -231,9 +232,11 @@ class HandOut:
         return any(state.in_hand for state in self._handed if state.name in names)
 
     async def drained(self, names: Collection[TopicPartition], timeout_s: float) -> bool:
-        """Wait until nothing of these is in hand; False if it still is when the time is up."""
+        """Wait until nothing of these is in hand; False if it is abandoned, or the time is up."""
         deadline = self._clock.monotonic() + timeout_s
         while self.in_hand(names):
+            if self._abandoned:
+                return False
             self._processed.clear()
             try:
                 async with asyncio.timeout(deadline - self._clock.monotonic()):
@@ -241,6 +244,11 @@ class HandOut:
             except TimeoutError:
                 return False
         return True
+
+    def abandon(self) -> None:
+        """Nobody will say any more that what is in hand is done."""
+        self._abandoned = True
+        self._processed.set()
 
     def forget(self, names: Collection[TopicPartition]) -> None:
         """These partitions are no longer assigned."""

@@ -48,8 +48,9 @@ class Handover:
         """Partitions that were decided to be given up, and wait for their turn."""
         self._cut: asyncio.Timeout | None = None
         """Ends the drain and the commit that are under way."""
-        self.drain_s = settings.max_poll_interval_ms / 1000
-        """How long to wait for what the application has in hand."""
+        self._drain_s = settings.max_poll_interval_ms / 1000
+        self.commit_s = min(settings.request_timeout_ms, settings.max_poll_interval_ms / 2) / 1000
+        """How long to try to commit before a release."""
 
     def foresee(self, effect: Assign | Revoke | Lose) -> None:
         """Stop handing out, now, what is going to be given up."""
@@ -105,21 +106,17 @@ class Handover:
 
     async def _drain(self, names: Iterable[TopicPartition]) -> None:
         wanted = set(names)
-        if not await self._handout.drained(wanted, self.drain_s) and self.drain_s > 0:
+        if not await self._handout.drained(wanted, self._drain_s):
             logger.warning(
-                "records of %d partitions that are given up were not processed within %.1f s: "
-                "others will read them again",
-                len(wanted),
-                self.drain_s,
+                "%d partitions are given up with records in hand: others will read those again", len(wanted)
             )
 
     async def _commit(self, names: Iterable[TopicPartition]) -> None:
         """What cannot be committed is read again by others; it must not keep them waiting (G6, G7)."""
         if not self._settings.enable_auto_commit:
             return
-        limit_s = min(self._settings.request_timeout_ms, self._settings.max_poll_interval_ms / 2) / 1000
         try:
-            await self._commits.commit_processed(names, timeout_s=limit_s)
+            await self._commits.commit_processed(names, timeout_s=self.commit_s)
         except StrandlineError as error:
             if self._assigned(names):
                 logger.warning("offsets of partitions that are given up are not committed: %s", error)

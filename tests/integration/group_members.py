@@ -42,6 +42,13 @@ async def new_topic(cluster: LocalCluster, partitions: int, prefix: str = "group
     return name
 
 
+async def write(cluster: LocalCluster, topic: str, partition: int, how_many: int = 1) -> None:
+    """Records, each once the one before is acknowledged."""
+    async with Producer(cluster.bootstrap) as producer:
+        for _ in range(how_many):
+            _ = await producer.send_and_wait(topic, b"v", partition=partition)
+
+
 def new_group() -> str:
     return f"group-{next(_numbers)}"
 

@@ -9,13 +9,10 @@ import pytest
 from strandline import (
     Admin,
     Consumer,
-    ConsumerRecord,
     LocalCluster,
-    Producer,
     RebalanceListener,
     TopicPartition,
 )
-from strandline.errors import InvalidRequest
 from tests.integration.group_members import (
     GROUP_SETTINGS,
     SETTLE_S,
@@ -24,18 +21,11 @@ from tests.integration.group_members import (
     loading,
     new_group,
     new_topic,
+    write,
 )
 from tests.waiting import eventually
 
-WAIT_MS = 10_000
-
 both_protocols = pytest.mark.parametrize("protocol", ["eager", "cooperative"])
-
-
-async def write(cluster: LocalCluster, topic: str, partition: int, how_many: int) -> None:
-    async with Producer(cluster.bootstrap) as producer:
-        for _ in range(how_many):
-            _ = await producer.send_and_wait(topic, b"v", partition=partition)
 
 
 # --- coming and going -----------------------------------------------------------------------------
@@ -136,152 +126,6 @@ async def test_a_close_calls_the_listener_for_everything_and_hands_over_at_once(
         await members.settled(second, partitions=3)
         assert await second.consumer.position(TopicPartition(topic, 0)) == 10
         assert second.records == []
-
-
-# --- what is committed ----------------------------------------------------------------------------
-
-
-async def test_what_is_in_hand_is_not_committed(cluster: LocalCluster) -> None:
-    """At least once: records whose handling failed are read again, those before them are not."""
-    topic = await new_topic(cluster, 1)
-    name = TopicPartition(topic, 0)
-    group = new_group()
-    await write(cluster, topic, 0, 10)
-    with pytest.raises(RuntimeError, match="the handler failed"):
-        async with Consumer(cluster.bootstrap, group_id=group, **GROUP_SETTINGS) as consumer:
-            consumer.subscribe([topic])
-            async for record in consumer:
-                if record.offset == 4:
-                    raise RuntimeError("the handler failed")
-    async with Consumer(cluster.bootstrap, group_id=group, **GROUP_SETTINGS) as consumer:
-        consumer.subscribe([topic])
-        again = await consumer.getone()
-        assert again.offset == 4
-        # This one ends in peace: what was handed out is done.
-    async with Consumer(cluster.bootstrap, group_id=group, **GROUP_SETTINGS) as consumer:
-        committed = await consumer.committed(name)
-        assert committed is not None and committed.offset == 5
-
-
-async def test_processed_records_are_committed_from_time_to_time(cluster: LocalCluster) -> None:
-    topic = await new_topic(cluster, 1)
-    name = TopicPartition(topic, 0)
-    await write(cluster, topic, 0, 3)
-    async with Consumer(cluster.bootstrap, group_id=new_group(), **GROUP_SETTINGS) as consumer:
-        consumer.subscribe([topic])
-        for _ in range(3):
-            _ = await consumer.getone()
-
-        async def committed() -> int:
-            found = await consumer.committed(name)
-            return -1 if found is None else found.offset
-
-        await eventually(lambda: _is(committed, 2), what="the first two are committed, the third is in hand")
-        assert await consumer.getmany() == {}
-        await eventually(lambda: _is(committed, 3), what="the third is committed too")
-
-
-async def _is(committed: object, offset: int) -> bool:
-    assert callable(committed)
-    return bool(await committed() == offset)
-
-
-async def test_a_partition_that_moves_waits_for_the_records_in_hand(cluster: LocalCluster) -> None:
-    """Revoke = drain, commit, release: the next owner begins after the record that was being handled."""
-    topic = await new_topic(cluster, 2)
-    async with Members(cluster, [topic], rebalance_protocol="cooperative") as members:
-        first = await members.join()
-        await members.settled(first, partitions=2)
-        handling, go_on = asyncio.Event(), asyncio.Event()
-
-        async def slowly(record: ConsumerRecord) -> None:
-            handling.set()
-            await go_on.wait()
-
-        first.handle = slowly
-        async with Producer(cluster.bootstrap) as producer:
-            for partition in (0, 1):
-                _ = await producer.send_and_wait(topic, b"v", partition=partition)
-            await handling.wait()
-            second = await members.join()
-            await eventually(lambda: second.generation >= 0, what="the second has joined")
-            assert second.owned == set() and first.heard.kinds() == ["assigned"]
-            go_on.set()
-            await members.settled(first, second, partitions=2)
-            for partition in (0, 1):
-                _ = await producer.send_and_wait(topic, b"v", partition=partition)
-        await eventually(lambda: sum(members.seen().values()) >= 4, what="all four are read")
-        assert set(members.seen().values()) == {1}
-
-
-async def test_commits_by_hand(cluster: LocalCluster) -> None:
-    """Offsets and metadata come back as committed; a commit in `on_revoked` is in time (G11)."""
-    topic = await new_topic(cluster, 2)
-    names = [TopicPartition(topic, number) for number in range(2)]
-    group = new_group()
-
-    class Commits(RebalanceListener):
-        async def on_revoked(self, removed: set[TopicPartition]) -> None:
-            await consumer.commit()
-
-    for partition in (0, 1):
-        await write(cluster, topic, partition, 5)
-    settings = {**GROUP_SETTINGS, "enable_auto_commit": False}
-    async with Consumer(cluster.bootstrap, group_id=group, **settings) as consumer:
-        assert await consumer.committed(names[0]) is None
-        consumer.subscribe([topic], listener=Commits())
-        read = 0
-        while read < 10:
-            read += sum(map(len, (await consumer.getmany(timeout_ms=WAIT_MS)).values()))
-        await consumer.commit({names[0]: 2, names[1]: (3, "so far")})
-        first, second = [await consumer.committed(name) for name in names]
-        assert first is not None and (first.offset, first.metadata) == (2, "")
-        assert second is not None and (second.offset, second.metadata) == (3, "so far")
-        stranger = TopicPartition(topic, 7)
-        with pytest.raises(InvalidRequest, match=f"{topic}-7"):
-            await consumer.commit({names[0]: 4, stranger: 1})
-        with pytest.raises(InvalidRequest, match="offset -1"):
-            await consumer.commit({names[0]: -1})
-    async with Consumer(cluster.bootstrap, group_id=group, **settings) as consumer:
-        offsets = [await consumer.committed(name) for name in names]
-        assert [committed and committed.offset for committed in offsets] == [5, 5]
-
-
-async def test_assigned_by_hand_a_consumer_commits_to_its_group(cluster: LocalCluster) -> None:
-    """From outside the group protocol, as long as nobody subscribes; and it goes on where it stood."""
-    topic = await new_topic(cluster, 2)
-    name = TopicPartition(topic, 1)
-    group = new_group()
-    await write(cluster, topic, 1, 4)
-    async with Consumer(cluster.bootstrap, group_id=group, **GROUP_SETTINGS) as consumer:
-        consumer.assign([name])
-        assert [(await consumer.getone()).offset for _ in range(2)] == [0, 1]
-        await consumer.commit()
-        with pytest.raises(InvalidRequest, match="assigned by hand"):
-            consumer.subscribe([topic])
-        with pytest.raises(InvalidRequest, match=f"{topic}-0"):
-            await consumer.commit({TopicPartition(topic, 0): 0})
-    async with Consumer(cluster.bootstrap, group_id=group, **GROUP_SETTINGS) as consumer:
-        consumer.assign([name])
-        assert (await consumer.getone()).offset == 2
-        consumer.assign([])
-        consumer.subscribe([topic])
-        with pytest.raises(InvalidRequest, match="subscribed"):
-            consumer.assign([name])
-        assert consumer.subscription() == {topic}
-
-
-async def test_without_a_group_there_is_nothing_to_subscribe_in(cluster: LocalCluster) -> None:
-    async with Consumer(cluster.bootstrap) as consumer:
-        for refused in (lambda: consumer.subscribe(["t"]), consumer.group_metadata, consumer.unsubscribe):
-            with pytest.raises(InvalidRequest, match="group_id"):
-                refused()
-        with pytest.raises(InvalidRequest, match="group_id"):
-            await consumer.commit()
-    async with Consumer(cluster.bootstrap, group_id=new_group()) as consumer:
-        for topics, pattern in (([], None), (None, None), (["t"], "t.*"), ("t", None)):
-            with pytest.raises(InvalidRequest):
-                consumer.subscribe(topics, pattern=pattern)
 
 
 # --- the listener ---------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline import Consumer, ConsumerRecord, LocalCluster, Producer
+from strandline import Consumer, ConsumerRecord, LocalCluster
 from strandline.adapters.clock import SystemClock
 from tests.integration.group_members import (
     GROUP_SETTINGS,
@@ -17,6 +17,7 @@ from tests.integration.group_members import (
     Members,
     new_group,
     new_topic,
+    write,
 )
 from tests.integration.group_processes import processes
 from tests.waiting import eventually
@@ -32,12 +33,6 @@ def block_the_loop(seconds: float) -> None:
     until = _CLOCK.monotonic() + seconds
     while _CLOCK.monotonic() < until:
         pass
-
-
-async def write(cluster: LocalCluster, topic: str, partition: int, how_many: int = 1) -> None:
-    async with Producer(cluster.bootstrap) as producer:
-        for _ in range(how_many):
-            _ = await producer.send_and_wait(topic, b"v", partition=partition)
 
 
 async def test_a_handler_that_blocks_the_loop_keeps_its_membership(cluster: LocalCluster) -> None:
