@@ -1,7 +1,8 @@
 """Looking into a log with no broker running: what `strandline log dump` and `verify` show.
 
 A path is a segment file or a partition's folder. Nothing is written, so a live broker's folder may
-be looked at too; its active segment may then seem to end in the middle of a batch.
+be looked at too; its active segment may then seem to end in the middle of a batch, and a segment that
+is compacted at this very moment may be gone: look again.
 """
 
 from __future__ import annotations
