@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import gcd
 from typing import Any, Final
 
 from strandline import Producer
@@ -13,6 +14,7 @@ from strandline.cli.crew import Crew
 from strandline.cli.measure import spread
 from strandline.cli.rebalance_times import Effects, Span, effects
 
+GOLDEN_SECTION: Final = 0.618
 TICK_S: Final = 0.02
 """How often records are sent: the finest silence of a consumer that can be told."""
 QUIET_S: Final = 2.0
@@ -114,8 +116,20 @@ async def _keep_sending(
 ) -> None:
     """A few records at each tick, over all partitions in turn."""
     clock = SystemClock()
+    step = stride(scale.partitions)
     began = clock.monotonic()
     while not stop.is_set():
         for number in range(len(sent), int((clock.monotonic() - began) * scale.rate)):
-            sent.append(await producer.send(scale.topic, b"tick", partition=number % scale.partitions))
+            sent.append(await producer.send(scale.topic, b"tick", partition=number * step % scale.partitions))
         await clock.sleep(TICK_S)
+
+
+def stride(partitions: int) -> int:
+    """A step that comes by each partition in turn, and by any run of them evenly.
+
+    A member often has neighbours: with steps of one it would get all of its records at once, and then be
+    silent for a whole turn. So the step is the golden section of the turn, or what is nearest to it and
+    leaves none out.
+    """
+    golden = round(partitions * GOLDEN_SECTION)
+    return next(step for step in range(max(1, golden), partitions + 2) if gcd(step, partitions) == 1)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from strandline.cli.rebalance import stride
 from strandline.cli.rebalance_times import Line, Ownership, Span, effects, silences, unowned
 
 
@@ -133,3 +136,18 @@ def test_the_time_without_an_owner_agrees_with_looking_at_every_moment(
             elif partition in ever:
                 without.setdefault(partition, []).append(1)
     assert unowned(lines, Span(-1, len(lines))) == expected
+
+
+@given(st.integers(1, 3000))
+def test_each_partition_is_written_to_in_turn(partitions: int) -> None:
+    """A partition that is left out would look silent for ever."""
+    step = stride(partitions)
+    assert {number * step % partitions for number in range(partitions)} == set(range(partitions))
+
+
+def test_neighbours_are_written_to_evenly() -> None:
+    """A tenth of a thousand partitions, all beside each other, waits for its next record at most a few
+    times as long as it would on the mean."""
+    step = stride(1000)
+    mine = [number for number in range(2000) if number * step % 1000 < 100]
+    assert max(after - before for before, after in pairwise(mine)) <= 30
