@@ -95,7 +95,7 @@ class Coordinator:
                     self._answer(member.sync, member.assignment)
                     member.sync = None
 
-    def heartbeat(self, token: Token, member: str, generation: int) -> None:
+    def heartbeat(self, token: Token, member: str, generation: int, _instance: str | None = None) -> None:
         self._answer(token, self.refusal(member, generation))
 
     def refusal(self, member: str, generation: int) -> StrandlineError | None:

@@ -54,6 +54,7 @@ class Node:
     membership: Membership
     view: dict[str, int]
     alive: bool = True
+    instance: str | None = None
     heartbeat: tuple[str, int] | None = None
     holds: set[TopicPartition] = field(default_factory=set)
     """What it may be reading, for as long as the group counts it in."""
@@ -95,9 +96,12 @@ class World:
 
     # --- what happens to a group -------------------------------------------------------------
 
-    def start(self, name: str, topics: Iterable[str], *, cooperative: bool = True) -> Node:
-        settings = MemberSettings("g", cooperative, 10_000, 60_000, client_id=name)
+    def start(
+        self, name: str, topics: Iterable[str], *, cooperative: bool = True, instance: str | None = None
+    ) -> Node:
+        settings = MemberSettings("g", cooperative, 10_000, 60_000, instance, name)
         node = Node(name, cooperative, Membership(settings, [self._assignor]), dict(self.topics))
+        node.instance = instance
         self.nodes[name] = node
         self.carry_out(node, node.membership.subscribed(topics, NOW_MS))
         return node
@@ -136,7 +140,9 @@ class World:
                 self.carry_out(node, failed(answer))
 
         send = self.coordinator.heartbeat
-        self._call(node, "heartbeat", lambda token: send(token, member, generation), answered, None)
+        self._call(
+            node, "heartbeat", lambda token: send(token, member, generation, node.instance), answered, None
+        )
 
     # --- what is under way -------------------------------------------------------------------
 

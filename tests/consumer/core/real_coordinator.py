@@ -57,8 +57,9 @@ class RealCoordinator:
     def sync(self, token: Token, request: SyncGroup) -> None:
         self._play(self.core.sync(token, request, self.now))
 
-    def heartbeat(self, token: Token, member: str, generation: int) -> None:
-        self._play(self.core.heartbeat(token, Heartbeat("g", member, generation), self.now))
+    def heartbeat(self, token: Token, member: str, generation: int, instance: str | None = None) -> None:
+        request = Heartbeat("g", member, generation, instance)
+        self._play(self.core.heartbeat(token, request, self.now))
 
     def refusal(self, member: str, generation: int) -> StrandlineError | None:
         """What a heartbeat would be told."""

@@ -27,7 +27,7 @@ from tests.consumer.core.real_coordinator import RealCoordinator
 TOPICS = ("t", "u", "v")
 NODES_MAX = 5
 PARTITIONS_MAX = 6
-WALKS = 300
+WALKS = 200
 STEPS = 150
 WALKS_TO_NOTICE_MAX = 400
 
