@@ -1,0 +1,126 @@
+"""A coordinator and brokers in memory, which answer what a test wants them to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Self
+
+from consumer.coordinator import Coordinator
+from consumer.handout import HandOut
+from consumer.news import News
+from consumer.reader import Reader
+from consumer.records import FetchedBatch
+from strandline.client.cluster import Cluster
+from strandline.client.group_wire import FIND_COORDINATOR
+from strandline.client.messages import MetadataAnswer, MetadataQuery
+from strandline.client.scope import Scope
+from strandline.client.wire import METADATA
+from strandline.config import ConsumerSettings
+from strandline.errors import BrokerNotAvailable, StrandlineError, UnknownTopicOrPartition
+from strandline.ids import NO_BROKER, TopicId, TopicPartition
+from strandline.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
+from strandline.ports import Method, Request, Response, Stream
+from strandline.records import encode_values, validate
+from tests.strandline.client.network import FastClock
+
+BROKERS = [Endpoint(number, f"broker{number}", 9092) for number in (1, 2)]
+
+
+class Brokers:
+    """`Transport` to two brokers. `answers` has a function for each RPC, by the last part of its path."""
+
+    def __init__(self) -> None:
+        self.coordinator = BROKERS[0]
+        self.topics: dict[str, int] = {}
+        self.answers: dict[str, Callable[[Any], Any]] = {}
+        self.asked: list[tuple[str, str]] = []
+        """Address and RPC of all that was asked but for metadata."""
+
+    async def call(
+        self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float
+    ) -> Response:
+        await asyncio.sleep(0)
+        if method.path == METADATA.path:
+            assert isinstance(request, MetadataQuery)
+            answer: Any = self._metadata(request)
+            return answer  # type: ignore[no-any-return]  # the method's own
+        name = method.path.rsplit("/", 1)[-1]
+        self.asked.append((address, name))
+        answer = self.coordinator if method.path == FIND_COORDINATOR.path else self.answers[name](request)
+        if asyncio.iscoroutine(answer):
+            answer = await answer
+        if isinstance(answer, StrandlineError):
+            raise answer
+        return answer  # type: ignore[no-any-return]
+
+    def _metadata(self, query: MetadataQuery) -> MetadataAnswer:
+        wanted = self.topics if not query.topics else [name for name in query.topics if name in self.topics]
+        topics = tuple(
+            TopicMetadata(
+                name,
+                TopicId("0" * 32),
+                tuple(PartitionMetadata(number, NO_BROKER, 0, (), ()) for number in range(self.topics[name])),
+            )
+            for name in wanted
+        )
+        errors: dict[str, StrandlineError] = {
+            name: UnknownTopicOrPartition(name) for name in query.topics or () if name not in self.topics
+        }
+        return MetadataAnswer(ClusterMetadata("c", tuple(BROKERS), None, topics), errors)
+
+    async def open(
+        self, address: str, method: Method[Request, Response], *, timeout_s: float
+    ) -> Stream[Request, Response]:
+        raise BrokerNotAvailable(f"{address} takes no streams")
+
+    async def close(self) -> None:
+        self.answers.clear()
+
+
+class Parts:
+    """What a consumer is made of, without a membership: partitions are assigned and filled by the test."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.brokers = Brokers()
+        self.clock = FastClock()
+        self.settings = ConsumerSettings(group_id="g", **settings)
+        self.cluster = Cluster("broker1:9092", self.settings, self.brokers, self.clock)
+        self.scope = Scope("consumer", lambda _: None)
+        self.news = News(self.clock)
+        self.coordinator = Coordinator(
+            "g", cluster=self.cluster, transport=self.brokers, settings=self.settings, clock=self.clock
+        )
+        self.reader = Reader(
+            cluster=self.cluster,
+            scope=self.scope,
+            news=self.news,
+            committed=None,
+            settings=self.settings,
+            clock=self.clock,
+        )
+        self.handout = HandOut(
+            reader=self.reader, scope=self.scope, news=self.news, settings=self.settings, clock=self.clock
+        )
+
+    async def __aenter__(self) -> Self:
+        await self.scope.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.scope.stop()
+
+    def assign(self, *names: TopicPartition, offset: int = 0) -> None:
+        """With a position, and led by nobody, so that nothing is fetched."""
+        self.reader.positions.add(names)
+        for name in names:
+            self.reader.positions.seek(name, offset)
+
+    def arrive(self, name: TopicPartition, how_many: int) -> None:
+        """Records of the partition, as if fetched."""
+        state = self.reader.positions[name]
+        data = encode_values([b"v"] * how_many, 0, base_offset=state.fetch_offset)
+        for header in validate(data):
+            batch = FetchedBatch(name, header, data, state.fetch_offset)
+            self.reader.positions.buffer(name, batch, header.size, header.next_offset)
+        self.news.arrived()

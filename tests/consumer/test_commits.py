@@ -1,0 +1,214 @@
+"""Who commits what, when answers are late, partial, or of another time (CORRECTNESS G1, G4, G12)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from consumer.commits import Commits, Identity
+from consumer.committed import Committed
+from strandline.errors import (
+    CoordinatorLoading,
+    CoordinatorNotAvailable,
+    IllegalGeneration,
+    InvalidRequest,
+    NotCoordinator,
+    OffsetMetadataTooLarge,
+    RebalanceInProgress,
+    StrandlineError,
+)
+from strandline.groups import CommittedOffset, OffsetCommit
+from strandline.ids import TopicPartition
+from tests.consumer.brokers import BROKERS, Parts
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+Answer = Callable[[OffsetCommit], Any]
+
+
+class Group(Parts):
+    """A consumer in generation 1, and a coordinator that answers as the test's script says, then well."""
+
+    def __init__(self, *script: Answer | StrandlineError, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.identity = Identity("m", 1)
+        self.refused: list[tuple[Identity, StrandlineError]] = []
+        self.sent: list[OffsetCommit] = []
+        self._script = list(script)
+        self.brokers.answers["OffsetCommit"] = self._answer
+        self.commits = Commits(
+            self.coordinator,
+            reader=self.reader,
+            handout=self.handout,
+            identity=lambda: self.identity,
+            on_refused=lambda identity, error: self.refused.append((identity, error)),
+            settings=self.settings,
+            clock=self.clock,
+        )
+
+    def _answer(self, request: OffsetCommit) -> Any:
+        self.sent.append(request)
+        if not self._script:
+            return dict.fromkeys(request.offsets)
+        answer = self._script.pop(0)
+        return answer if isinstance(answer, StrandlineError) else answer(request)
+
+    def offsets(self) -> list[dict[TopicPartition, int]]:
+        return [{name: entry.offset for name, entry in request.offsets.items()} for request in self.sent]
+
+
+async def test_what_is_committed_is_not_told_again() -> None:
+    async with Group() as group:
+        group.assign(A, B, offset=5)
+        await group.commits.commit_processed(timeout_s=10)
+        await group.commits.commit_processed(timeout_s=10)
+        group.arrive(A, 2)
+        _ = await group.handout.getmany((), 0, None)
+        await group.commits.commit_processed(timeout_s=10)
+        assert group.offsets() == [{A: 5, B: 5}], "the two records are in hand"
+        group.handout.done()
+        await group.commits.commit_processed([B], timeout_s=10)
+        await group.commits.commit_processed(timeout_s=10)
+        assert group.offsets() == [{A: 5, B: 5}, {A: 7}]
+
+
+@pytest.mark.parametrize(
+    "error", [CoordinatorLoading("loading"), NotCoordinator("moved"), RebalanceInProgress("wait")]
+)
+async def test_what_may_yet_succeed_is_tried_again(error: StrandlineError) -> None:
+    async with Group(error, error) as group:
+        group.assign(A)
+        await group.commits.commit({A: 3})
+        assert group.offsets() == [{A: 3}] * 3
+        assert group.refused == [(Identity("m", 1), error)] * 2
+        finds = [name for _, name in group.brokers.asked].count("FindCoordinator")
+        assert finds == (3 if isinstance(error, NotCoordinator) else 1), "only who is lost is looked for"
+
+
+async def test_another_coordinator_is_asked_where_it_is() -> None:
+    def moved(_request: OffsetCommit) -> NotCoordinator:
+        group.brokers.coordinator = BROKERS[1]
+        return NotCoordinator("moved")
+
+    async with Group(moved) as group:
+        group.assign(A)
+        await group.commits.commit({A: 3})
+        addresses = [address for address, name in group.brokers.asked if name == "OffsetCommit"]
+        assert addresses == [BROKERS[0].address, BROKERS[1].address]
+
+
+async def test_a_refusal_for_good_is_raised() -> None:
+    async with Group(IllegalGeneration("gone on")) as group:
+        group.assign(A)
+        with pytest.raises(IllegalGeneration):
+            await group.commits.commit({A: 3})
+        assert group.offsets() == [{A: 3}]
+        assert [type(error) for _, error in group.refused] == [IllegalGeneration]
+
+
+async def test_a_commit_goes_out_in_the_generation_of_the_moment() -> None:
+    """G4: refused in a generation that was over by then, it is tried as who the member is now."""
+
+    def rebalanced(_request: OffsetCommit) -> IllegalGeneration:
+        group.identity = Identity("m", 2)
+        return IllegalGeneration("generation 1 is over")
+
+    async with Group(rebalanced) as group:
+        group.assign(A)
+        await group.commits.commit({A: 3})
+        assert [request.generation for request in group.sent] == [1, 2]
+
+
+async def test_a_partition_that_went_between_two_tries_is_not_committed() -> None:
+    """G1: its new owner's commits stand; not even if it has come back meanwhile."""
+
+    def gone_and_back(_request: OffsetCommit) -> RebalanceInProgress:
+        group.identity = Identity("m", 2)
+        group.reader.drop([A])
+        group.assign(A, offset=9)
+        return RebalanceInProgress("wait")
+
+    async with Group(gone_and_back) as group:
+        group.assign(A)
+        with pytest.raises(InvalidRequest, match="t-0"):
+            await group.commits.commit({A: 3})
+        assert group.offsets() == [{A: 3}]
+
+
+async def test_only_what_failed_is_tried_again() -> None:
+    """G12: a partition of which the answer says nothing is not committed either."""
+
+    def half(_request: OffsetCommit) -> dict[TopicPartition, StrandlineError | None]:
+        return {A: None, B: CoordinatorNotAvailable("not written")}
+
+    async with Group(half, lambda _: {}) as group:
+        group.assign(A, B)
+        await group.commits.commit({A: 3, B: 4})
+        assert group.offsets() == [{A: 3, B: 4}, {B: 4}, {B: 4}]
+
+
+async def test_one_that_fails_for_good_fails_the_commit_and_the_others_stand() -> None:
+    async with Group(lambda _: {A: OffsetMetadataTooLarge("too large"), B: None}) as group:
+        group.assign(A, B)
+        with pytest.raises(OffsetMetadataTooLarge):
+            await group.commits.commit({A: (3, "x" * 10), B: 4})
+        assert group.reader.positions[B].committed == 4
+        assert group.reader.positions[A].committed is None
+
+
+async def test_a_commit_that_is_late_never_overtakes_a_younger_one() -> None:
+    """Offset regression: the older one is refused, a younger one goes through, and then the older one's
+    second try is not sent."""
+    async with Group() as group, asyncio.TaskGroup() as tasks:
+        group.assign(A, B)
+        younger: list[asyncio.Task[None]] = []
+
+        def refuse(_request: OffsetCommit) -> CoordinatorLoading:
+            younger.append(tasks.create_task(group.commits.commit({A: 8})))
+            return CoordinatorLoading("loading")
+
+        group._script.append(refuse)
+        await group.commits.commit({A: 3, B: 1})
+        await younger[0]
+        assert group.offsets() == [{A: 3, B: 1}, {A: 8}, {B: 1}]
+        assert group.reader.positions[A].committed == 8
+
+
+async def test_a_commit_of_all_says_that_all_is_done() -> None:
+    """The application that commits between two get calls need not make another one to be drained."""
+    async with Group() as group:
+        group.assign(A, B)
+        group.arrive(A, 4)
+        _ = await group.handout.getmany((), 0, 3)
+        await group.commits.commit({A: 2})
+        assert group.handout.in_hand({A}), "one record is still in hand"
+        await group.commits.commit({A: 3})
+        assert not group.handout.in_hand({A})
+        _ = await group.handout.getone()
+        await group.commits.commit(None)
+        assert group.offsets()[-1] == {A: 4, B: 0} and not group.handout.in_hand({A})
+
+
+async def test_the_time_for_a_commit_is_bounded() -> None:
+    """G7: also while the coordinator says nothing at all."""
+
+    async def never(_request: OffsetCommit) -> None:
+        await asyncio.Event().wait()
+
+    async with Group(never) as group:
+        group.assign(A)
+        with pytest.raises(CoordinatorNotAvailable):
+            await group.commits.commit_processed(timeout_s=0.02)
+        await group.commits.commit_processed(timeout_s=10)
+        assert group.reader.positions[A].committed == 0
+
+
+async def test_committed_offsets_are_asked_for_until_they_are_told() -> None:
+    async with Parts() as parts:
+        script: list[Any] = [CoordinatorLoading("loading"), NotCoordinator("moved"), {A: CommittedOffset(7)}]
+        parts.brokers.answers["OffsetFetch"] = lambda _: script.pop(0)
+        found = await Committed(parts.coordinator, parts.settings, parts.clock).fetch([A])
+        assert found == {A: CommittedOffset(7)}

@@ -1,0 +1,122 @@
+"""What was handed out is in hand until the application says that it is done: by a get call, or a commit."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from strandline.ids import TopicPartition
+from tests.consumer.brokers import Parts
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def processed(parts: Parts, name: TopicPartition) -> int | None:
+    return parts.reader.positions[name].processed
+
+
+async def test_a_record_is_processed_at_the_next_get_call() -> None:
+    async with Parts() as parts:
+        parts.assign(A)
+        parts.arrive(A, 3)
+        seen = []
+        for _ in range(3):
+            record = await parts.handout.getone()
+            seen.append((record.offset, processed(parts, A)))
+        assert seen == [(0, 0), (1, 1), (2, 2)]
+        assert await parts.handout.getmany((), 0, None) == {}
+        assert processed(parts, A) == 3
+
+
+async def test_all_of_a_getmany_is_processed_at_once() -> None:
+    async with Parts() as parts:
+        parts.assign(A, B)
+        parts.arrive(A, 3)
+        parts.arrive(B, 3)
+        assert sum(map(len, (await parts.handout.getmany((), 0, 4)).values())) == 4
+        assert (processed(parts, A), processed(parts, B)) == (0, 0)
+        assert parts.handout.in_hand({A}) and parts.handout.in_hand({B})
+        _ = await parts.handout.getmany((A,), 0, None)
+        assert processed(parts, A) == 3
+        assert [batch.record_count for batch in await parts.handout.getbatches((), 0)] == [2]
+        assert processed(parts, B) == 1
+
+
+async def test_a_seek_counts_as_processed_up_to_there() -> None:
+    """What lies behind was given up on purpose, so it is not waited for, and the new place is committed."""
+    async with Parts() as parts:
+        parts.assign(A)
+        parts.arrive(A, 5)
+        _ = await parts.handout.getmany((), 0, 2)
+        parts.reader.seek(A, 4)
+        assert processed(parts, A) == 4 and not parts.handout.in_hand({A})
+
+
+async def test_what_is_held_is_not_handed_out_and_what_was_buffered_is_trimmed() -> None:
+    """G9: a partition that is being revoked is not read on, even from the middle of a batch; others are."""
+    async with Parts() as parts:
+        parts.assign(A, B)
+        parts.arrive(A, 3)
+        first = await parts.handout.getone()
+        assert first.partition == 0
+        parts.arrive(A, 2)
+        parts.reader.hold([A])
+        parts.arrive(B, 2)
+        assert [(await parts.handout.getone()).partition for _ in range(2)] == [1, 1]
+        assert await parts.handout.getmany((), 0, None) == {}
+        state = parts.reader.positions[A]
+        assert (state.position, state.processed, list(state.buffered)) == (1, 1, [])
+        parts.reader.let_go([A])
+        parts.arrive(A, 2)
+        assert (await parts.handout.getone()).offset == 1
+
+
+async def test_a_drain_ends_with_the_next_get_call() -> None:
+    async with Parts() as parts, asyncio.TaskGroup() as tasks:
+        parts.assign(A, B)
+        parts.arrive(A, 1)
+        assert await parts.handout.drained({A, B}, 60), "nothing is in hand yet"
+        _ = await parts.handout.getone()
+        assert await parts.handout.drained({B}, 60), "nothing of this one is"
+        drain = tasks.create_task(parts.handout.drained({A}, 60))
+        await asyncio.sleep(0)
+        assert not drain.done()
+        _ = await parts.handout.getmany((), 0, None)
+        assert await drain
+
+
+async def test_a_drain_ends_when_the_time_is_up_or_nobody_will_ever_say() -> None:
+    async with Parts() as parts, asyncio.TaskGroup() as tasks:
+        parts.assign(A)
+        parts.arrive(A, 1)
+        _ = await parts.handout.getone()
+        assert not await parts.handout.drained({A}, 0.01)
+        drain = tasks.create_task(parts.handout.drained({A}, 60))
+        await asyncio.sleep(0)
+        parts.handout.abandon()
+        assert not await drain
+        assert processed(parts, A) == 0
+
+
+async def test_what_has_to_be_told_comes_before_the_rest_of_a_batch() -> None:
+    """G10: the very next get call raises what a listener raised, once, and nothing is skipped for it."""
+    async with Parts() as parts:
+        parts.assign(A)
+        parts.arrive(A, 3)
+        assert (await parts.handout.getone()).offset == 0
+        parts.handout.tell(LookupError("the listener failed"))
+        with pytest.raises(LookupError):
+            _ = await parts.handout.getone()
+        assert [(await parts.handout.getone()).offset for _ in range(2)] == [1, 2]
+
+
+async def test_a_fatal_error_is_raised_for_ever() -> None:
+    async with Parts() as parts:
+        parts.assign(A)
+        parts.arrive(A, 3)
+        assert (await parts.handout.getone()).offset == 0
+        parts.handout.fail(LookupError("fatal"))
+        for call in (parts.handout.getone, lambda: parts.handout.getmany((), 0, None)) * 2:
+            with pytest.raises(LookupError):
+                _ = await call()
