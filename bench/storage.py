@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -12,6 +13,7 @@ from time import perf_counter, process_time
 from typing import Final
 
 from bench.report import RUNS, heading, median_of, resident_mib, table
+from broker.storage.key_map import ENTRY_BYTES, KeyMap
 from broker.storage.log import PartitionLog
 from strandline.adapters.clock import SystemClock
 from strandline.config import TopicConfig
@@ -28,6 +30,8 @@ RECORD_BYTES: Final = 100
 RECORDS: Final = 5_000
 VOLUME_BYTES: Final = 256 << 20
 REPLICAS: Final = 3_000
+COMPACTED_RECORDS: Final = 1_000_000
+COMPACTION_MAP_BYTES: Final = 512 << 20
 CONFIG: Final = TopicConfig(segment_bytes=128 << 20)
 
 
@@ -131,6 +135,74 @@ def once(
     yield "append and read the tail", count / seconds(tail)
 
 
+def compaction_rows(folder: Path) -> Iterator[tuple[str, str, str]]:
+    """MB and records a second of one log of keyed records that is compacted, all of it dirty."""
+    clock = SystemClock()
+    config = CONFIG.model_copy(update={"cleanup_policy": "compact", "segment_bytes": 16 << 20})
+    for name, per_batch, keys, codec in (
+        ("1,000 records a batch, 10,000 keys", 1_000, 10_000, Codec.NONE),
+        ("1,000 records a batch, 500,000 keys", 1_000, 500_000, Codec.NONE),
+        ("1,000 records a batch, zstd, 10,000 keys", 1_000, 10_000, Codec.ZSTD),
+        ("one record a batch, 10,000 keys", 1, 10_000, Codec.NONE),
+    ):
+        megabytes: list[float] = []
+        records: list[float] = []
+        for run in range(RUNS):
+            log = PartitionLog.open(folder / f"{name}-{run}", config, clock=clock, clean=True)
+            count = keyed_log(log, per_batch, keys, codec)
+            size = log.size_bytes
+            taken = seconds(lambda log=log: compact(log))  # type: ignore[misc]  # mypy infers no lambda with a default
+            megabytes.append(size / 1e6 / taken)
+            records.append(count / taken)
+            log.reset_to(0)
+            log.close(clean=False)
+        yield name, median_of(megabytes), median_of(records)
+
+
+def keyed_log(log: PartitionLog, per_batch: int, keys: int, codec: Codec) -> int:
+    """Fill a log; how many records."""
+    log.begin_epoch(0)
+    chance = random.Random(0)
+    count = COMPACTED_RECORDS if per_batch > 1 else COMPACTED_RECORDS // 10
+    names = [b"key %d" % number for number in range(keys)]
+    values = [chance.randbytes(RECORD_BYTES // 2).hex().encode() for _ in range(1_000)]
+    batches = [
+        encode_batch(
+            [(chance.choice(names), chance.choice(values), (), 0) for _ in range(per_batch)], codec=codec
+        )
+        for _ in range(count // per_batch)
+    ]
+    for batch in batches:
+        log.append_as_leader(batch, 0, now_ms=0)
+    log.append_as_leader(encode_batch([(b"last", b"", (), 0)]), 0, now_ms=0)
+    log.flush()
+    return count
+
+
+def compact(log: PartitionLog) -> None:
+    """As a broker does, in one thread."""
+    compaction = log.begin_compaction(
+        now_ms=0, high_watermark=log.log_end_offset, map_bytes=COMPACTION_MAP_BYTES
+    )
+    assert compaction is not None
+    compaction.read_keys()
+    while (group := compaction.write_group()) is not None:
+        assert log.compactor.install(compaction, group)
+    log.compactor.finish(compaction)
+    assert compaction.complete
+
+
+def map_row() -> tuple[str, str]:
+    """What a key costs in the map, beside what the map counts for it."""
+    before = resident_mib(os.getpid())
+    keys = KeyMap(1 << 40)
+    for start in range(0, 1_000_000, 1_000):
+        names = [b"key %d" % number for number in range(start, start + 1_000)]
+        keys.add(names, range(start, start + 1_000))
+    used = (resident_mib(os.getpid()) - before) * (1 << 20) / len(keys.last)
+    return "a key in the map", f"{used:.0f} B of memory; {ENTRY_BYTES} B and its length are counted"
+
+
 def replica_rows(folder: Path) -> Iterator[tuple[str, str]]:
     """What thousands of replicas with one record each cost."""
     clock = SystemClock()
@@ -178,6 +250,9 @@ async def measure() -> None:
     with tempfile.TemporaryDirectory(prefix="strandline-bench-") as folder:
         heading("One partition's log, no fsync, a second of processor time", "storage")
         table(("work", "batches/s", "MB/s"), log_rows(Path(folder)))
+        heading("One log compacted, a second of processor time", "storage")
+        table(("log", "MB/s", "records/s"), compaction_rows(Path(folder)))
+        print(": ".join(map_row()))
         heading(f"{REPLICAS:,} replicas", "storage")
         table(("work", "cost"), replica_rows(Path(folder)))
 

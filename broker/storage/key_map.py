@@ -26,12 +26,14 @@ class KeyMap:
 
         An empty map takes whatever comes, so that each pass gets further.
         """
+        last = self.last
         batch = dict(zip(keys, offsets, strict=True))
         batch.pop(None, None)
-        fresh = batch.keys() - self.last.keys()
-        size = sum(map(len, fresh)) + ENTRY_BYTES * len(fresh)  # type: ignore[arg-type]  # None was popped
-        if self.last and self._bytes + size > self._bytes_max:
+        # Not a difference of key views: that walks through all of the larger one.
+        fresh = [len(key) for key in batch if key is not None and key not in last]
+        size = sum(fresh) + ENTRY_BYTES * len(fresh)
+        if last and self._bytes + size > self._bytes_max:
             return False
         self._bytes += size
-        self.last.update(batch)
+        last.update(batch)
         return True

@@ -70,14 +70,16 @@ def keep_records(
 def _bounds(body: bytes, count: int) -> list[int]:
     """Where each record begins, and where the last one ends."""
     bounds = [0]
-    at = 0
+    add, at = bounds.append, 0
     for _ in range(count):
         if (raw := body[at]) < 0x80:
             at += 1 + (raw >> 1)
+        elif (high := body[at + 1]) < 0x80:
+            at += 2 + (raw + (high << 7) - 0x80 >> 1)
         else:
             length, at = decode_varint(body, at)
             at += length
-        bounds.append(at)
+        add(at)
     return bounds
 
 
