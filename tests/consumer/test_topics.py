@@ -1,4 +1,4 @@
-"""A broker that is a moment behind makes no group rebalance: what seems gone is believed only after a while."""
+"""A broker that is a moment behind makes no group rebalance: what seems gone is believed after a while."""
 
 from __future__ import annotations
 
