@@ -131,6 +131,8 @@ class Consumer:
         await self._close(sys.exc_info()[1])
 
     async def _close(self, error: BaseException | None) -> None:
+        if self._group is not None:
+            self._group.check_outside()
         try:
             if self._group is not None:
                 await self._group.leave(self._drain_s(error))

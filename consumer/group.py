@@ -132,6 +132,10 @@ class Group:
         if self._settings.enable_auto_commit:
             self._scope.spawn(self._commit_periodically(), "auto commit")
 
+    def check_outside(self) -> None:
+        """Raises InvalidRequest within a listener."""
+        self._member.check_outside()
+
     async def leave(self, drain_s: float) -> None:
         """Commit what is processed, give everything up, and leave; wait for what is in hand so long."""
         if not self._started:

@@ -13,6 +13,7 @@ from strandline import (
     RebalanceListener,
     TopicPartition,
 )
+from strandline.errors import InvalidRequest
 from tests.integration.group_members import (
     GROUP_SETTINGS,
     SETTLE_S,
@@ -152,18 +153,38 @@ async def test_a_listener_that_fails_skips_nothing(cluster: LocalCluster, protoc
 
 
 async def test_a_seek_in_on_assigned_counts(cluster: LocalCluster) -> None:
-    """Fetching begins after on_assigned returned, from where it says."""
+    """Fetching begins after on_assigned returned, from where it says; positions can be asked for there."""
     topic = await new_topic(cluster, 1)
     await write(cluster, topic, 0, 6)
+    stood: list[int] = []
 
     class Seeks(RebalanceListener):
-        def on_assigned(self, added: set[TopicPartition]) -> None:
+        async def on_assigned(self, added: set[TopicPartition]) -> None:
             for name in added:
+                stood.append(await consumer.position(name))
+                assert await consumer.committed(name) is None
                 consumer.seek(name, 4)
 
     async with Consumer(cluster.bootstrap, group_id=new_group(), **GROUP_SETTINGS) as consumer:
         consumer.subscribe([topic], listener=Seeks())
         assert [(await consumer.getone()).offset for _ in range(2)] == [4, 5]
+    assert stood == [0]
+
+
+async def test_a_listener_cannot_stop_its_consumer(cluster: LocalCluster) -> None:
+    """It would wait for itself: it is told so, and everything goes on."""
+    topic = await new_topic(cluster, 1)
+    await write(cluster, topic, 0, 1)
+
+    class Stops(RebalanceListener):
+        async def on_assigned(self, added: set[TopicPartition]) -> None:
+            await consumer.stop()
+
+    async with Consumer(cluster.bootstrap, group_id=new_group(), **GROUP_SETTINGS) as consumer:
+        consumer.subscribe([topic], listener=Stops())
+        with pytest.raises(InvalidRequest, match="cannot stop its consumer"):
+            _ = await consumer.getone()
+        assert (await consumer.getone()).offset == 0
 
 
 # --- the subscription -----------------------------------------------------------------------------

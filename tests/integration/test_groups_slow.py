@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline import Consumer, ConsumerRecord, LocalCluster
+from strandline import Consumer, ConsumerRecord, LocalCluster, TopicPartition
 from strandline.adapters.clock import SystemClock
 from tests.integration.group_members import (
     GROUP_SETTINGS,
@@ -84,6 +84,26 @@ async def test_a_handler_that_blocks_the_loop_is_rebalanced_all_the_same(
             assert handled < 15, "the rebalance gets nowhere"
         assert heard.kinds() == ["assigned", "revoked"]
         await eventually(lambda: members.all[0].owned, deadline_s=SETTLE_S, what="the other has its share")
+
+
+async def test_a_listener_may_take_longer_than_a_session(cluster: LocalCluster) -> None:
+    """G8: heartbeats go on while a member prepares to join again."""
+    topic = await new_topic(cluster, 2)
+    settings = {"session_timeout_ms": SESSION_MS, "rebalance_protocol": "eager"}
+    async with Members(cluster, [topic], **settings) as members:
+        slow = await members.join()
+        await members.settled(slow, partitions=2)
+
+        async def slowly(kind: str, partitions: set[TopicPartition]) -> None:
+            if kind == "revoked":
+                until = _CLOCK.monotonic() + BLOCKED_S
+                await eventually(lambda: _CLOCK.monotonic() > until, what="two and a half sessions are over")
+
+        slow.heard.before = slowly
+        other = await members.join()
+        await members.settled(slow, other, partitions=2)
+        assert slow.heard.kinds() == ["assigned", "revoked", "assigned"]
+        assert slow.errors == []
 
 
 async def test_who_never_asks_for_records_leaves_and_comes_back(
