@@ -339,24 +339,18 @@ class HeartbeatResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ERROR_FIELD_NUMBER: _builtins.int
-    REASON_FIELD_NUMBER: _builtins.int
-    CAUSED_BY_FIELD_NUMBER: _builtins.int
-    reason: _builtins.str
-    caused_by: _builtins.str
     @_builtins.property
     def error(self) -> _common_pb2.Error:
-        """REBALANCE_IN_PROGRESS: join again; its message says why"""
+        """REBALANCE_IN_PROGRESS: join again; its message says why, and who caused it"""
 
     def __init__(
         self,
         *,
         error: _common_pb2.Error | None = ...,
-        reason: _builtins.str = ...,
-        caused_by: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["caused_by", b"caused_by", "error", b"error", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
