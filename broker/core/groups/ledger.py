@@ -1,7 +1,8 @@
 """The ledger of who owns which partitions, as the members report it.
 
 It is what the coordinator knows about a member that vanishes: what it still had is lost. It lives in
-memory: after a change of coordinator it is empty until the members report again.
+memory: after a change of coordinator it is empty until the members report again. Then a member that
+vanishes is only said to have left, which ends all that it owned.
 """
 
 from __future__ import annotations

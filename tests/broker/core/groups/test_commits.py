@@ -31,7 +31,7 @@ P0, P1 = partition(0), partition(1)
 
 
 def test_a_member_commits_in_its_generation() -> None:
-    """G1"""
+    """CORRECTNESS G1"""
     stage = Stage()
     generation = stage.stable("a")
     token = stage.commit({P0: CommittedOffset(5, 3, "why")}, "a", generation)
@@ -47,7 +47,7 @@ def test_a_member_commits_in_its_generation() -> None:
 
 
 def test_a_commit_of_another_generation_or_of_a_stranger_is_refused() -> None:
-    """G1: a member that slept through a rebalance must not undo what the new owner committed."""
+    """CORRECTNESS G1: a member that slept through a rebalance must not undo what the new owner committed."""
     stage = Stage()
     generation = stage.stable("a", "b")
     stage.commit({P0: 9}, "a", generation)
@@ -63,7 +63,7 @@ def test_a_commit_of_another_generation_or_of_a_stranger_is_refused() -> None:
 
 
 def test_a_member_that_expired_cannot_commit() -> None:
-    """G1"""
+    """CORRECTNESS G1"""
     stage = Stage()
     generation = stage.stable("a")
     stage.later(SESSION_MS / 1000)
@@ -72,7 +72,7 @@ def test_a_member_that_expired_cannot_commit() -> None:
 
 
 def test_members_commit_while_they_prepare_a_rebalance_and_not_once_it_completes() -> None:
-    """G1, G7: what is revoked is committed first; between generation and assignment it may be another's."""
+    """CORRECTNESS G1, G7: what is revoked is committed first; later it may be another's."""
     stage = Stage()
     generation = stage.stable("a", "b")
     b = stage.enter("c")
@@ -118,7 +118,7 @@ def test_a_commit_keeps_a_session_alive() -> None:
 
 
 def test_a_commit_is_seen_and_answered_once_it_is_written() -> None:
-    """G12"""
+    """CORRECTNESS G12"""
     stage = Stage()
     generation = stage.stable("a")
     stage.writing = False
@@ -131,7 +131,7 @@ def test_a_commit_is_seen_and_answered_once_it_is_written() -> None:
 
 
 def test_a_commit_that_could_not_be_written_is_an_error_and_leaves_what_was() -> None:
-    """G12: who took it for done would lose or repeat records at the next rebalance."""
+    """CORRECTNESS G12: who took it for done would lose or repeat records at the next rebalance."""
     stage = Stage()
     generation = stage.stable("a")
     stage.commit({P0: 5}, "a", generation)
@@ -154,7 +154,7 @@ def test_a_commit_that_is_under_way_when_the_coordinator_moves_is_answered() -> 
 
 
 def test_a_commit_larger_than_a_batch_is_written_in_several_behind_one_fence() -> None:
-    """G1: all of it is handed over at once; none of it could be written after a rebalance."""
+    """CORRECTNESS G1: all of it is handed over at once; none of it could be written after a rebalance."""
     stage = Stage()
     generation = stage.stable("a")
     stage.writing = False
@@ -171,7 +171,7 @@ def test_a_commit_larger_than_a_batch_is_written_in_several_behind_one_fence() -
 
 
 def test_a_commit_of_which_one_batch_failed_says_which_partitions() -> None:
-    """G12"""
+    """CORRECTNESS G12"""
     stage = Stage()
     generation = stage.stable("a")
     stage.writing = False

@@ -108,7 +108,7 @@ def test_the_leader_is_lost() -> None:
 
 
 def test_a_static_leader_restarts() -> None:
-    """KIP-345, KIP-814, G13."""
+    """KIP-345, KIP-814 (G13)."""
     stage = Stage(replace(LIMITS, group_initial_rebalance_delay_ms=500))
     tokens = {"a1": stage.join("", "a1", instance="a"), "b1": stage.join("", "b1", instance="b")}
     stage.later(1)
@@ -125,7 +125,7 @@ def test_a_static_leader_restarts() -> None:
 
 
 def test_the_coordinator_is_handed_over() -> None:
-    """G13: one group stable, then one in the middle of a generation."""
+    """CORRECTNESS G13: one group stable, then one in the middle of a generation."""
     stage = Stage()
     stage.stable("a", "b")
     scene = Scene(stage)

@@ -68,7 +68,7 @@ def test_every_member_has_its_full_session_from_when_the_log_is_read() -> None:
 
 
 def test_a_generation_that_had_begun_goes_on_where_it_stood() -> None:
-    """G13: who was told of it by the old coordinator syncs with the new one."""
+    """CORRECTNESS G13: who was told of it by the old coordinator syncs with the new one."""
     old = Stage()
     generation = old.stable("a", "b") + 1
     a, b = old.join("a"), old.join("b")
@@ -141,7 +141,7 @@ def test_a_member_that_is_only_known_by_the_chosen_protocol_says_nothing_new_wit
 
 
 def test_static_members_are_known_to_the_next_coordinator_by_their_instance() -> None:
-    """KIP-345, KIP-814, G13: leader and coordinator may both restart."""
+    """KIP-345, KIP-814 (G13): leader and coordinator may both restart."""
     old = Stage()
     old.sync_all({"s1": old.join("", "s1", instance="s")})
     new = old.elsewhere()
@@ -255,7 +255,7 @@ def test_what_is_written_of_a_generation_that_begins_has_its_members_and_no_assi
 
 
 def test_a_member_of_a_generation_that_the_log_does_not_have_is_told_so() -> None:
-    """G1"""
+    """CORRECTNESS G1"""
     old = Stage()
     generation = old.stable("a")
     new = old.elsewhere()

@@ -83,7 +83,7 @@ def test_a_member_that_is_not_heard_of_is_out_and_causes_a_rebalance() -> None:
 
 
 def test_a_member_may_beat_before_it_has_its_assignment() -> None:
-    """G8: its heartbeats do not wait for what it prepares."""
+    """CORRECTNESS G8: its heartbeats do not wait for what it prepares."""
     stage = Stage()
     generation = stage.stable("a", "b") + 1
     stage.join("a"), stage.join("b")
@@ -95,7 +95,7 @@ def test_a_member_may_beat_before_it_has_its_assignment() -> None:
 
 
 def test_heartbeats_are_fenced() -> None:
-    """G1"""
+    """CORRECTNESS G1"""
     stage = Stage()
     generation = stage.stable("a", "b")
     assert stage.answer(stage.heartbeat("a", generation - 1), IllegalGeneration)
@@ -105,7 +105,7 @@ def test_heartbeats_are_fenced() -> None:
 
 
 def test_a_heartbeat_that_met_its_own_members_join_is_no_sign_of_a_lost_generation() -> None:
-    """G4: it was under way when the generation began, and must not make the member give anything up."""
+    """CORRECTNESS G4: it was under way when the generation began: nothing is lost."""
     stage = Stage()
     generation = stage.stable("a", "b")
     stage.writing = False

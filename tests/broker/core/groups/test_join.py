@@ -166,6 +166,21 @@ def test_who_joins_while_a_generation_is_being_written_makes_one_more_with_all()
     assert stage.wanted == []
 
 
+def test_a_barrier_that_is_over_while_the_log_is_slow_waits_for_the_log_only() -> None:
+    """One beginning at a time, but who does not come is not waited for because of it."""
+    stage = Stage()
+    stage.stable("a")
+    stage.writing = False
+    b, a = stage.enter("b"), stage.join("a")
+    stage.join("", "ghost", session_timeout_ms=1_800_000)
+    c = stage.enter("c")
+    stage.later(REBALANCE_MS / 1000)
+    assert stage.waits(a) and len(stage.wanted) == 1
+    stage.written()
+    stage.written()
+    assert {stage.answer(token, Joined).generation for token in (a, b, c)} == {3}
+
+
 # --- leader, protocol, reason -------------------------------------------------------------------
 
 
@@ -307,11 +322,21 @@ def test_a_change_before_the_assignment_breaks_the_generation_off() -> None:
     assert stage.answer(again, Joined).generation == 5
 
 
+def test_an_assignment_ends_with_its_generation() -> None:
+    stage = Stage()
+    generation = stage.stable("a", "b")
+    b = stage.join("b", protocols=(GroupProtocol("range", b"more"),))
+    assert [member.assignment for member in stage.describe().members] == [b"a", b"b"]
+    stage.join("a")
+    assert stage.answer(b, Joined).generation == generation + 1
+    assert [member.assignment for member in stage.describe().members] == [b"", b""]
+
+
 # --- writing ------------------------------------------------------------------------------------
 
 
 def test_nobody_is_told_of_a_generation_that_is_not_written() -> None:
-    """G13: what only one coordinator knew would be told a second time, with other members."""
+    """CORRECTNESS G13: what only one coordinator knew would be told a second time, with other members."""
     stage = Stage()
     stage.writing = False
     a = stage.enter("a")
@@ -324,7 +349,7 @@ def test_nobody_is_told_of_a_generation_that_is_not_written() -> None:
 def test_a_generation_that_cannot_be_written_is_an_error_and_its_number_is_never_used_again(
     error: StrandlineError,
 ) -> None:
-    """G12: it may be in the log after all."""
+    """CORRECTNESS G12: it may be in the log after all."""
     stage = Stage()
     stage.stable("a")
     stage.writing = False

@@ -14,7 +14,7 @@ def at(offset: int, at_ms: int = 0) -> CommittedOffset:
 
 
 def test_an_offset_is_not_seen_before_it_is_written() -> None:
-    """G12"""
+    """CORRECTNESS G12"""
     offsets = Offsets()
     offsets.writing([P0])
     assert offsets.get(P0) is None
@@ -25,7 +25,7 @@ def test_an_offset_is_not_seen_before_it_is_written() -> None:
 
 
 def test_a_later_commit_is_not_undone_by_the_late_result_of_an_earlier_one() -> None:
-    """G12: the log has them in the order of their writes."""
+    """CORRECTNESS G12: the log has them in the order of their writes."""
     offsets = Offsets()
     offsets.writing([P0])
     offsets.writing([P0])
@@ -55,7 +55,7 @@ def test_a_removal_leaves_what_was_committed_after_it() -> None:
 
 
 def test_a_failed_commit_leaves_what_was_there() -> None:
-    """G12"""
+    """CORRECTNESS G12"""
     offsets = Offsets()
     offsets.load(P0, at(1))
     offsets.writing([P0, P1])

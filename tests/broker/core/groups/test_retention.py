@@ -60,7 +60,7 @@ def test_an_offset_that_is_committed_again_from_outside_stays_and_keeps_its_grou
 
 
 def test_an_expiry_that_cannot_be_written_is_tried_again() -> None:
-    """G12: what the log has still is what a successor sees."""
+    """CORRECTNESS G12: what the log has still is what a successor sees."""
     stage = Stage()
     stage.commit({P0: 1})
     stage.writing = False
@@ -139,7 +139,7 @@ def test_a_group_with_members_or_that_nobody_knows_is_not_deleted() -> None:
 
 
 def test_a_deletion_that_is_not_written_is_an_error() -> None:
-    """G12"""
+    """CORRECTNESS G12"""
     stage = Stage()
     stage.commit({P0: 1})
     stage.writing = False

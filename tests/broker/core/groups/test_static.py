@@ -52,7 +52,7 @@ def test_an_instance_that_returns_takes_its_place_and_nobody_else_notices() -> N
 
 
 def test_a_leader_that_returns_leads_on_and_must_not_assign_again() -> None:
-    """KIP-814, G13: the assignment is the group's, not in the memory of the process that made it."""
+    """KIP-814 (G13): the assignment is the group's, not in the memory of the process that made it."""
     stage, generation = pair()
     told = stage.answer(stage.join("", "a2", instance="a"), Joined)
     assert (told.generation, told.leader, told.skip_assignment) == (generation, "a2", True)
@@ -62,7 +62,7 @@ def test_a_leader_that_returns_leads_on_and_must_not_assign_again() -> None:
 
 
 def test_the_process_that_was_replaced_is_fenced_in_all_it_does() -> None:
-    """G1: what it holds of this instance is another's."""
+    """CORRECTNESS G1: what it holds of this instance is another's."""
     stage, generation = pair()
     held = stage.heartbeat("b1", generation, wait_ms=3_000, instance="b")
     stage.join("", "b2", instance="b")
@@ -117,7 +117,7 @@ def test_an_instance_that_returns_while_the_members_gather_is_one_of_them() -> N
 
 
 def test_nobody_is_told_of_a_replacement_that_is_not_written() -> None:
-    """G12, G13: a coordinator that takes over would know the old process only."""
+    """CORRECTNESS G12, G13: a coordinator that takes over would know the old process only."""
     stage, generation = pair()
     stage.writing = False
     first = stage.join("", "b2", instance="b")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from broker.core.groups.effects import EventKind
 from strandline.errors import (
     CoordinatorNotAvailable,
@@ -29,7 +31,7 @@ def completing(*members: str) -> tuple[Stage, int]:
 
 
 def test_followers_wait_for_the_leader_and_all_wait_for_the_log() -> None:
-    """G12: nobody has an assignment that is not written down."""
+    """CORRECTNESS G12: nobody has an assignment that is not written down."""
     stage, generation = completing("a", "b")
     b = stage.sync("b", generation)
     assert stage.waits(b)
@@ -76,7 +78,7 @@ def test_an_assignment_that_is_too_large_is_refused_with_its_bound() -> None:
 
 
 def test_an_assignment_that_cannot_be_written_is_an_error_for_all_and_the_group_rebalances() -> None:
-    """G12"""
+    """CORRECTNESS G12"""
     stage, generation = completing("a", "b")
     b = stage.sync("b", generation)
     stage.writing = False
@@ -101,7 +103,7 @@ def test_a_write_that_met_another_leader_sends_the_members_on() -> None:
 
 
 def test_an_assignment_that_is_written_after_the_generation_broke_off_means_nothing() -> None:
-    """G4: a late result belongs to the generation that asked."""
+    """CORRECTNESS G4: a late result belongs to the generation that asked."""
     stage, generation = completing("a", "b")
     b = stage.sync("b", generation)
     stage.writing = False
@@ -118,7 +120,7 @@ def test_an_assignment_that_is_written_after_the_generation_broke_off_means_noth
 
 
 def test_an_assignment_that_is_written_when_the_next_generation_begins_is_not_that_ones() -> None:
-    """G4"""
+    """CORRECTNESS G4"""
     stage, generation = completing("a", "b")
     stage.writing = False
     stage.sync("a", generation, {"a": b"1", "b": b"2"})
@@ -134,7 +136,7 @@ def test_an_assignment_that_is_written_when_the_next_generation_begins_is_not_th
 
 
 def test_nobody_syncs_in_a_generation_that_was_told_to_nobody_yet() -> None:
-    """G12: it may never be written."""
+    """CORRECTNESS G12: it may never be written."""
     stage = Stage()
     generation = stage.stable("a")
     stage.writing = False
@@ -144,14 +146,14 @@ def test_nobody_syncs_in_a_generation_that_was_told_to_nobody_yet() -> None:
 
 
 def test_a_sync_of_another_generation_member_or_protocol_is_refused() -> None:
-    """G1"""
+    """CORRECTNESS G1"""
     stage, generation = completing("a", "b")
     assert stage.answer(stage.sync("b", generation - 1), IllegalGeneration)
     assert stage.answer(stage.sync("b", generation + 1), IllegalGeneration)
     assert stage.answer(stage.sync("zed", generation), UnknownMemberId)
     for kind, name in (("consumer", "sticky"), ("connect", "range")):
         request = SyncGroup(GROUP, "b", generation, kind, name)
-        token = stage.ask(lambda token, request=request: stage.core.sync(token, request, stage.now))  # type: ignore[misc]
+        token = stage.ask(partial(stage.core.sync, request=request, now=stage.now))
         assert "goes by" in stage.answer(token, InconsistentGroupProtocol).message
     assert stage.state == "CompletingRebalance"
 
