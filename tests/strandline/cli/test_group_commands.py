@@ -267,6 +267,24 @@ async def test_two_members_share_the_partitions_and_a_sigterm_hands_over(
         assert len(places) == len(set(places)) == 141
 
 
+async def test_a_member_that_was_given_up_says_what_it_lost(shell: Shell, member: StartMember) -> None:
+    """KIP-429, UNKNOWN_MEMBER_ID: what is gone is lost, not revoked, and a fault test sees the difference."""
+    async with produced(shell, "given-up", 1, 3) as topic:
+        arguments = ("--session-timeout-ms", "1000", "--rebalance-protocol", "cooperative")
+        paused = await member(topic, "given-up", *arguments, "--client-id", "paused")
+        await eventually(lambda: len(paused.of("received")) == 3, deadline_s=DEADLINE_S)
+        paused.process.send_signal(signal.SIGSTOP)
+        other = await member(topic, "given-up", *arguments, "--client-id", "other")
+        await eventually(lambda: other.owned == {0}, deadline_s=DEADLINE_S)
+        paused.process.send_signal(signal.SIGCONT)
+        await eventually(lambda: paused.of("lost"), deadline_s=DEADLINE_S)
+        (lost,) = paused.of("lost")
+        assert (lost["topic"], lost["partitions"]) == (topic, [0])
+        assert not paused.of("revoked")
+        (first,) = (line for line in other.of("assigned") if line["partitions"])
+        assert first["at_ms"] < lost["at_ms"]
+
+
 async def test_a_group_on_both_protocols_warns_and_names_them(shell: Shell, member: StartMember) -> None:
     """KIP-429: a group may stay in case 3.b for ever, unless somebody is told."""
     async with produced(shell, "mixed", 2, 1) as topic:
