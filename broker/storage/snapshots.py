@@ -50,8 +50,10 @@ def load_producers(
         if start <= at <= end:
             try:
                 producers.restore(read_whole(directory / file_name(at, SNAPSHOT_SUFFIX), files=files))
-            except ValueError:
-                continue  # a loss of power tore it; an older one and more of the log say the same
+            except (ValueError, FileNotFoundError):
+                # A loss of power tore it, or the event loop dropped it just now, beside a compaction: an
+                # older one and more of the log say the same.
+                continue
             start = at
             break
     for segment in parts:

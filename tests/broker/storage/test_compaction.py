@@ -20,13 +20,11 @@ from strandline.adapters.memory_files import MemoryFiles
 from strandline.config import TopicConfig
 from strandline.errors import InvalidConfig, InvalidRecord, StorageFailed, UnknownProducerId
 from strandline.records import (
-    BatchHeader,
     Codec,
     PackedRecords,
     decode,
     encode_batch,
     encode_values,
-    gap_batch,
     split,
 )
 from strandline.records.header import assemble
@@ -584,8 +582,3 @@ def test_a_swap_that_fails_fences_the_log() -> None:
     assert log.failed is not None
     files.fault = None
     assert pairs(open_log(files.after_crash(), config=COMPACTED, clean=False)) == [(1, "a", "2")]
-
-
-def test_a_gap_has_no_limit_of_its_own() -> None:
-    header = BatchHeader.parse(gap_batch(5, 5 + 2**31, 3))
-    assert (header.base_offset, header.next_offset, header.leader_epoch) == (5, 5 + 2**31, 3)
