@@ -78,26 +78,26 @@ class Commits:
 
         Raises InvalidRequest that names partitions that are not assigned, or what refused the commit.
         """
-        if offsets is None:
-            self._handout.done()
-            wanted = _processed(self._reader.positions)
-        else:
-            wanted = self._named(offsets)
+        wanted = self._handed_out() if offsets is None else self._named(offsets)
         await self._send(wanted, self._settings.api_timeout_ms / 1000)
-        if offsets is not None:
-            self._handout.done_up_to({state: entry.offset for state, entry in wanted.items()})
+        # Not before: a partition that is given up waits for this commit then.
+        self._handout.done_up_to({state: entry.offset for state, entry in wanted.items()})
 
     async def commit_processed(
         self, names: Iterable[TopicPartition] | None = None, *, timeout_s: float
     ) -> None:
         """What is processed and not committed yet, of these partitions or of all. Raises as `commit`."""
-        found = _processed(self._reader.positions)
-        if names is not None:
-            chosen = set(names)
-            found = {state: entry for state, entry in found.items() if state.name in chosen}
-        await self._send(
-            {state: entry for state, entry in found.items() if entry.offset != state.committed}, timeout_s
-        )
+        chosen = None if names is None else set(names)
+        wanted = {
+            state: CommittedOffset(state.processed)
+            for state in self._reader.positions
+            if state.processed not in (None, state.committed) and (chosen is None or state.name in chosen)
+        }
+        await self._send(wanted, timeout_s, skip_gone=True)
+
+    def _handed_out(self) -> dict[Position[Any], CommittedOffset]:
+        positions = self._reader.positions
+        return {s: CommittedOffset(s.position) for s in positions if s.position is not None}
 
     def _named(self, offsets: Mapping[TopicPartition, OffsetLike]) -> dict[Position[Any], CommittedOffset]:
         given = {TopicPartition(*name): _entry(name, offset) for name, offset in offsets.items()}
@@ -106,8 +106,14 @@ class Commits:
             raise InvalidRequest(f"not assigned to this consumer: {', '.join(strangers)}")
         return {self._reader.positions[name]: entry for name, entry in given.items()}
 
-    async def _send(self, wanted: Mapping[Position[Any], CommittedOffset], timeout_s: float) -> None:
-        """Commit, and try again for a while what may yet succeed."""
+    async def _send(
+        self, wanted: Mapping[Position[Any], CommittedOffset], timeout_s: float, *, skip_gone: bool = False
+    ) -> None:
+        """Commit, and try again for a while what may yet succeed.
+
+        Partitions that are not assigned any more are an error, unless they are to be skipped: nothing of
+        them is this consumer's to commit.
+        """
         number = next(self._numbers)
         left = dict(wanted)
         deadline = self._clock.monotonic() + timeout_s
@@ -118,7 +124,12 @@ class Commits:
             try:
                 async with asyncio.timeout(deadline - self._clock.monotonic()), self._sending:
                     left = {s: e for s, e in left.items() if self._newest.get(s.name, 0) < number}
-                    self._check_still_assigned(left)
+                    gone = [s for s in left if self._reader.positions.find(s.name) is not s]
+                    if gone and not skip_gone:
+                        names = ", ".join(sorted(str(state.name) for state in gone))
+                        raise InvalidRequest(f"not assigned to this consumer any more: {names}")
+                    for state in gone:
+                        del left[state]
                     identity = self._identity()
                     await self._try(left, identity, number)
             except StrandlineError as error:
@@ -163,17 +174,6 @@ class Commits:
                 errors.append(error)
         if errors:
             raise errors[0]
-
-    def _check_still_assigned(self, wanted: Iterable[Position[Any]]) -> None:
-        gone = sorted(
-            str(state.name) for state in wanted if self._reader.positions.find(state.name) is not state
-        )
-        if gone:
-            raise InvalidRequest(f"not assigned to this consumer any more: {', '.join(gone)}")
-
-
-def _processed(positions: Iterable[Position[Any]]) -> dict[Position[Any], CommittedOffset]:
-    return {state: CommittedOffset(state.processed) for state in positions if state.processed is not None}
 
 
 def _entry(name: TopicPartition, offset: OffsetLike) -> CommittedOffset:

@@ -23,6 +23,7 @@ from strandline.errors import (
 from strandline.groups import CommittedOffset, OffsetCommit
 from strandline.ids import TopicPartition
 from tests.consumer.brokers import BROKERS, Parts
+from tests.waiting import eventually
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -48,6 +49,10 @@ class Group(Parts):
             settings=self.settings,
             clock=self.clock,
         )
+
+    def script(self, *answers: Answer | StrandlineError) -> None:
+        """Answer so next."""
+        self._script += answers
 
     def _answer(self, request: OffsetCommit) -> Any:
         self.sent.append(request)
@@ -138,6 +143,19 @@ async def test_a_partition_that_went_between_two_tries_is_not_committed() -> Non
         assert group.offsets() == [{A: 3}]
 
 
+async def test_what_is_committed_by_itself_goes_on_without_what_is_gone() -> None:
+    """A partition that is given up while others are committed is nobody's error."""
+
+    def one_goes(_request: OffsetCommit) -> CoordinatorLoading:
+        group.reader.drop([A])
+        return CoordinatorLoading("loading")
+
+    async with Group(one_goes) as group:
+        group.assign(A, B)
+        await group.commits.commit_processed(timeout_s=10)
+        assert group.offsets() == [{A: 0, B: 0}, {B: 0}]
+
+
 async def test_only_what_failed_is_tried_again() -> None:
     """G12: a partition of which the answer says nothing is not committed either."""
 
@@ -170,7 +188,7 @@ async def test_a_commit_that_is_late_never_overtakes_a_younger_one() -> None:
             younger.append(tasks.create_task(group.commits.commit({A: 8})))
             return CoordinatorLoading("loading")
 
-        group._script.append(refuse)
+        group.script(refuse)
         await group.commits.commit({A: 3, B: 1})
         await younger[0]
         assert group.offsets() == [{A: 3, B: 1}, {A: 8}, {B: 1}]
@@ -190,6 +208,28 @@ async def test_a_commit_of_all_says_that_all_is_done() -> None:
         _ = await group.handout.getone()
         await group.commits.commit(None)
         assert group.offsets()[-1] == {A: 4, B: 0} and not group.handout.in_hand({A})
+
+
+async def test_who_waits_for_what_is_in_hand_waits_for_its_commit() -> None:
+    """A partition that is given up by hand-made commits: not released while the commit is on its way."""
+    async with Group() as group, asyncio.TaskGroup() as tasks:
+        answered = asyncio.Event()
+
+        async def held(request: OffsetCommit) -> dict[TopicPartition, None]:
+            await answered.wait()
+            return dict.fromkeys(request.offsets)
+
+        group.script(held)
+        group.assign(A)
+        group.arrive(A, 2)
+        _ = await group.handout.getmany((), 0, None)
+        drain = tasks.create_task(group.handout.drained({A}, 60))
+        commit = tasks.create_task(group.commits.commit(None))
+        await eventually(lambda: group.sent, what="the commit is sent")
+        assert not drain.done()
+        answered.set()
+        await commit
+        assert await drain
 
 
 async def test_the_time_for_a_commit_is_bounded() -> None:

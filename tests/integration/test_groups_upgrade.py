@@ -51,6 +51,7 @@ async def test_two_rolling_bounces_upgrade_a_group_under_load(
         assert "do not agree on a protocol" in caplog.text, "while both are there the leader says so"
         assert {m.consumer.group_metadata().rebalance_protocol for m in group} == {"cooperative"}
         # All are cooperative now: a newcomer takes its share, and what is kept is not touched.
+        await members.settled(*group, partitions=PARTITIONS)
         before = [len(member.heard.events) for member in group]
         newcomer = await members.join(rebalance_protocol="cooperative")
         await members.settled(*group, newcomer, partitions=PARTITIONS)
