@@ -28,6 +28,7 @@ class ClusterView:
         self._age_max_s = settings.metadata_age_ms_max / 1000
         self._wait_max_s = settings.metadata_wait_ms_max / 1000
         self._topics: dict[str, tuple[float, TopicMetadata]] = {}
+        self._counts: dict[str, int] = {}
         self.cluster_id = ""
 
     async def describe(
@@ -51,6 +52,37 @@ class ClusterView:
         known = tuple(found[name] for name in names if name in found)
         metadata = ClusterMetadata(self.cluster_id, brokers, await self._controller(), known)
         return metadata, [name for name in names if name not in found]
+
+    async def partition_counts(self, topics: Sequence[str]) -> dict[str, int]:
+        """Partitions of those of these topics that exist (of all topics if none is named).
+
+        While ZooKeeper cannot be reached it is what was read last. Raises LeaderNotAvailable where that
+        does not answer the question.
+        """
+        session = self._manager.session
+        if session is None:
+            raise LeaderNotAvailable("this broker has no ZooKeeper session right now; ask another")
+        coordination = session.coordination
+
+        async def read(name: str) -> int:
+            try:
+                return znodes.load_topic(name, (await coordination.get(znodes.topic(name))).data).partitions
+            except NoNode:
+                return 0
+
+        try:
+            names = list(topics) or await coordination.children(znodes.TOPICS)
+            counts = await pipelined(read, names, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        except CoordinationError as error:
+            names = list(topics) or list(self._counts)
+            unread = [name for name in names if name not in self._counts]
+            if unread or not names:
+                raise LeaderNotAvailable(
+                    f"topics cannot be read from ZooKeeper now: {', '.join(unread)} {error}"
+                ) from error
+            counts = [self._counts[name] for name in names]
+        self._counts.update(zip(names, counts, strict=True))
+        return {name: count for name, count in zip(names, counts, strict=True) if count}
 
     async def _controller(self) -> Endpoint | None:
         session = self._manager.session

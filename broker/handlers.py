@@ -264,6 +264,10 @@ class Handlers:
             await self._view.wait_for_leaders(waits, max_wait_ms / 1000)
         return await self._view.describe(topics, omit_topics=omit_topics)
 
+    async def partition_counts(self, topics: Sequence[str]) -> dict[str, int]:
+        """By topic, of those that exist. Raises LeaderNotAvailable."""
+        return await self._view.partition_counts(topics)
+
     async def new_producer_id(self) -> int:
         """An id that no other producer of this cluster has. Raises LeaderNotAvailable."""
         while (producer_id := next(self._producer_ids, None)) is None:

@@ -141,6 +141,17 @@ class LogService:
             await abort(context, error)
         return wire.metadata_response(cluster, unknown, include_config=request.include_config)
 
+    async def PartitionCounts(
+        self, request: log_pb2.PartitionCountsRequest, context: object
+    ) -> log_pb2.PartitionCountsResponse:
+        try:
+            counts = await self._handlers.partition_counts(request.topics)
+        except StrandlineError as error:
+            return log_pb2.PartitionCountsResponse(error=error_to_wire(error))
+        return log_pb2.PartitionCountsResponse(
+            topics=[log_pb2.PartitionCount(topic=name, partitions=count) for name, count in counts.items()]
+        )
+
     async def InitProducerId(
         self, request: log_pb2.InitProducerIdRequest, context: object
     ) -> log_pb2.InitProducerIdResponse:
@@ -218,6 +229,11 @@ def add_services(server: grpc.aio.Server, log: LogService, replication: Replicat
             ),
             "Metadata": grpc.unary_unary_rpc_method_handler(
                 log.Metadata, log_pb2.MetadataRequest.FromString, log_pb2.MetadataResponse.SerializeToString
+            ),
+            "PartitionCounts": grpc.unary_unary_rpc_method_handler(
+                log.PartitionCounts,
+                log_pb2.PartitionCountsRequest.FromString,
+                log_pb2.PartitionCountsResponse.SerializeToString,
             ),
             "InitProducerId": grpc.unary_unary_rpc_method_handler(
                 log.InitProducerId,

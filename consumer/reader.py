@@ -81,9 +81,13 @@ class Reader:
         """Read these partitions too; held ones only from `let_go` on, but they get a position now."""
         wanted = list(names)
         self.carry_out(self.positions.add(wanted, held=held))
-        unknown = {name.topic for name in wanted if self._cluster.known_topic(name.topic) is None}
-        for topic in sorted(unknown):
-            self._scope.spawn(self._locate(topic), f"metadata of {topic}")
+        unknown: dict[str, int] = {}
+        for name in wanted:
+            known = self._cluster.known_topic(name.topic)
+            if known is None or name.partition >= len(known.partitions):
+                unknown[name.topic] = max(unknown.get(name.topic, 0), name.partition + 1)
+        for topic, partitions_min in unknown.items():
+            self._scope.spawn(self._locate(topic, partitions_min), f"metadata of {topic}")
         for name in wanted:
             self._leader_changed(name)
 
@@ -201,10 +205,10 @@ class Reader:
         else:
             self.wake(leader.broker)
 
-    async def _locate(self, topic: str) -> None:
+    async def _locate(self, topic: str, partitions_min: int) -> None:
         """Learn a topic's leaders, for partitions whose position needs nobody to be asked."""
         try:
-            metadata = await self._cluster.topic(topic)
+            metadata = await self._cluster.topic(topic, partitions_min=partitions_min)
         except StrandlineError as error:
             for name in [state.name for state in self.positions if state.name.topic == topic]:
                 self._news.note(name, error)

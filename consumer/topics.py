@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from typing import Final
 
 from strandline.client.cluster import Cluster
-from strandline.client.messages import MetadataQuery
-from strandline.errors import UnknownTopicOrPartition
 from strandline.ids import INTERNAL_PREFIX
 from strandline.ports import Clock
 
@@ -33,17 +31,12 @@ class Topics:
         wanted = sorted(names)
         if not wanted:
             return {}
-        answer = await self._cluster.ask(MetadataQuery(wanted))
-        found = {topic.name: len(topic.partitions) for topic in answer.cluster.topics}
-        for name, error in answer.errors.items():
-            if not isinstance(error, UnknownTopicOrPartition):
-                found[name] = self._known.get(name, 0)  # it is there, it only cannot be described now
+        found = await self._cluster.partition_counts(wanted)
         return {name: self._saw(name, found.get(name, 0)) for name in wanted}
 
     async def matching(self, pattern: re.Pattern[str]) -> set[str]:
         """Topics whose whole name matches; never those of the system."""
-        answer = await self._cluster.ask(MetadataQuery(()))
-        found = {topic.name: len(topic.partitions) for topic in answer.cluster.topics}
+        found = await self._cluster.partition_counts(())
         names = (name for name in {*found, *self._known} if not name.startswith(INTERNAL_PREFIX))
         matching = [name for name in names if pattern.fullmatch(name)]
         return {name for name in matching if self._saw(name, found.get(name, 0))}

@@ -17,7 +17,7 @@ from strandline.client.addresses import parse_bootstrap
 from strandline.client.backoff import backoff_s
 from strandline.client.messages import LeaderWait, MetadataAnswer, MetadataQuery
 from strandline.client.scope import Scope
-from strandline.client.wire import METADATA
+from strandline.client.wire import METADATA, PARTITION_COUNTS
 from strandline.config import ClientSettings
 from strandline.errors import (
     BrokerNotAvailable,
@@ -102,20 +102,23 @@ class Cluster:
         """Call `listener` with a partition whose leader changed, or whose search ended without one."""
         self._listeners.append(listener)
 
-    async def topic(self, name: str) -> TopicMetadata:
-        """A topic's metadata, asked for if need be. Raises UnknownTopicOrPartition, BrokerNotAvailable."""
+    async def topic(self, name: str, *, partitions_min: int = 0) -> TopicMetadata:
+        """A topic's metadata, asked for if need be: also if it is known with fewer partitions than this,
+        for it may have grown. Raises UnknownTopicOrPartition, BrokerNotAvailable.
+        """
         known = self._topics.get(name)
-        if known is not None:
+        if known is not None and len(known.partitions) >= partitions_min:
             return known
         deadline = self._clock.monotonic() + TOPIC_WAIT_MS / 1000
         attempt = 0
         while True:
             answer = await self.refresh([name])
             known = self._topics.get(name)
-            if known is not None:
+            late = self._clock.monotonic() >= deadline
+            if known is not None and (late or len(known.partitions) >= partitions_min):
                 return known
             error = answer.errors.get(name) if answer is not None else None
-            if self._clock.monotonic() >= deadline or (error is not None and not error.retriable):
+            if late or (error is not None and not error.retriable):
                 raise error or UnknownTopicOrPartition(f"topic {name!r} does not exist")
             attempt += 1
             await self._clock.sleep(backoff_s(self._settings, attempt))
@@ -142,6 +145,15 @@ class Cluster:
         answer = await self.call_any(METADATA, query, prefer=prefer, wait_ms=query.max_wait_ms)
         self._take(answer.cluster)
         return answer
+
+    async def partition_counts(self, topics: Sequence[str]) -> dict[str, int]:
+        """Partitions of those of these topics that exist (of all topics if none is named).
+
+        Raises BrokerNotAvailable.
+        """
+        counts = await self.call_any(PARTITION_COUNTS, topics)
+        assert isinstance(counts, dict)
+        return counts
 
     async def call_any(
         self,
@@ -329,7 +341,7 @@ class Cluster:
 
     async def led_by(self, name: TopicPartition) -> Leader:
         """The partition's leader. Raises UnknownTopicOrPartition, LeaderNotAvailable."""
-        topic = await self.topic(name.topic)
+        topic = await self.topic(name.topic, partitions_min=name.partition + 1)
         if not 0 <= name.partition < len(topic.partitions):
             raise UnknownTopicOrPartition(
                 f"{name.topic} has partitions 0 to {len(topic.partitions) - 1}, there is no {name.partition}"

@@ -74,6 +74,24 @@ def _decode_metadata(data: bytes) -> MetadataAnswer:
 METADATA: Final = Method("/strandline.v1.Log/Metadata", _encode_metadata, _decode_metadata)
 
 
+# --- partition counts ---------------------------------------------------------------------------
+
+
+def _encode_partition_counts(topics: Sequence[str]) -> bytes:
+    return log_pb2.PartitionCountsRequest(topics=topics).SerializeToString()
+
+
+def _decode_partition_counts(data: bytes) -> dict[str, int] | StrandlineError:
+    response = log_pb2.PartitionCountsResponse.FromString(data)
+    error = error_from_wire(response.error)
+    return error or {each.topic: each.partitions for each in response.topics}
+
+
+PARTITION_COUNTS: Final = Method(
+    "/strandline.v1.Log/PartitionCounts", _encode_partition_counts, _decode_partition_counts
+)
+
+
 # --- offsets ------------------------------------------------------------------------------------
 
 

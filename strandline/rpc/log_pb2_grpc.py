@@ -54,6 +54,11 @@ class LogStub:
                 request_serializer=strandline_dot_rpc_dot_log__pb2.MetadataRequest.SerializeToString,
                 response_deserializer=strandline_dot_rpc_dot_log__pb2.MetadataResponse.FromString,
                 _registered_method=True)
+        self.PartitionCounts = channel.unary_unary(
+                '/strandline.v1.Log/PartitionCounts',
+                request_serializer=strandline_dot_rpc_dot_log__pb2.PartitionCountsRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_log__pb2.PartitionCountsResponse.FromString,
+                _registered_method=True)
         self.InitProducerId = channel.unary_unary(
                 '/strandline.v1.Log/InitProducerId',
                 request_serializer=strandline_dot_rpc_dot_log__pb2.InitProducerIdRequest.SerializeToString,
@@ -91,6 +96,13 @@ class LogServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PartitionCounts(self, request, context):
+        """How many partitions topics have: one read a topic, where Metadata takes two a partition.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def InitProducerId(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -119,6 +131,11 @@ def add_LogServicer_to_server(servicer, server):
                     servicer.Metadata,
                     request_deserializer=strandline_dot_rpc_dot_log__pb2.MetadataRequest.FromString,
                     response_serializer=strandline_dot_rpc_dot_log__pb2.MetadataResponse.SerializeToString,
+            ),
+            'PartitionCounts': grpc.unary_unary_rpc_method_handler(
+                    servicer.PartitionCounts,
+                    request_deserializer=strandline_dot_rpc_dot_log__pb2.PartitionCountsRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_log__pb2.PartitionCountsResponse.SerializeToString,
             ),
             'InitProducerId': grpc.unary_unary_rpc_method_handler(
                     servicer.InitProducerId,
@@ -234,6 +251,33 @@ class Log:
             '/strandline.v1.Log/Metadata',
             strandline_dot_rpc_dot_log__pb2.MetadataRequest.SerializeToString,
             strandline_dot_rpc_dot_log__pb2.MetadataResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PartitionCounts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Log/PartitionCounts',
+            strandline_dot_rpc_dot_log__pb2.PartitionCountsRequest.SerializeToString,
+            strandline_dot_rpc_dot_log__pb2.PartitionCountsResponse.FromString,
             options,
             channel_credentials,
             insecure,

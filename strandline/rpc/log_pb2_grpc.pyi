@@ -39,6 +39,8 @@ class LogStub:
     """Long poll: one response a request, in any order; requests may be pipelined."""
     ListOffsets: _grpc.UnaryUnaryMultiCallable[_log_pb2.ListOffsetsRequest, _log_pb2.ListOffsetsResponse]
     Metadata: _grpc.UnaryUnaryMultiCallable[_log_pb2.MetadataRequest, _log_pb2.MetadataResponse]
+    PartitionCounts: _grpc.UnaryUnaryMultiCallable[_log_pb2.PartitionCountsRequest, _log_pb2.PartitionCountsResponse]
+    """How many partitions topics have: one read a topic, where Metadata takes two a partition."""
     InitProducerId: _grpc.UnaryUnaryMultiCallable[_log_pb2.InitProducerIdRequest, _log_pb2.InitProducerIdResponse]
 
 @_typing.type_check_only
@@ -52,6 +54,8 @@ class LogAsyncStub(LogStub):
     """Long poll: one response a request, in any order; requests may be pipelined."""
     ListOffsets: _aio.UnaryUnaryMultiCallable[_log_pb2.ListOffsetsRequest, _log_pb2.ListOffsetsResponse]  # type: ignore[assignment]
     Metadata: _aio.UnaryUnaryMultiCallable[_log_pb2.MetadataRequest, _log_pb2.MetadataResponse]  # type: ignore[assignment]
+    PartitionCounts: _aio.UnaryUnaryMultiCallable[_log_pb2.PartitionCountsRequest, _log_pb2.PartitionCountsResponse]  # type: ignore[assignment]
+    """How many partitions topics have: one read a topic, where Metadata takes two a partition."""
     InitProducerId: _aio.UnaryUnaryMultiCallable[_log_pb2.InitProducerIdRequest, _log_pb2.InitProducerIdResponse]  # type: ignore[assignment]
 
 class LogServicer(metaclass=_abc_1.ABCMeta):
@@ -86,6 +90,14 @@ class LogServicer(metaclass=_abc_1.ABCMeta):
         request: _log_pb2.MetadataRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_log_pb2.MetadataResponse, _abc.Awaitable[_log_pb2.MetadataResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def PartitionCounts(
+        self,
+        request: _log_pb2.PartitionCountsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_log_pb2.PartitionCountsResponse, _abc.Awaitable[_log_pb2.PartitionCountsResponse]]:
+        """How many partitions topics have: one read a topic, where Metadata takes two a partition."""
 
     @_abc_1.abstractmethod
     def InitProducerId(

@@ -15,7 +15,7 @@ from strandline.client.cluster import Cluster
 from strandline.client.group_wire import FIND_COORDINATOR
 from strandline.client.messages import MetadataAnswer, MetadataQuery
 from strandline.client.scope import Scope
-from strandline.client.wire import METADATA
+from strandline.client.wire import METADATA, PARTITION_COUNTS
 from strandline.config import ConsumerSettings
 from strandline.errors import BrokerNotAvailable, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
@@ -45,6 +45,9 @@ class Brokers:
             assert isinstance(request, MetadataQuery)
             answer: Any = self._metadata(request)
             return answer  # type: ignore[no-any-return]  # the method's own
+        if method.path == PARTITION_COUNTS.path:
+            counts: Any = {n: count for n, count in self.topics.items() if not request or n in request}  # type: ignore[operator]
+            return counts  # type: ignore[no-any-return]
         name = method.path.rsplit("/", 1)[-1]
         self.asked.append((address, name))
         answer = self.coordinator if method.path == FIND_COORDINATOR.path else self.answers[name](request)
