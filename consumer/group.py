@@ -18,7 +18,7 @@ from consumer.core.member_states import State
 from consumer.core.membership import Membership
 from consumer.handout import HandOut
 from consumer.handover import Handover
-from consumer.heart import Heart, Overdue, Refused
+from consumer.heart import Heart, HeartNews, Refused
 from consumer.listener import Listening, RebalanceListener
 from consumer.member import Member
 from consumer.reader import Reader
@@ -286,7 +286,7 @@ class Group:
     def polled(self) -> None:
         self._member.polled()
 
-    def _post(self, news: Refused | Overdue) -> None:
+    def _post(self, news: HeartNews) -> None:
         """From the heart's thread to the loop, unless that is closed by now."""
         self._handout.interrupt()
         try:
@@ -294,7 +294,7 @@ class Group:
         except RuntimeError:
             logger.debug("the event loop has ended before the consumer: %s", news)
 
-    def _heard(self, news: Refused | Overdue) -> None:
+    def _heard(self, news: HeartNews) -> None:
         fresh = isinstance(news, Refused) and isinstance(news.error, RebalanceInProgress)
         if fresh and self._pattern is not None and self._core.state is State.STABLE:
             # Whoever began it may have seen a topic that this member has not: join with it at once.
@@ -302,7 +302,7 @@ class Group:
         else:
             self._member.heard(news)
 
-    async def _resolve_then(self, news: Refused | Overdue) -> None:
+    async def _resolve_then(self, news: HeartNews) -> None:
         try:
             async with asyncio.timeout(UNSETTLED_S):
                 if self._pattern is not None:

@@ -51,7 +51,16 @@ class Overdue:
     silent_s: float
 
 
-Post = Callable[[Refused | Overdue], None]
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """The thread failed in a way that nobody expected: a member without it would be expelled silently."""
+
+    error: Exception
+
+
+HeartNews = Refused | Overdue | Stopped
+
+Post = Callable[[HeartNews], None]
 """Called in the thread; hands over to the loop."""
 
 
@@ -72,6 +81,8 @@ class Heart:
         self._address: str | None = None
         self._closing = False
         self._call: BlockingCall[None] | None = None
+        self._was_cut = False
+        """True once `_call` was cut short, so that its end says nothing of the coordinator."""
         self._joining: BlockingCall[Joined | MemberIdGiven] | None = None
         """The last join, until it is answered or the heart is stopped."""
         self._due_at = 0.0
@@ -163,6 +174,7 @@ class Heart:
 
     def _cut(self) -> None:
         if self._call is not None:
+            self._was_cut = True
             self._call.cancel()
         self._changed.notify()
 
@@ -175,6 +187,8 @@ class Heart:
                     self._give_up(todo)
                 else:
                     self._send(*todo)
+        except Exception as error:
+            self._post(Stopped(error))
         finally:
             self._transport.close()
 
@@ -228,14 +242,14 @@ class Heart:
         limit_s = wait_ms / 1000 + min(settings.request_timeout_ms, settings.session_timeout_ms / 2) / 1000
         call = self._transport.begin(address, HEARTBEAT, request, timeout_s=limit_s)
         with self._changed:
-            if self._beat is None or self._closing:
-                call.cancel()
-            self._call = call
+            self._call, self._was_cut = call, self._beat is None or self._closing
+        if self._was_cut:
+            call.cancel()
         try:
             call.result()
         except StrandlineError as error:
             with self._changed:
-                cut = self._beat is None or self._closing or self._address != address
+                cut = self._was_cut
                 if isinstance(error, NotCoordinator) and error.leader is not None and not cut:
                     self._address = f"{error.leader.host}:{error.leader.port}"
             if not cut:

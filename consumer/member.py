@@ -36,7 +36,7 @@ from consumer.core.member_states import IN_GROUP, State
 from consumer.core.membership import Membership
 from consumer.handout import HandOut
 from consumer.handover import Handover
-from consumer.heart import Heart, Overdue, Refused
+from consumer.heart import Heart, HeartNews, Overdue, Stopped
 from consumer.reports import Reports
 from consumer.topics import Topics
 from strandline.client.backoff import backoff_s
@@ -80,7 +80,7 @@ class Member:
         scope: Scope,
         settings: ConsumerSettings,
         clock: Clock,
-        on_fatal: Callable[[StrandlineError], None],
+        on_fatal: Callable[[Exception], None],
         on_settled: Callable[[], None],
     ) -> None:
         self.core = core
@@ -263,8 +263,12 @@ class Member:
 
     # --- the heart ---------------------------------------------------------------------------
 
-    def heard(self, news: Refused | Overdue) -> None:
+    def heard(self, news: HeartNews) -> None:
         """What the heart's thread has to say, on the loop."""
+        if isinstance(news, Stopped):
+            logger.error("group %s: the heartbeats ended", self._settings.group_id, exc_info=news.error)
+            self._on_fatal(news.error)
+            return
         beat = news.beat
         if isinstance(news, Overdue):
             if beat.member == self.core.member:

@@ -12,7 +12,7 @@ from typing import Generic
 
 import grpc
 
-from strandline.adapters.rpc import CHANNEL_OPTIONS
+from strandline.adapters.rpc import CHANNEL_OPTIONS, encoded
 from strandline.adapters.wire_errors import error_of_call
 from strandline.errors import OutcomeUnknown
 from strandline.ports import Method, Request, Response
@@ -66,15 +66,15 @@ class BlockingTransport:
     def begin(
         self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float
     ) -> BlockingCall[Response]:
-        """Send a request; the call's `result` waits for the answer."""
+        """Send a request; the call's `result` waits for the answer. Raises InvalidRequest."""
+        sent = encoded(method, request)
         with self._changing:
             channel = self._channels.get(address)
             if channel is None:
                 channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
                 self._channels[address] = channel
-        rpc: grpc.UnaryUnaryMultiCallable[Request, bytes]
-        rpc = channel.unary_unary(method.path, request_serializer=method.encode)
-        call = rpc.future(request, timeout=timeout_s)
+        rpc: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method.path)
+        call = rpc.future(sent, timeout=timeout_s)
         return BlockingCall(address, method.decode, call, call)
 
     def close(self) -> None:

@@ -13,7 +13,7 @@ import grpc
 
 from strandline.adapters.wire_errors import error_of_call
 from strandline.config import MESSAGE_BYTES_MAX
-from strandline.errors import BrokerNotAvailable, OutcomeUnknown, StrandlineError
+from strandline.errors import BrokerNotAvailable, InvalidRequest, OutcomeUnknown, StrandlineError
 from strandline.ports import Method, Request, Response, Stream
 
 CHANNEL_OPTIONS: Final = (
@@ -38,6 +38,14 @@ CHANNEL_OPTIONS: Final = (
 def open_channel(address: str) -> grpc.aio.Channel:
     """A channel to `host:port`; it connects when it is used."""
     return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+
+
+def encoded(method: Method[Request, Response], request: Request) -> bytes:
+    """A request's bytes. Raises InvalidRequest for values that no message can carry."""
+    try:
+        return method.encode(request)
+    except ValueError as error:
+        raise InvalidRequest(f"{method.path} cannot be sent: {error}") from error
 
 
 class GrpcStream(Generic[Request, Response]):
@@ -84,15 +92,15 @@ class GrpcTransport:
     async def call(
         self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float
     ) -> Response:
+        # Neither is left to gRPC, which would swallow what cannot be sent, and the error of an answer.
+        sent = encoded(method, request)
         channel = await self._connected(address, timeout_s)
-        call: grpc.aio.UnaryUnaryMultiCallable[Request, bytes]
-        call = channel.unary_unary(method.path, request_serializer=method.encode)
+        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method.path)
         try:
-            data = await call(request, timeout=timeout_s)
+            received = await call(sent, timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
             raise _translated(address, error) from error
-        # Not by gRPC, which would swallow the error that an answer carries.
-        return method.decode(data)
+        return method.decode(received)
 
     async def open(
         self, address: str, method: Method[Request, Response], *, timeout_s: float
