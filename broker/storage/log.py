@@ -41,7 +41,7 @@ class Appended:
 
 
 class PartitionLog:
-    """The log of one replica. Offsets run without gaps from `log_start_offset` to `log_end_offset`."""
+    """The log of one replica: a batch for every offset from `log_start_offset` to `log_end_offset`."""
 
     def __init__(
         self,
