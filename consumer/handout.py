@@ -175,7 +175,10 @@ class HandOut:
             if reading.left:
                 self._readings[state.name] = reading
                 return reading
-            self._hand(state, reading.batch.next_offset)  # compaction left none of its records
+            # Compaction left none of its records. Who has nothing in hand is done with them, too.
+            if not state.in_hand:
+                state.processed = reading.batch.next_offset
+            state.position = reading.batch.next_offset
         return None
 
     def _take(self, state: Position[FetchedBatch]) -> FetchedBatch:

@@ -6,7 +6,9 @@ import asyncio
 
 import pytest
 
+from consumer.records import FetchedBatch
 from strandline.ids import TopicPartition
+from strandline.records import gap_batch, validate
 from tests.consumer.brokers import Parts
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -120,3 +122,33 @@ async def test_a_fatal_error_is_raised_for_ever() -> None:
         for call in (parts.handout.getone, lambda: parts.handout.getmany((), 0, None)) * 2:
             with pytest.raises(LookupError):
                 _ = await call()
+
+
+async def test_offsets_that_compaction_left_without_records_are_passed_over() -> None:
+    """The position moves on, and nobody has them in hand; behind a record they wait with it until it is
+    done."""
+    async with Parts() as parts:
+        parts.assign(A)
+        state = parts.reader.positions[A]
+        arrive_gap(parts, 5)
+        assert await parts.handout.getmany((), 0, None) == {}
+        assert (state.position, state.processed) == (5, 5) and not parts.handout.in_hand({A})
+        arrive_gap(parts, 2)
+        parts.arrive(A, 1)
+        assert (await parts.handout.getone()).offset == 7
+        parts.arrive(A, 1)
+        arrive_gap(parts, 3)
+        (records,) = (await parts.handout.getmany((), 0, None)).values()
+        assert [record.offset for record in records] == [8]
+        assert (state.position, state.processed) == (12, 8)
+        assert await parts.handout.getmany((), 0, None) == {}
+        assert state.processed == 12
+
+
+def arrive_gap(parts: Parts, how_many: int) -> None:
+    """Offsets without records, as if fetched."""
+    start = parts.reader.positions[A].fetch_offset
+    data = gap_batch(start, start + how_many, 0)
+    (header,) = validate(data)
+    parts.reader.positions.buffer(A, FetchedBatch(A, header, data, start), header.size, header.next_offset)
+    parts.news.arrived()
