@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from consumer.core.assignors.assignor import Assignor
 from consumer.core.leader import ParsedMember, Plan, plan
+from consumer.core.notes import note, same_counts
 from consumer.core.protocol import EAGER_VERSION, Assignment, Subscription
 from strandline.errors import InconsistentGroupProtocol
 from strandline.groups import GroupMember
@@ -17,8 +17,8 @@ class Leading:
     """The members and the partition counts that the plan was made with, and those seen since.
 
     A static leader that returns within a generation makes no plan: the group's assignment stands
-    (KIP-814). It cannot remember which counts that was made with, so the plan carries a digest of them in
-    the leader's own assignment, which the group keeps (CORRECTNESS G13).
+    (KIP-814). It cannot remember which counts that was made with, nor any static member what it subscribed
+    to, so the plan has a note of that in their assignments, which the group keeps (CORRECTNESS G13).
     """
 
     def __init__(self, members: Sequence[GroupMember], topics: Sequence[str], *, skip: bool) -> None:
@@ -60,13 +60,18 @@ class Leading:
             **made.assignments,
             **{name: Assignment(EAGER_VERSION, ()) for name in self._strangers},
         }
-        if leader in self._members and self._members[leader].instance is not None:
-            assignments[leader] = replace(assignments[leader], user_data=self._digest())
+        for name, member in self._members.items():
+            if member.instance is not None:
+                counts = self._planned if name == leader else None
+                written = note(member.subscription.topics, counts)
+                assignments[name] = replace(assignments[name], user_data=written)
         return Plan(assignments, made.report)
 
     def returned(self, user_data: bytes) -> None:
         """The leader's own assignment came; of a plan that stands, its counts may be old."""
-        self._outdated = self._skip and bool(self._members) and user_data != self._digest()
+        if self._skip and self._members:
+            assert self._planned is not None
+            self._outdated = not same_counts(user_data, self._planned)
 
     def change(self) -> str | None:
         """What makes the plan an old one, if anything does."""
@@ -80,7 +85,3 @@ class Leading:
             if number != before:
                 return f"topic {topic} has {number} partitions, had {before}"
         return None
-
-    def _digest(self) -> bytes:
-        assert self._planned is not None
-        return zlib.crc32(repr(sorted(self._planned.items())).encode()).to_bytes(4, "big")

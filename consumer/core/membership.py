@@ -44,6 +44,7 @@ from consumer.core.member_effects import (
 from consumer.core.member_requests import MemberSettings
 from consumer.core.member_states import IN_GROUP, State, transition
 from consumer.core.member_words import cause_of, few
+from consumer.core.notes import other_topics
 from consumer.core.ownership import Ownership, Partitions
 from consumer.core.protocol import EAGER_VERSION, Assignment, AssignmentError
 from strandline.errors import (
@@ -268,6 +269,9 @@ class Membership:
             return []
         try:
             assignment = Assignment.decode(data) if data else Assignment(EAGER_VERSION, ())
+            stale = self._owned.fresh and other_topics(assignment.user_data, self._joined_topics)
+            if stale:  # made for a process that wanted something else: what is not wanted is not taken
+                assignment = assignment.only(self._joined_topics)
             received = self._owned.receive(assignment, self.generation)
         except StrandlineError as error:
             return self._fail(error, now_ms)
@@ -290,6 +294,8 @@ class Membership:
             return effects + self._release(removed, "partitions move between members", then)
         if again:
             return effects + self._rejoin("partitions move between members")
+        if stale:
+            return effects + self._rejoin("its subscription changed while it was away")
         self._enter(State.STABLE)
         if self._leading is not None:
             self._leading.returned(assignment.user_data)

@@ -34,6 +34,11 @@ class Ownership:
         """The last one that assigned `partitions`: what the claim is worth (CORRECTNESS G2)."""
 
     @property
+    def fresh(self) -> bool:
+        """True until the first assignment since the member joined."""
+        return self.generation == NO_GENERATION
+
+    @property
     def all(self) -> Partitions:
         return tuple(sorted(self.partitions))
 
@@ -53,7 +58,7 @@ class Ownership:
             tuple(sorted(added)),
             tuple(sorted(removed)),
             len(self.partitions) - len(removed),
-            self.generation == NO_GENERATION,
+            self.fresh,
         )
         self.partitions |= added
         self.generation = generation

@@ -13,8 +13,8 @@ names the position: it comes from a member that speaks something else under the 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import groupby
 from typing import Final
@@ -97,6 +97,10 @@ class Assignment:
         if self.version >= COOPERATIVE_VERSION:
             parts += [_partitions(self.revoked), _INT16.pack(self.error)]
         return b"".join(parts)
+
+    def only(self, topics: Collection[str]) -> Assignment:
+        """The same without what it assigns of other topics."""
+        return replace(self, assigned=tuple(name for name in self.assigned if name.topic in topics))
 
     @classmethod
     def decode(cls, data: bytes) -> Assignment:

@@ -77,11 +77,12 @@ async def _all_owned(group: list[Participant]) -> None:
     await eventually(owned, deadline_s=SETTLE_S, what="every partition has its owner")
 
 
-async def test_a_static_member_comes_back_without_a_rebalance(cluster: LocalCluster) -> None:
+@pytest.mark.parametrize("protocol", ["eager", "cooperative"])
+async def test_a_static_member_comes_back_without_a_rebalance(cluster: LocalCluster, protocol: str) -> None:
     """KIP-345, G13: the same instance within its session has its partitions again, in the same generation, a
     leader too; nobody else notices."""
     topic = await new_topic(cluster, 4)
-    settings = {"session_timeout_ms": 30_000, "rebalance_protocol": "eager"}
+    settings = {"session_timeout_ms": 30_000, "rebalance_protocol": protocol}
     async with Members(cluster, [topic], **settings) as members:
         leader = await members.join(group_instance_id="one")
         await members.settled(leader, partitions=4)
@@ -96,22 +97,26 @@ async def test_a_static_member_comes_back_without_a_rebalance(cluster: LocalClus
             await members.settled(stays, back, partitions=4)
             assert back.owned == had and back.generation == generation
             assert len(stays.heard.events) == heard
+            assert back.heard.kinds() == ["assigned"]
 
 
-async def test_a_cooperative_static_member_comes_back_to_its_partitions(cluster: LocalCluster) -> None:
-    """KIP-345: while it is away nobody gets what is its; when it comes back nothing of the others moves."""
-    topic = await new_topic(cluster, 4)
-    settings = {"session_timeout_ms": 30_000, "rebalance_protocol": "cooperative"}
-    async with Members(cluster, [topic], **settings) as members:
+@pytest.mark.parametrize("protocol", ["eager", "cooperative"])
+async def test_a_static_member_comes_back_for_another_topic(cluster: LocalCluster, protocol: str) -> None:
+    """docs/groups.md, "The end": what it gets at first was made for its former life; it does not take what
+    it does not want, and the group rebalances."""
+    old, new = await new_topic(cluster, 4), await new_topic(cluster, 4)
+    settings = {"session_timeout_ms": 30_000, "rebalance_protocol": protocol}
+    async with Members(cluster, [old], **settings) as members:
         stays = await members.join(group_instance_id="one")
         await members.settled(stays, partitions=4)
         gone = await members.join(group_instance_id="two")
         await members.settled(stays, gone, partitions=4)
-        heard, had = len(stays.heard.events), set(gone.owned)
         await members.leave(gone)
+        members.topics = [new]
         back = await members.join(group_instance_id="two")
-        await members.settled(stays, back, partitions=4)
-        assert back.owned == had and len(stays.heard.events) == heard
+        await members.settled(stays, back, partitions=8)
+        assert {name.topic for name in stays.owned} == {old}
+        assert {name.topic for _, partitions in back.heard.events for name in partitions} == {new}
 
 
 async def test_an_instance_that_is_taken_over_is_fenced(cluster: LocalCluster) -> None:

@@ -135,6 +135,12 @@ class Group(Generic[Token]):
         member.say(request)
         self._count(member, 1)
 
+    def unassign(self, member: Member[Token]) -> None:
+        """The next assignment is made for what the member says now."""
+        self._count(member, -1)
+        member.assignment, member.assigned_for = b"", None
+        self._count(member, 1)
+
     def _count(self, member: Member[Token], sign: int) -> None:
         self._stored_bytes += sign * member.stored_bytes
         for protocol in member.protocols:

@@ -26,6 +26,12 @@ class Member(Generic[Token]):
     rebalance_timeout_ms: int
     protocols: tuple[GroupProtocol, ...]  # never empty, no name twice
     assignment: bytes = b""  # of the current generation, once that is Stable
+    assigned_for: bytes | None = None
+    """Under the chosen protocol, what the assignment was made for; None if that is what the member says now.
+
+    A process that takes a static member's place may say something else. This is what is written down, so
+    that whoever coordinates by then sees that it is news once the member joins again.
+    """
     recovered: bool = False  # loaded, and not heard of since: `protocols` has the chosen one only
     joining: Token | None = None
     syncing: Token | None = None
@@ -36,7 +42,7 @@ class Member(Generic[Token]):
     def stored_bytes(self) -> int:
         """At most so much of a group's record is this member, before it has an assignment."""
         ids = (self.member, self.instance or "", self.client_id, self.host)
-        largest = max(len(protocol.metadata) for protocol in self.protocols)
+        largest = max(len(self.assigned_for or b""), *(len(said.metadata) for said in self.protocols))
         return STORED_BYTES + largest + sum(len(text.encode()) for text in ids)
 
     def metadata(self, protocol: str) -> bytes:
@@ -47,18 +53,27 @@ class Member(Generic[Token]):
         return b""
 
     def same(self, protocols: tuple[GroupProtocol, ...], chosen: str) -> bool:
-        """True if these tell the group nothing new.
+        """True if these tell nothing that the assignment was not made for.
 
         Only what was said under the chosen protocol is written down, so of a loaded member no more can
         be compared.
         """
+        if self.assigned_for is not None:
+            return GroupProtocol(chosen, self.assigned_for) in protocols
         if not self.recovered:
             return self.protocols == protocols
         return GroupProtocol(chosen, self.metadata(chosen)) in protocols
 
+    def take_over(self, old: Member[Token], chosen: str) -> None:
+        """Go on with the assignment of the process whose place this one takes."""
+        self.assignment = old.assignment
+        made_for = old.metadata(chosen) if old.assigned_for is None else old.assigned_for
+        self.assigned_for = None if made_for == self.metadata(chosen) else made_for
+
     def say(self, request: JoinGroup) -> None:
         """Take over what a join says."""
         self.protocols = request.protocols
+        self.assigned_for = None
         self.recovered = False
         self.session_timeout_ms = request.session_timeout_ms
         self.rebalance_timeout_ms = request.rebalance_timeout_ms
@@ -91,7 +106,7 @@ class Member(Generic[Token]):
             self.host,
             self.rebalance_timeout_ms,
             self.session_timeout_ms,
-            self.metadata(protocol),
+            self.metadata(protocol) if self.assigned_for is None else self.assigned_for,
             assignment,
         )
 

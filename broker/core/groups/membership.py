@@ -171,20 +171,21 @@ class Membership(Generic[Token]):
     ) -> None:
         """An instance returns as another process: it takes the old one's place, which is fenced (KIP-345).
 
-        If the group is stable and the instance says nothing new, its generation and assignment stand; the
-        others hear nothing of it. A leader that returns is told not to assign again (KIP-814, G13).
+        If the group is stable and would choose the same protocol again, its generation and assignment
+        stand; the others hear nothing of it. What the new process says may differ for all that: of a member
+        that owned something it always does. It finds out by itself whether the assignment fits, and joins
+        again if not. A leader that returns is told not to assign again (KIP-814, G13).
         """
         desk = self._desk
         leads = group.leader == old.member
-        unchanged = group.state is GroupState.STABLE and old.same(request.protocols, group.protocol)
         member: Member[Token] = self._new(request, member_id, host)
+        member.take_over(old, group.protocol)
         group.check_room(member.stored_bytes - old.stored_bytes)
         reason = f"member {member_id} took the place of instance {old.instance}"
         fenced = FencedInstanceId(
             f"instance {old.instance!r} of group {group.name} is member {member_id!r} now, not {old.member!r}"
         )
         self._rebalance.dismiss(group, old, reason, fenced)
-        member.assignment = old.assignment
         group.add(member)
         if leads:
             group.leader = member_id
@@ -197,7 +198,7 @@ class Membership(Generic[Token]):
             member=member_id,
             reason=cut(request.reason),
         )
-        if not unchanged:
+        if group.state is not GroupState.STABLE or group.chosen() != group.protocol:
             self._rebalance.begin(group, _because(reason, request.reason), member_id)
             return
         assignments = {m.member: m.assignment for m in group.members.values()}

@@ -118,7 +118,7 @@ class Rebalance(Generic[Token]):
         group.leader = group.elect()
         group.protocol = group.chosen()
         for member in group.members.values():
-            member.assignment = b""
+            group.unassign(member)
         record = group.record({}, desk.now.wall_ms)
         group.start_write = desk.append((record,), lambda _, error: self._started(group, error))
 

@@ -14,8 +14,8 @@ from tests.consumer.core.real_coordinator import RealCoordinator
 
 
 def group(*, cooperative: bool) -> tuple[World, Node, Node]:
-    """A leader and a follower, each with two partitions of four."""
-    world = World({"t": 4}, coordinator=RealCoordinator())
+    """A leader and a follower, each with two partitions of four. Nobody subscribes to `u` yet."""
+    world = World({"t": 4, "u": 2}, coordinator=RealCoordinator(), log=[])
     leader = world.start("a", ["t"], cooperative=cooperative, instance="one")
     world.run()
     follower = world.start("b", ["t"], cooperative=cooperative, instance="two")
@@ -29,8 +29,7 @@ def group(*, cooperative: bool) -> tuple[World, Node, Node]:
 @pytest.mark.parametrize("who", ["a", "b"])
 @pytest.mark.parametrize("how", ["crash", "stop"])
 def test_a_static_member_that_comes_back_has_what_it_had(cooperative: bool, who: str, how: str) -> None:
-    """And the other one keeps what it has. An eager one comes back in the same generation; a cooperative one
-    says something new, for it owns nothing yet, so that there is another."""
+    """In the same generation; and the other one keeps what it has, and hears nothing of it."""
     world, leader, follower = group(cooperative=cooperative)
     gone, stays = (leader, follower) if who == "a" else (follower, leader)
     had, kept = gone.membership.owned, stays.membership.owned
@@ -44,7 +43,7 @@ def test_a_static_member_that_comes_back_has_what_it_had(cooperative: bool, who:
     world.run()
     assert back.membership.state is stays.membership.state is State.STABLE
     assert (back.membership.owned, stays.membership.owned) == (had, kept)
-    assert world.coordinator.generation == back.membership.generation == generation + cooperative
+    assert world.coordinator.generation == back.membership.generation == generation
 
 
 @pytest.mark.parametrize("cooperative", [True, False])
@@ -70,6 +69,37 @@ def test_a_leader_that_comes_back_notices_what_was_added_meanwhile(cooperative: 
     world.run()
     owned = back.membership.owned | follower.membership.owned
     assert owned == {TopicPartition("t", n) for n in range(6)}
+
+
+@pytest.mark.parametrize("cooperative", [True, False])
+@pytest.mark.parametrize("who", ["a", "b"])
+@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("wanted", [["t", "u"], ["u"]])
+def test_a_static_member_that_comes_back_for_other_topics_gets_those(
+    cooperative: bool, who: str, moves: bool, wanted: list[str]
+) -> None:
+    """KIP-345 gives it what its former life had, unasked: it sees that this was made for other topics, takes
+    none that it does not want, and joins again; also if another broker coordinates by then."""
+    world, leader, follower = group(cooperative=cooperative)
+    stays = follower if who == "a" else leader
+    generation = world.coordinator.generation
+    world.crash(who)
+    said: list[str] = []
+    world.log = said
+    back = world.start(who, wanted, cooperative=cooperative, instance="one" if who == "a" else "two")
+    while back.membership.member not in world.coordinator.members:
+        world.happen(world.todo[0])
+    if moves:
+        world.hand_over()
+    world.run()
+    assert world.coordinator.generation > generation
+    owned = back.membership.owned | stays.membership.owned
+    assert owned == {TopicPartition(t, n) for t, count in {"t": 4, "u": 2}.items() for n in range(count)}
+    assert {name.topic for name in back.membership.owned} >= {"u"}
+    taken = [line for line in said if line.startswith(f"  {who}: on_assigned")]
+    assert any(" t" in line or "(t" in line for line in taken) is ("t" in wanted)
+    joins = [line.partition(": ")[2] for line in said if line.startswith(f"  {who}: join as")]
+    assert sum(join.endswith(": its subscription changed while it was away") for join in joins) == 1
 
 
 def test_a_second_process_with_the_same_instance_fences_the_first() -> None:

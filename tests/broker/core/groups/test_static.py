@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from broker.core.groups.effects import EventKind
 from strandline.errors import (
     CoordinatorNotAvailable,
@@ -19,15 +21,16 @@ from strandline.groups import (
     OwnershipChange,
     OwnershipKind,
 )
-from tests.broker.core.groups.stage import LIMITS, REBALANCE_MS, SESSION_MS, Stage, partition
+from tests.broker.core.groups.stage import LIMITS, RANGE, REBALANCE_MS, SESSION_MS, Stage, partition
 
 NEWS = (GroupProtocol("range", b"other topics"),)
+MORE = (*RANGE, GroupProtocol("sticky", b"topics"))
 
 
-def pair() -> tuple[Stage, int]:
+def pair(protocols: tuple[GroupProtocol, ...] = RANGE) -> tuple[Stage, int]:
     """The leader `a1` of instance `a` and the follower `b1` of instance `b`, stable."""
     stage = Stage(replace(LIMITS, group_initial_rebalance_delay_ms=100))
-    tokens = {f"{name}1": stage.join("", f"{name}1", instance=name) for name in "ab"}
+    tokens = {f"{name}1": stage.join("", f"{name}1", instance=name, protocols=protocols) for name in "ab"}
     stage.later(1)
     stage.sync_all(tokens)
     return stage, 1
@@ -87,12 +90,60 @@ def test_what_the_replaced_process_owned_is_lost() -> None:
     assert [(event.member, event.partitions) for event in lost] == [("b1", (partition(1),))]
 
 
-def test_an_instance_that_returns_with_something_new_causes_a_rebalance() -> None:
+def test_an_instance_that_returns_with_other_metadata_has_its_assignment_too() -> None:
+    """KIP-345: what a process says that owns nothing yet is never what one said that did (KIP-429)."""
     stage, generation = pair()
-    b = stage.join("", "b2", instance="b", protocols=NEWS)
+    told = stage.answer(stage.join("", "b2", instance="b", protocols=NEWS), Joined)
+    assert told.generation == generation
+    assert stage.answer(stage.sync("b2", generation, instance="b"), bytes) == b"b1"
+    assert stage.describe().members[1].metadata == b"other topics"
+    assert stage.state == "Stable"
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_news_of_an_instance_that_returned_count_once_it_joins_again(moves: bool) -> None:
+    """The assignment was made for what the process before it said, wherever the group is led by now: also a
+    member whose join says nothing of what it owns is heard."""
+    stage, generation = pair()
+    stage.join("", "b2", instance="b", protocols=NEWS)
+    if moves:
+        stage = stage.elsewhere()
+    b = stage.join("b2", instance="b", protocols=NEWS, reason="other topics are wanted")
+    assert stage.waits(b)
     a = stage.join("a1", instance="a")
     assert stage.answer(b, Joined).generation == stage.answer(a, Joined).generation == generation + 1
+    assert "other topics are wanted" in stage.answer(a, Joined).reason
+    stage.sync("a1", generation + 1, {"a1": b"x", "b2": b"y"}, instance="a")
+    again = stage.join("b2", instance="b", protocols=NEWS)
+    assert stage.answer(again, Joined).generation == generation + 1, "and then it is no news any more"
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_an_instance_that_returns_as_it_was_at_first_says_nothing_new(moves: bool) -> None:
+    """The one in between said something else, and nothing came of it."""
+    stage, generation = pair()
+    stage.join("", "b2", instance="b", protocols=NEWS)
+    if moves:
+        stage = stage.elsewhere()
+    stage.join("", "b3", instance="b")
+    assert stage.answer(stage.join("b3", instance="b"), Joined).generation == generation
+
+
+def test_an_instance_that_returns_and_makes_the_group_choose_another_protocol_causes_a_rebalance() -> None:
+    """Its assignment would be of an assignor that the group does not go by any more."""
+    stage, generation = pair(MORE)
+    assert (stage.state, stage.describe().protocol) == ("Stable", "range")
+    b = stage.join("", "b2", instance="b", protocols=MORE[1:])
+    a = stage.join("a1", instance="a", protocols=MORE)
+    assert stage.answer(b, Joined).generation == stage.answer(a, Joined).generation == generation + 1
+    assert stage.answer(a, Joined).protocol == "sticky"
     assert "took the place of instance b" in stage.answer(a, Joined).reason
+
+
+def test_an_instance_that_returns_with_one_protocol_less_that_nobody_goes_by_is_not_noticed() -> None:
+    stage, generation = pair(MORE)
+    b = stage.join("", "b2", instance="b", protocols=MORE[:1])
+    assert stage.answer(b, Joined).generation == generation
 
 
 def test_an_instance_that_returns_before_the_assignment_causes_another_generation() -> None:

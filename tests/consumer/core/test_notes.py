@@ -1,0 +1,30 @@
+"""What a leader leaves for static members that come back (KIP-345, KIP-814; CORRECTNESS G13)."""
+
+from __future__ import annotations
+
+import pytest
+
+from consumer.core.notes import note, other_topics, same_counts
+
+
+def test_a_note_tells_topics_apart_in_any_order() -> None:
+    for counts in (None, {"t": 2}):
+        found = note(("t", "u"), counts)
+        assert not other_topics(found, ["u", "t"])
+        assert other_topics(found, ["t"])
+        assert other_topics(found, ["t", "u", "v"])
+        assert other_topics(found, [])
+
+
+def test_the_leaders_note_tells_counts_apart() -> None:
+    found = note(("t",), {"t": 2, "u": 1})
+    assert same_counts(found, {"u": 1, "t": 2})
+    assert not same_counts(found, {"t": 2})
+    assert not same_counts(found, {"t": 3, "u": 1})
+    assert not same_counts(note(("t",)), {"t": 2, "u": 1}), "it was a follower then"
+
+
+@pytest.mark.parametrize("found", [b"", b"abc", b"abcde", b"a note of somebody else"])
+def test_what_another_kind_of_leader_writes_says_nothing(found: bytes) -> None:
+    """Its members do as Kafka's do: what they were given stands until the next rebalance."""
+    assert not other_topics(found, ["t"])
