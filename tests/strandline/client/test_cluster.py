@@ -115,6 +115,21 @@ async def test_a_topic_that_stays_unknown_is_missing() -> None:
             await cluster.led_by(TopicPartition("t", 3))
 
 
+async def test_a_topic_that_is_known_smaller_is_asked_for_again() -> None:
+    """Whoever is given a partition of a topic that grew has not heard of it before."""
+    network = Network()
+    network.brokers[BROKER_1] = answering(metadata((1, 5)))
+    async with view(network) as cluster:
+        await cluster.topic("t")
+        answers = [metadata((1, 5)), metadata((1, 5), (2, 6))]  # the first broker asked is a moment behind
+
+        async def grown(query: MetadataQuery) -> MetadataAnswer:
+            return answers.pop(0) if len(answers) > 1 else answers[0]
+
+        network.brokers[BROKER_1] = grown
+        assert await cluster.led_by(TopicPartition("t", 1)) == Leader(2, 6)
+
+
 # --- leaders ------------------------------------------------------------------------------------
 
 
