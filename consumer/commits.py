@@ -47,7 +47,7 @@ class Identity:
 
 class Commits:
     """`identity` tells who this consumer is now, or raises RebalanceInProgress; `on_refused` hears what a
-    commit was refused with."""
+    commit was refused with, and says if that may be outdated."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Commits:
         reader: Reader,
         handout: HandOut,
         identity: Callable[[], Identity],
-        on_refused: Callable[[Identity, StrandlineError], None],
+        on_refused: Callable[[Identity, StrandlineError], bool],
         settings: ConsumerSettings,
         clock: Clock,
     ) -> None:
@@ -133,11 +133,10 @@ class Commits:
                     identity = self._identity()
                     await self._try(left, identity, number)
             except StrandlineError as error:
-                self._on_refused(identity, error)
                 last = error
                 attempt += 1
-                # Refused as a member that it has ceased to be meanwhile: not its last word.
-                again = error.retriable or self._moved_on(identity)
+                # Refused as a member that it has ceased to be, or is about to: not its last word.
+                again = self._on_refused(identity, error) or error.retriable or self._moved_on(identity)
                 if not again or self._clock.monotonic() >= deadline:
                     raise
                 await self._clock.sleep(backoff_s(self._settings, attempt))

@@ -275,10 +275,8 @@ class Group:
             raise RebalanceInProgress(f"this consumer is in no generation of group {self._id} now")
         return Identity(self._core.member, self._core.generation)
 
-    def _commit_refused(self, identity: Identity, error: StrandlineError) -> None:
-        self._member.feed(
-            self._core.commit_failed(identity.member, identity.generation, error, self._member.now_ms)
-        )
+    def _commit_refused(self, identity: Identity, error: StrandlineError) -> bool:
+        return self._member.commit_refused(identity.member, identity.generation, error)
 
     def extend_processing(self, seconds: float) -> None:
         self._heart.extend(seconds)

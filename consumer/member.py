@@ -47,6 +47,7 @@ from strandline.errors import (
     BrokerNotAvailable,
     CoordinatorLoading,
     CoordinatorNotAvailable,
+    IllegalGeneration,
     InvalidRequest,
     NotCoordinator,
     OutcomeUnknown,
@@ -61,6 +62,9 @@ JOIN_MARGIN_S: Final = 5.0
 """Longer than the rebalance timeout that a coordinator holds a join for (as Kafka's clients do)."""
 LEAVE_S_MAX: Final = 2.0
 """To tell the coordinator of a departure; it finds out by itself when the session ends."""
+
+CALM_S_MAX: Final = 1.0
+"""For a rebalance to end before this member leaves."""
 
 _LEVELS: Final = {Level.INFO: logging.INFO, Level.WARNING: logging.WARNING, Level.ERROR: logging.ERROR}
 
@@ -100,6 +104,8 @@ class Member:
         self._settled = asyncio.Event()
         self._worker: asyncio.Task[Any] | None = None
         """The task that calls the listener, among other things."""
+        self._joining = 0
+        """Joins that are under way: their answer may be on its way too, with another generation."""
         self._leaving = 0
         """Departures that the coordinator is being told of."""
 
@@ -135,12 +141,25 @@ class Member:
         self._handout.attentive = busy and self.core.state in IN_GROUP
 
     async def leave(self, reason: str) -> None:
-        """Give everything up in order, leave, and return once that is done."""
+        """Give everything up in order, leave, and return once that is done.
+
+        A rebalance that is about to end is waited for: in its middle nothing can be committed.
+        """
+        try:
+            async with asyncio.timeout(CALM_S_MAX):
+                while self.core.state in IN_GROUP - {State.STABLE} or self._queue:
+                    await self._changed()
+        except TimeoutError:
+            pass
         self.feed(self.core.leave(reason, self.now_ms))
         while not self._gone():
-            self._settled.clear()
-            self._scope.check()
-            await self._settled.wait()
+            await self._changed()
+
+    async def _changed(self) -> None:
+        """Wait until what was to be done is done. Raises what made the consumer fail."""
+        self._settled.clear()
+        self._scope.check()
+        await self._settled.wait()
 
     def _gone(self) -> bool:
         ended = self.core.state in (State.UNJOINED, State.LEFT, State.FATAL)
@@ -215,6 +234,7 @@ class Member:
         return max(self._settings.request_timeout_ms / 1000, rebalance_s + JOIN_MARGIN_S)
 
     async def _join(self, effect: SendJoin) -> None:
+        self._joining += 1
         try:
             known = await self._coordinator.find()
             with self._coordinator.watching(known):
@@ -223,6 +243,8 @@ class Member:
             self.feed(self.core.join_failed(effect.number, error, self.now_ms))
         else:
             self.feed(self.core.joined(effect.number, answer, self.now_ms))
+        finally:
+            self._joining -= 1
 
     async def _sync(self, effect: SendSync) -> None:
         try:
@@ -282,7 +304,20 @@ class Member:
             case CoordinatorLoading():
                 pass
             case error:
-                self.feed(self.core.heartbeat_failed(beat.member, beat.generation, error, self.now_ms))
+                if not self._may_be_outdated(error):
+                    self.feed(self.core.heartbeat_failed(beat.member, beat.generation, error, self.now_ms))
+
+    def commit_refused(self, member: str, generation: int, error: StrandlineError) -> bool:
+        """True if that is not the last word: as who the member is in a moment it may succeed."""
+        if self._may_be_outdated(error):
+            return True
+        self.feed(self.core.commit_failed(member, generation, error, self.now_ms))
+        return False
+
+    def _may_be_outdated(self, error: StrandlineError) -> bool:
+        """A generation is over for the coordinator when it has answered a join, for the member when that
+        answer is here. In between a refusal is no news: whoever is out is told by the join (G4)."""
+        return self._joining > 0 and isinstance(error, IllegalGeneration)
 
     def _overdue(self, news: Overdue) -> None:
         logger.warning(

@@ -36,6 +36,7 @@ class Group(Parts):
     def __init__(self, *script: Answer | StrandlineError, **settings: Any) -> None:
         super().__init__(**settings)
         self.identity = Identity("m", 1)
+        self.outdated = False
         self.refused: list[tuple[Identity, StrandlineError]] = []
         self.sent: list[OffsetCommit] = []
         self._script = list(script)
@@ -45,10 +46,14 @@ class Group(Parts):
             reader=self.reader,
             handout=self.handout,
             identity=lambda: self.identity,
-            on_refused=lambda identity, error: self.refused.append((identity, error)),
+            on_refused=self._refused,
             settings=self.settings,
             clock=self.clock,
         )
+
+    def _refused(self, identity: Identity, error: StrandlineError) -> bool:
+        self.refused.append((identity, error))
+        return self.outdated
 
     def script(self, *answers: Answer | StrandlineError) -> None:
         """Answer so next."""
@@ -125,6 +130,23 @@ async def test_a_commit_goes_out_in_the_generation_of_the_moment() -> None:
         group.assign(A)
         await group.commits.commit({A: 3})
         assert [request.generation for request in group.sent] == [1, 2]
+
+
+async def test_a_refusal_that_a_join_under_way_may_explain_is_not_the_last_word() -> None:
+    """G4: the coordinator has answered the join, and the answer is not here yet."""
+
+    def joins(_request: OffsetCommit) -> IllegalGeneration:
+        group.outdated = True
+        return IllegalGeneration("generation 1 is over")
+
+    def has_joined(_request: OffsetCommit) -> IllegalGeneration:
+        group.outdated, group.identity = False, Identity("m", 2)
+        return IllegalGeneration("generation 1 is over")
+
+    async with Group(joins, has_joined) as group:
+        group.assign(A)
+        await group.commits.commit({A: 3})
+        assert [request.generation for request in group.sent] == [1, 1, 2]
 
 
 async def test_a_partition_that_went_between_two_tries_is_not_committed() -> None:

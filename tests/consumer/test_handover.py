@@ -41,7 +41,7 @@ class Group(Parts):
                 reader=self.reader,
                 handout=self.handout,
                 identity=lambda: Identity("m", 1),
-                on_refused=lambda identity, error: None,
+                on_refused=lambda identity, error: False,
                 settings=self.settings,
                 clock=self.clock,
             ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from random import Random
 
 import pytest
 
@@ -225,3 +226,35 @@ async def _reads_until_it_fails(consumer: Consumer) -> Exception:
             _ = await consumer.getmany(timeout_ms=100)
     except StrandlineError as error:
         return error
+
+
+async def read_in_all(members: Members, wanted: int) -> None:
+    def read() -> bool:
+        return sum(len(member.records) for member in members.all) >= wanted
+
+    await eventually(read, deadline_s=SETTLE_S, what="reading goes on")
+
+
+@pytest.mark.parametrize("protocols", [["cooperative"], ["eager"], ["eager", "cooperative"]], ids="/".join)
+async def test_members_come_and_go_at_random_and_each_record_is_read_once(
+    cluster: LocalCluster, protocols: list[str]
+) -> None:
+    """G4, G6: closes and joins in the middle of rebalances, commits that cross them: nothing is read twice,
+    nothing is lost, no error is raised. The seed is fixed, what the cluster makes of it is not."""
+    random = Random(7)
+    topic = await new_topic(cluster, PARTITIONS)
+    async with loading(cluster, {topic: PARTITIONS}) as load, Members(cluster, [topic]) as members:
+        live = [await members.join(rebalance_protocol=protocols[0])]
+        for _ in range(25):
+            if len(live) < 2 or (len(live) < 5 and random.random() < 0.5):
+                live.append(await members.join(rebalance_protocol=random.choice(protocols)))
+            else:
+                await members.leave(live.pop(random.randrange(len(live))))
+            wanted = sum(members.seen().values()) + random.choice([0, 0, 10, 100])
+            await read_in_all(members, wanted)
+        await load.finish()
+        written = set(load.acked)
+        await eventually(lambda: written <= set(members.seen()), deadline_s=SETTLE_S, what="all is read")
+        assert set(members.seen().values()) == {1}
+        assert all("lost" not in member.heard.kinds() for member in members.all)
+        assert [member.errors for member in members.all] == [[] for _ in members.all]
