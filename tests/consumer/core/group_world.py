@@ -37,6 +37,7 @@ from strandline.groups import Joined, MemberIdGiven, OwnershipKind
 from strandline.ids import TopicPartition
 from tests.consumer.core.group_coordinator import Answer, Coordinator
 from tests.consumer.core.real_coordinator import RealCoordinator
+from tests.consumer.core.spoken import spoken
 
 NOW_MS = 1_000_000
 
@@ -81,6 +82,7 @@ class World:
         assignor: str | Assignor = "sticky",
         coordinator: Coordinator | RealCoordinator | None = None,
         log: list[str] | None = None,
+        membership: type[Membership] = Membership,
     ) -> None:
         self.topics = dict(topics)
         """How many partitions there really are."""
@@ -90,6 +92,7 @@ class World:
         self.late: list[Todo] = []
         """What its caller gave up, and is still on its way."""
         self.log = log
+        self._membership = membership
         self._assignor = BUILT_IN[assignor] if isinstance(assignor, str) else assignor
         self._waiting: dict[int, tuple[Node, Callable[[Answer], None], Todo]] = {}
         self._tokens = count(1)
@@ -100,7 +103,7 @@ class World:
         self, name: str, topics: Iterable[str], *, cooperative: bool = True, instance: str | None = None
     ) -> Node:
         settings = MemberSettings("g", cooperative, 10_000, 60_000, instance, name)
-        node = Node(name, cooperative, Membership(settings, [self._assignor]), dict(self.topics))
+        node = Node(name, cooperative, self._membership(settings, [self._assignor]), dict(self.topics))
         node.instance = instance
         self.nodes[name] = node
         self.carry_out(node, node.membership.subscribed(topics, NOW_MS))
@@ -255,66 +258,20 @@ class World:
         core = node.membership
         self._say(f"  {node.name}: {spoken(effect)}" if not isinstance(effect, Report) else "")
         match effect:
-            case SendJoin(number, join_request):
-
-                def joined(answer: Answer) -> None:
-                    if isinstance(answer, StrandlineError):
-                        self.carry_out(node, core.join_failed(number, answer, NOW_MS))
-                    else:
-                        assert isinstance(answer, Joined | MemberIdGiven)
-                        self.carry_out(node, core.joined(number, answer, NOW_MS))
-
-                self._call(
-                    node,
-                    "join",
-                    lambda token: self.coordinator.join(token, join_request),
-                    joined,
-                    lambda error: core.join_failed(number, error, NOW_MS),
-                )
-            case SendSync(number, sync_request):
-
-                def synced(answer: Answer) -> None:
-                    if isinstance(answer, StrandlineError):
-                        self.carry_out(node, core.sync_failed(number, answer, NOW_MS))
-                    else:
-                        assert isinstance(answer, bytes)
-                        self.carry_out(node, core.synced(number, answer, NOW_MS))
-
-                self._call(
-                    node,
-                    "sync",
-                    lambda token: self.coordinator.sync(token, sync_request),
-                    synced,
-                    lambda error: core.sync_failed(number, error, NOW_MS),
-                )
-            case SendLeave(leave_request):
-
-                def leave(_token: int) -> None:
-                    for leaving in leave_request.members:
-                        self.coordinator.remove(leaving.member, leaving.reason)
-
-                self._call(node, "leave", leave, lambda _answer: None, None)
+            case SendJoin():
+                self._join(node, effect)
+            case SendSync():
+                self._sync(node, effect)
+            case SendLeave():
+                self._leave(node, effect)
             case FindCoordinator():
                 self._locally(node, "finds", lambda: core.coordinator_found(NOW_MS))
             case BackOff(number, _):
                 self._locally(node, "pauses", lambda: core.backed_off(number, NOW_MS))
-            case NeedMetadata(number, topics):
-
-                def look() -> list[Effect]:
-                    known = {topic: node.view[topic] for topic in topics if topic in node.view}
-                    return core.metadata(number, known, NOW_MS)
-
-                self._locally(node, "looks", look)
-            case Revoke(number, partitions, _):
-
-                def release() -> list[Effect]:
-                    # A Lose that came first ended this release, and whatever was held is another's matter.
-                    effects = core.released(number, NOW_MS)
-                    if effects:
-                        node.holds -= set(partitions)
-                    return effects
-
-                self._locally(node, "releases", release)
+            case NeedMetadata():
+                self._locally(node, "looks", lambda: _look(node, effect))
+            case Revoke():
+                self._locally(node, "releases", lambda: _release(node, effect))
             case Assign(added, owned, _):
                 self._take(node, frozenset(added))
                 if set(owned) != core.owned:
@@ -325,18 +282,55 @@ class World:
                 node.heartbeat = (member, generation)
             case StopHeartbeat():
                 node.heartbeat = None
-            case Report(report):
-                for change in report.changes:
-                    if change.kind is OwnershipKind.ASSIGNED:
-                        node.ledger |= set(change.partitions)
-                    elif not node.ledger >= set(change.partitions):
-                        raise Violation(f"{node.name} reports {change}, having reported {node.ledger}")
-                    else:
-                        node.ledger -= set(change.partitions)
+            case Report():
+                _book(node, effect)
             case Fatal(error):
                 raise Violation(f"{node.name}: {error}")
             case Tell():
                 pass
+
+    def _join(self, node: Node, effect: SendJoin) -> None:
+        core, number = node.membership, effect.number
+
+        def joined(answer: Answer) -> None:
+            if isinstance(answer, StrandlineError):
+                self.carry_out(node, core.join_failed(number, answer, NOW_MS))
+            else:
+                assert isinstance(answer, Joined | MemberIdGiven)
+                self.carry_out(node, core.joined(number, answer, NOW_MS))
+
+        self._call(
+            node,
+            "join",
+            lambda token: self.coordinator.join(token, effect.request),
+            joined,
+            lambda error: core.join_failed(number, error, NOW_MS),
+        )
+
+    def _sync(self, node: Node, effect: SendSync) -> None:
+        core, number = node.membership, effect.number
+
+        def synced(answer: Answer) -> None:
+            if isinstance(answer, StrandlineError):
+                self.carry_out(node, core.sync_failed(number, answer, NOW_MS))
+            else:
+                assert isinstance(answer, bytes)
+                self.carry_out(node, core.synced(number, answer, NOW_MS))
+
+        self._call(
+            node,
+            "sync",
+            lambda token: self.coordinator.sync(token, effect.request),
+            synced,
+            lambda error: core.sync_failed(number, error, NOW_MS),
+        )
+
+    def _leave(self, node: Node, effect: SendLeave) -> None:
+        def leave(_token: int) -> None:
+            for leaving in effect.request.members:
+                self.coordinator.remove(leaving.member, leaving.reason)
+
+        self._call(node, "leave", leave, lambda _answer: None, None)
 
     def _take(self, node: Node, added: frozenset[TopicPartition]) -> None:
         if node.membership.member not in self.coordinator.members:
@@ -363,39 +357,24 @@ class World:
         return f"{nodes}; group {self.coordinator.phase.value}; under way {[t.what for t in self.todo]}"
 
 
-def spoken(effect: Effect) -> str:
-    """An effect in a line of a transcript."""
-    match effect:
-        case SendJoin(_, request):
-            return f"join as {request.member or '(new)'}: {request.reason}"
-        case SendSync(_, sync):
-            return f"sync generation {sync.generation}" + (" as leader" if sync.assignments else "")
-        case SendLeave(leave):
-            return f"leave as {leave.members[0].member}: {leave.members[0].reason}"
-        case Assign(added, owned, _):
-            return f"on_assigned({named(added)}), owns {named(owned)}"
-        case Revoke(_, partitions, reason):
-            return f"drain, commit, on_revoked({named(partitions)}): {reason}"
-        case Lose(partitions, reason):
-            return f"on_lost({named(partitions)}): {reason}"
-        case Tell(level, text):
-            return f"{level.value}: {text}"
-        case FindCoordinator(reason):
-            return f"find the coordinator: {reason}"
-        case NeedMetadata(_, topics):
-            return f"look up {' '.join(topics)}"
-        case StartHeartbeat(member, generation):
-            return f"heartbeat as {member} in generation {generation}"
-        case StopHeartbeat():
-            return "stop heartbeats"
-        case BackOff(_, attempt):
-            return f"pause {attempt}"
-        case Report(report):
-            change = report.changes[0]
-            return f"report {change.kind.value} {named(change.partitions)}"
-        case Fatal(error):
-            return f"fatal: {error.message}"
+def _look(node: Node, effect: NeedMetadata) -> list[Effect]:
+    known = {topic: node.view[topic] for topic in effect.topics if topic in node.view}
+    return node.membership.metadata(effect.number, known, NOW_MS)
 
 
-def named(partitions: Iterable[TopicPartition]) -> str:
-    return " ".join(f"{topic}{number}" for topic, number in sorted(partitions)) or "nothing"
+def _release(node: Node, effect: Revoke) -> list[Effect]:
+    # A Lose that came first ended this release, and whatever was held is another's matter.
+    effects = node.membership.released(effect.number, NOW_MS)
+    if effects:
+        node.holds -= set(effect.partitions)
+    return effects
+
+
+def _book(node: Node, report: Report) -> None:
+    for change in report.request.changes:
+        if change.kind is OwnershipKind.ASSIGNED:
+            node.ledger |= set(change.partitions)
+        elif not node.ledger >= set(change.partitions):
+            raise Violation(f"{node.name} reports {change}, having reported {node.ledger}")
+        else:
+            node.ledger -= set(change.partitions)

@@ -8,7 +8,7 @@ would notice.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -16,10 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.core import leader, leading
+from consumer.core.assignors.assignor import Assignor
+from consumer.core.member_effects import Effect, SendSync
+from consumer.core.member_requests import MemberSettings
 from consumer.core.member_states import State
 from consumer.core.membership import Membership
-from consumer.core.ownership import Ownership
+from consumer.core.ownership import Ownership, Received
+from consumer.core.protocol import Assignment
+from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from tests.consumer.core.group_world import NOW_MS, Node, Violation, World
 from tests.consumer.core.real_coordinator import RealCoordinator
@@ -36,9 +40,14 @@ class Walk:
     """Turns numbers into what happens to a group. What is impossible at the moment is skipped."""
 
     def __init__(
-        self, versions: str, assignor: str = "sticky", coordinator: RealCoordinator | None = None
+        self,
+        versions: str,
+        assignor: str = "sticky",
+        coordinator: RealCoordinator | None = None,
+        membership: type[Membership] = Membership,
     ) -> None:
-        self.world = World({"t": 3, "u": 2}, assignor=assignor, coordinator=coordinator)
+        topics = {"t": 3, "u": 2}
+        self.world = World(topics, assignor=assignor, coordinator=coordinator, membership=membership)
         self.versions = versions
         self.started = 0
 
@@ -166,10 +175,14 @@ ASSIGNORS = ("sticky", "range", "roundrobin")
 
 
 def walk(
-    seed: int, versions: str, assignor: str = "sticky", coordinator: RealCoordinator | None = None
+    seed: int,
+    versions: str,
+    assignor: str = "sticky",
+    coordinator: RealCoordinator | None = None,
+    membership: type[Membership] = Membership,
 ) -> Walk:
     random = Random(f"{versions} {seed}")
-    walked = Walk(versions, assignor, coordinator)
+    walked = Walk(versions, assignor, coordinator, membership)
     for _ in range(STEPS):
         walked.step(random.choice(CHAOS), random.randrange(60))
     walked.heal()
@@ -294,69 +307,72 @@ def test_a_mixed_group_takes_nothing_from_cooperative_members() -> None:
 # --- each rule is needed ------------------------------------------------------------------------
 
 
-def give_at_once(patch: pytest.MonkeyPatch) -> None:
+class GivesAtOnce(Membership):
     """The leader gives what moves to its new owner without a generation in between."""
-    real = leader.plan
 
-    def plan(*arguments: object) -> leader.Plan:
-        made = real(*arguments)  # type: ignore[arg-type]  # passed on as they came
-        freed = [p for partitions in made.report.revoked.values() for p in partitions]
-        heirs = [name for name, a in made.assignments.items() if not a.revoked]
-        if not heirs:
-            return made
-        heir = made.assignments[heirs[0]]
-        given = replace(heir, assigned=(*heir.assigned, *freed))
-        return leader.Plan({**made.assignments, heirs[0]: given}, made.report)
+    def metadata(self, number: int, partitions: Mapping[str, int], now_ms: int) -> list[Effect]:
+        effects = super().metadata(number, partitions, now_ms)
+        return [self._hasty(effect) if isinstance(effect, SendSync) else effect for effect in effects]
 
-    patch.setattr(leading, "plan", plan)
+    def _hasty(self, sync: SendSync) -> SendSync:
+        given = {name: Assignment.decode(data) for name, data in sync.request.assignments.items()}
+        freed = [partition for assignment in given.values() for partition in assignment.revoked]
+        heirs = [name for name, assignment in given.items() if not assignment.revoked]
+        if heirs:
+            heir = given[heirs[0]]
+            given[heirs[0]] = replace(heir, assigned=(*heir.assigned, *freed))
+        hasty = {name: assignment.encode() for name, assignment in given.items()}
+        return replace(sync, request=replace(sync.request, assignments=hasty))
 
 
-def keep_when_expelled(patch: pytest.MonkeyPatch) -> None:
+class KeepsWhenExpelled(Membership):
     """A member that the group forgot goes on with what it had, and claims it."""
-    patch.setattr(Membership, "_lose", lambda *_: [])
-    patch.setattr(Ownership, "forget", lambda *_: None)
+
+    def _expelled(self, error: StrandlineError, what: str, now_ms: int) -> list[Effect]:
+        kept, self._owned = self._owned, Ownership()
+        effects = super()._expelled(error, what, now_ms)
+        self._owned = kept
+        return effects
 
 
-def join_before_release(patch: pytest.MonkeyPatch) -> None:
+class JoinsBeforeRelease(Membership):
     """A member joins without what it is to release while it still reads it."""
-    real = Ownership.receive
 
-    def receive(self: Ownership, *arguments: object) -> object:
-        received = real(self, *arguments)  # type: ignore[arg-type]  # passed on as they came
+    def __init__(self, settings: MemberSettings, assignors: Sequence[Assignor]) -> None:
+        super().__init__(settings, assignors)
+        self._owned = ReleasedAtOnce()
+
+
+class ReleasedAtOnce(Ownership):
+    def receive(self, assignment: Assignment, generation: int) -> Received:
+        received = super().receive(assignment, generation)
         self.release(received.removed)
         return replace(received, removed=())
 
-    patch.setattr(Ownership, "receive", receive)
 
-
-def believe_eager_members(patch: pytest.MonkeyPatch) -> None:
+class EagerWithoutRelease(Membership):
     """An eager member joins without having released anything."""
-    patch.setattr(Membership, "_rejoin", rejoin_at_once)
 
-
-def rejoin_at_once(self: Membership, reason: str) -> object:
-    self._why = reason
-    return self._send_join()
+    def _rejoin(self, reason: str) -> list[Effect]:
+        self._why = reason
+        return self._send_join()
 
 
 @pytest.mark.parametrize(
     ("broken", "versions"),
     [
-        (give_at_once, "cooperative"),
-        (keep_when_expelled, "cooperative"),
-        (join_before_release, "cooperative"),
-        (believe_eager_members, "eager"),
+        (GivesAtOnce, "cooperative"),
+        (KeepsWhenExpelled, "cooperative"),
+        (JoinsBeforeRelease, "cooperative"),
+        (EagerWithoutRelease, "eager"),
     ],
 )
-def test_a_walk_without_one_rule_finds_a_violation(
-    broken: Callable[[pytest.MonkeyPatch], None], versions: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_walk_without_one_rule_finds_a_violation(broken: type[Membership], versions: str) -> None:
     """CORRECTNESS G3, G5: each of these rules is needed, and the walk can tell."""
-    broken(monkeypatch)
     for seed in range(WALKS_TO_NOTICE_MAX):
         try:
-            walk(seed, versions)
-        except AssertionError as violation:
+            walk(seed, versions, membership=broken)
+        except Violation as violation:
             print(f"{broken.__name__}, walk {seed}: {str(violation)[:160]}")
             return
     pytest.fail(f"{WALKS_TO_NOTICE_MAX} walks with {broken.__name__} found nothing wrong")

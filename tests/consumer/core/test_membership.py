@@ -1,8 +1,9 @@
-"""A member of a group, sentence by sentence (KIP-429; CORRECTNESS, groups)."""
+"""A member of a group, sentence by sentence (KIP-429; CORRECTNESS, groups).
+
+`test_leading.py` has what it does as leader, `test_membership_calls.py` what may become of its calls.
+"""
 
 from __future__ import annotations
-
-from itertools import product
 
 import pytest
 
@@ -11,30 +12,21 @@ from consumer.core.member_effects import (
     BackOff,
     Effect,
     Fatal,
-    FindCoordinator,
     Level,
     Lose,
-    NeedMetadata,
     Report,
     Revoke,
     SendJoin,
     SendLeave,
-    SendSync,
     StartHeartbeat,
     StopHeartbeat,
     Tell,
 )
-from consumer.core.member_states import IllegalTransition, State, transition
+from consumer.core.member_states import State
 from consumer.core.protocol import Assignment, AssignmentError, Subscription
 from strandline.errors import (
-    CoordinatorLoading,
-    FencedInstanceId,
-    GroupMaxSizeReached,
     IllegalGeneration,
     InconsistentGroupProtocol,
-    InvalidRequest,
-    NotCoordinator,
-    OutcomeUnknown,
     RebalanceInProgress,
     StrandlineError,
     UnknownMemberId,
@@ -42,11 +34,7 @@ from strandline.errors import (
 from strandline.groups import NO_GENERATION, Joined, MemberIdGiven, OwnershipKind
 from tests.consumer.core.one_member import NOW, One, parts
 
-STALE = 10_000
-"""The number of no request."""
-
-
-# --- before the join: the five triggers ---------------------------------------------------------
+# --- before the join: the five triggers ------------------------------------------------------------
 
 
 def test_a_new_subscription_keeps_everything_and_says_what_is_owned() -> None:
@@ -166,7 +154,13 @@ def test_a_member_that_has_nothing_to_revoke_joins_again_at_once_too() -> None:
     assert one.said(effects) == Subscription(1, ("t",), (), 1)
 
 
-# --- after the sync -----------------------------------------------------------------------------
+def test_each_assignor_is_offered_in_order() -> None:
+    """The most wanted first."""
+    one = One(assignors=("range", "sticky"))
+    assert [p.name for p in one.request(one.begin()).protocols] == ["range", "sticky"]
+
+
+# --- after the sync --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -268,7 +262,7 @@ def test_no_bytes_are_an_empty_assignment() -> None:
     assert Assign((), (), 1) in one.core.synced(one.number, b"", NOW)
 
 
-# --- eager members ------------------------------------------------------------------------------
+# --- eager members ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("trigger", ["subscription", "heartbeat", "commit", "metadata"])
@@ -302,251 +296,7 @@ def test_an_eager_member_on_new_code_understands_the_new_version() -> None:
     assert one.core.owned == set(parts("t0 t1"))
 
 
-# --- answers that come too late -----------------------------------------------------------------
-
-
-def test_answers_to_what_is_not_asked_any_more_count_for_nothing() -> None:
-    """CORRECTNESS G4: each answer is compared with what its request was sent for."""
-    one = One().stable("t0")
-    effects = one.join_again()
-    assert isinstance(effects[-1], SendSync)
-    assert one.core.synced(STALE, Assignment(1, parts("t0 t7")).encode(), NOW) == []
-    assert one.core.sync_failed(STALE, UnknownMemberId("who?"), NOW) == []
-    assert one.core.join_failed(STALE, UnknownMemberId("who?"), NOW) == []
-    assert one.core.joined(STALE, Joined("a", 9, "sticky", "b"), NOW) == []
-    assert one.core.released(STALE, NOW) == one.core.backed_off(STALE, NOW) == []
-    assert one.core.metadata(STALE, {}, NOW) == []
-    assert (one.core.state, one.core.generation) == (State.SYNCING, 2)
-
-
-@pytest.mark.parametrize(("member", "generation"), [("a", 0), ("a", 2), ("b", 1), ("", -1)])
-def test_a_refusal_of_what_the_member_no_longer_is_counts_for_nothing(member: str, generation: int) -> None:
-    """CORRECTNESS G4: an old heartbeat must not make a member lose its new assignment."""
-    one = One().stable("t0")
-    for error in (UnknownMemberId("who?"), IllegalGeneration("old"), FencedInstanceId("out")):
-        assert one.core.heartbeat_failed(member, generation, error, NOW) == []
-        assert one.core.commit_failed(member, generation, error, NOW) == []
-    assert one.core.owned == set(parts("t0"))
-
-
-@pytest.mark.parametrize("what", ["heartbeat", "commit"])
-def test_the_generation_that_a_member_is_leaving_may_be_illegal_already(what: str) -> None:
-    """CORRECTNESS G4, G8: it goes on with heartbeats while it joins, and the next generation may begin
-    before the join's answer is here. It owns what it claimed in that join: nothing is lost."""
-    one = One().stable("t0")
-    effects = one.feed(one.core.subscribed(["t", "u"], NOW))
-    refused = one.core.heartbeat_failed if what == "heartbeat" else one.core.commit_failed
-    assert refused("a", 1, IllegalGeneration("generation 1, not 2"), NOW) == []
-    one.join(effects, generation=2)
-    one.sync(Assignment(1, parts("t0")))
-    assert one.core.owned == set(parts("t0"))
-
-
-def test_a_sync_of_an_earlier_life_does_not_give_partitions() -> None:
-    """CORRECTNESS G4: expelled and back again, while the old answer was on its way."""
-    one = One().stable("t0")
-    one.join_again()
-    old = one.number
-    one.feed(one.refuse("heartbeat", UnknownMemberId("who?")))
-    one.join(one.effects, member="a2", generation=7)
-    assert one.core.synced(old, Assignment(1, parts("t0 t1")).encode(), NOW) == []
-    assert one.core.owned == frozenset()
-
-
-def test_a_release_that_a_loss_overtook_releases_nothing() -> None:
-    """The driver may have called on_revoked already; what is owned is then another matter."""
-    one = One().stable("t0 t1")
-    one.join_again()
-    revoke = one.sync(Assignment(1, parts("t0"), parts("t1"), AssignmentError.NEEDS_REJOIN))[-1]
-    assert isinstance(revoke, Revoke)
-    effects = one.feed(one.refuse("heartbeat", UnknownMemberId("who?")))
-    assert next(e for e in effects if isinstance(e, Lose)).partitions == parts("t0 t1")
-    assert one.core.released(revoke.number, NOW) == []
-
-
-def test_a_join_that_succeeds_after_it_was_given_up_is_taken_back() -> None:
-    """Or the group would wait a session long for a member that nobody is."""
-    one = One()
-    one.begin()
-    number = one.number
-    one.core.leave("closing", NOW)
-    (leave,) = one.core.joined(number, MemberIdGiven("a"), NOW)
-    assert isinstance(leave, SendLeave) and leave.request.members[0].member == "a"
-
-
-# --- the coordinator ----------------------------------------------------------------------------
-
-
-def test_a_lost_coordinator_costs_nothing_but_the_connection() -> None:
-    one = One().stable("t0")
-    assert one.core.coordinator_lost(NOW) == [FindCoordinator("the coordinator was lost")]
-    assert one.core.coordinator_lost(NOW) == [], "it is being looked for"
-    assert one.core.coordinator_found(NOW) == []
-    assert one.core.state is State.STABLE
-    assert one.core.owned == set(parts("t0"))
-
-
-@pytest.mark.parametrize("error", [NotCoordinator("moved"), OutcomeUnknown("reset")])
-@pytest.mark.parametrize("what", ["join", "sync"])
-def test_a_join_waits_for_the_coordinator_and_for_the_pause(what: str, error: StrandlineError) -> None:
-    """Asked again only when both are over: a dead broker that is found again is not asked in a circle."""
-    for found_first in (True, False):
-        one = One().stable("t0")
-        effects = one.refuse(what, error)
-        pause, find = effects
-        assert isinstance(pause, BackOff) and isinstance(find, FindCoordinator)
-        first, second = one.core.coordinator_found, one.core.backed_off
-        if found_first:
-            assert first(NOW) == []
-            effects = second(pause.number, NOW)
-        else:
-            assert second(pause.number, NOW) == []
-            effects = first(NOW)
-        assert one.said(effects).owned == parts("t0")
-
-
-def test_pauses_grow_until_an_assignment_comes() -> None:
-    one = One().stable("t0")
-    one.feed(one.core.subscribed(["u"], NOW))
-    for attempt in (1, 2, 3):
-        (pause,) = one.core.join_failed(one.number, CoordinatorLoading("reading"), NOW)
-        assert isinstance(pause, BackOff) and pause.attempt == attempt
-        one.feed(one.core.backed_off(pause.number, NOW))
-    one.join(one.effects, generation=2)
-    one.sync(Assignment(1, parts("t0")))
-    one.feed(one.core.subscribed(["t"], NOW))
-    assert one.core.join_failed(one.number, CoordinatorLoading("reading"), NOW)[0] == BackOff(12, 1)
-
-
-def test_a_member_that_is_refused_again_and_again_pauses() -> None:
-    """KIP-429 1.d without the circle: the first time at once, then with pauses."""
-    one = One().stable("t0")
-    one.feed(one.refuse("join", UnknownMemberId("who?")))
-    assert one.sends(one.effects)
-    assert isinstance(one.core.join_failed(one.number, UnknownMemberId("who?"), NOW)[-1], BackOff)
-
-
-@pytest.mark.parametrize("what", ["join", "sync"])
-@pytest.mark.parametrize("error", [GroupMaxSizeReached("full"), InvalidRequest("no")])
-def test_what_will_not_get_better_is_fatal(what: str, error: StrandlineError) -> None:
-    """And is told by name; what was owned is lost, and the group need not wait for the session."""
-    one = One().stable("t0")
-    effects = one.refuse(what, error)
-    kinds = [type(e) for e in effects if not isinstance(e, Tell | Report)]
-    assert kinds == [Lose, StopHeartbeat, SendLeave, Fatal]
-    assert effects[-1] == Fatal(error)
-
-
-@pytest.mark.parametrize("what", ["heartbeat", "commit", "sync", "join"])
-def test_a_fenced_instance_ends_and_does_not_leave_for_its_successor(what: str) -> None:
-    """KIP-345: another process has the place, and everything with it."""
-    one = One(instance="i").stable("t0")
-    effects = one.refuse(what, FencedInstanceId("out"))
-    kinds = [type(e) for e in effects if not isinstance(e, Tell | Report)]
-    assert kinds == [Lose, StopHeartbeat, Fatal]
-
-
-# --- the leader ---------------------------------------------------------------------------------
-
-
-def test_the_leader_looks_up_what_any_member_subscribes_to_and_assigns_it() -> None:
-    """KIP-429 2: after getting the subscriptions and the owned partitions of all."""
-    one = One()
-    one.begin()
-    effects = one.join(one.effects, leads=True, others={"b": Subscription(1, ("u",))})
-    need = effects[-1]
-    assert isinstance(need, NeedMetadata) and need.topics == ("t", "u")
-    (sync,) = one.core.metadata(need.number, {"t": 1, "u": 1}, NOW)
-    assert isinstance(sync, SendSync)
-    given = {name: Assignment.decode(data).assigned for name, data in sync.request.assignments.items()}
-    assert given == {"a": parts("t0"), "b": parts("u0")}
-
-
-def test_a_subscription_that_cannot_be_read_gets_nothing_and_is_named() -> None:
-    one = One()
-    one.begin()
-    effects = one.join(one.effects, leads=True, garbage={"x": b"\x00"})
-    assert any(isinstance(e, Tell) and "member x gets nothing" in e.text for e in effects)
-    (sync,) = one.core.metadata(one.number, {"t": 1}, NOW)
-    assert isinstance(sync, SendSync)
-    assert Assignment.decode(sync.request.assignments["x"]).assigned == ()
-    assert Assignment.decode(sync.request.assignments["a"]).assigned == parts("t0")
-
-
-def test_a_group_that_stays_mixed_says_so_naming_the_members() -> None:
-    """docs/design.md: in a warning of the leader."""
-    one = One()
-    one.begin()
-    one.join(one.effects, leads=True, others={"b": Subscription(0, ("t",))})
-    effects = one.core.metadata(one.number, {"t": 1}, NOW)
-    assert isinstance(effects[0], Tell) and effects[0].level is Level.WARNING
-    assert "eager b; cooperative a" in effects[0].text
-
-
-def test_a_change_while_the_leader_assigned_is_not_overlooked() -> None:
-    """KIP-429 1.a: heard of between the plan and its assignment."""
-    one = One()
-    one.begin()
-    one.join(one.effects, leads=True)
-    one.feed(one.core.metadata(one.number, {"t": 1}, NOW))
-    assert one.core.metadata_changed({"t": 2}, NOW) == []
-    effects = one.sync(Assignment(1, parts("t0")))
-    assert one.request(effects).reason == "topic t has 2 partitions, had 1"
-
-
-def test_a_subscription_that_changed_during_the_join_is_joined_for_again() -> None:
-    one = One()
-    one.begin()
-    assert one.core.subscribed(["t", "u"], NOW) == []
-    one.join(one.effects)
-    assert one.said(one.sync(Assignment(1, ()))).topics == ("t", "u")
-
-
-def test_an_unknown_protocol_of_the_group_is_fatal() -> None:
-    one = One()
-    one.begin()
-    one.join(one.effects, leads=True, protocol="astrology")
-    fatal = one.core.metadata(one.number, {}, NOW)[-1]
-    assert isinstance(fatal, Fatal) and "astrology" in fatal.error.message
-
-
-def test_a_returning_static_leader_makes_no_plan() -> None:
-    """CORRECTNESS G13, KIP-814: the group keeps the assignment, and with it a digest of the counts."""
-    one = One(instance="i")
-    one.begin()
-    one.join(one.effects, leads=True)
-    (sync,) = one.core.metadata(one.number, {"t": 2}, NOW)
-    assert isinstance(sync, SendSync)
-    kept = sync.request.assignments["a"]
-
-    back = One(instance="i")
-    back.begin()
-    back.join(back.effects, leads=True, skip=True)
-    (sync,) = back.core.metadata(back.number, {"t": 2}, NOW)
-    assert isinstance(sync, SendSync) and sync.request.assignments == {}
-    back.feed([sync])
-    back.core.synced(back.number, kept, NOW)
-    assert back.core.state is State.STABLE
-    assert back.core.owned == set(parts("t0 t1"))
-    assert back.sends(back.core.metadata_changed({"t": 3}, NOW)), "and it goes on watching"
-
-
-def test_a_static_leader_notices_what_changed_while_it_was_away() -> None:
-    """CORRECTNESS G13: its plan was made with other counts than there are now."""
-    one = One(instance="i")
-    one.begin()
-    one.join(one.effects, leads=True)
-    (sync,) = one.core.metadata(one.number, {"t": 2}, NOW)
-    assert isinstance(sync, SendSync)
-    back = One(instance="i")
-    back.begin()
-    back.join(back.effects, leads=True, skip=True)
-    back.feed(back.core.metadata(back.number, {"t": 3}, NOW))
-    effects = back.core.synced(back.number, sync.request.assignments["a"], NOW)
-    assert back.request(effects).reason == "partition counts changed while the leader was away"
-
-
-# --- leaving ------------------------------------------------------------------------------------
+# --- leaving ---------------------------------------------------------------------------------------
 
 
 def test_leaving_releases_everything_first() -> None:
@@ -610,7 +360,7 @@ def test_a_member_that_left_may_subscribe_again() -> None:
     assert one.request(one.core.subscribed(["u"], NOW)).member == ""
 
 
-# --- reports ------------------------------------------------------------------------------------
+# --- reports ---------------------------------------------------------------------------------------
 
 
 def test_every_change_of_ownership_is_reported_in_its_generation() -> None:
@@ -638,34 +388,3 @@ def test_a_rebalance_is_told_with_its_reason_and_who_caused_it() -> None:
         StartHeartbeat("a", 4),
         Tell(Level.INFO, "member a of group g joined generation 4: b left (caused by b); b leads"),
     ]
-
-
-# --- the table ----------------------------------------------------------------------------------
-
-EXPECTED = {
-    "unjoined": {"joining", "left"},
-    "releasing": {"releasing", "joining", "stable", "overdue", "left", "fatal"},
-    "joining": {"joining", "assigning", "syncing", "releasing", "overdue", "left", "fatal"},
-    "assigning": {"syncing", "joining", "releasing", "overdue", "left", "fatal"},
-    "syncing": {"stable", "joining", "releasing", "overdue", "left", "fatal"},
-    "stable": {"joining", "releasing", "overdue", "left", "fatal"},
-    "overdue": {"joining", "left"},
-    "left": {"joining"},
-    "fatal": set(),
-}
-
-
-@pytest.mark.parametrize(("current", "wanted"), list(product(State, State)))
-def test_only_the_transitions_of_the_table_are_legal(current: State, wanted: State) -> None:
-    """Every one of the 81 pairs is either allowed or fails with the values."""
-    if wanted.value in EXPECTED[current.value]:
-        assert transition("a", current, wanted) is wanted
-    else:
-        with pytest.raises(IllegalTransition, match=f"a: {current.value} → {wanted.value}"):
-            transition("a", current, wanted)
-
-
-def test_each_assignor_is_offered_in_order() -> None:
-    """The most wanted first."""
-    one = One(assignors=("range", "sticky"))
-    assert [p.name for p in one.request(one.begin()).protocols] == ["range", "sticky"]

@@ -23,8 +23,8 @@ from strandline.errors import (
 )
 from strandline.groups import Joined, MemberIdGiven
 from tests.consumer.core import golden
-from tests.consumer.core.group_world import spoken
 from tests.consumer.core.one_member import NOW, One, parts
+from tests.consumer.core.spoken import spoken
 
 
 def searching(one: One) -> None:

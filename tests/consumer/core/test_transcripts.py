@@ -20,7 +20,8 @@ import pytest
 
 from consumer.core.member_states import State
 from tests.consumer.core import golden
-from tests.consumer.core.group_world import NOW_MS, World, named
+from tests.consumer.core.group_world import NOW_MS, World
+from tests.consumer.core.spoken import named
 
 SCRIPTS = ("scale_up", "scale_down", "leader_loss", "mixed_upgrade", "deleted_topic", "eager", "late_release")
 
