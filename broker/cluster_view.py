@@ -7,7 +7,8 @@ A broker watches no partitions, so it reads from ZooKeeper what it is asked for,
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import TypeVar
 
 from broker.replica_manager import ReplicaManager
 from strandline.adapters import znodes
@@ -15,8 +16,10 @@ from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX, BrokerSettings
 from strandline.errors import CoordinationError, LeaderNotAvailable, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
-from strandline.ports import Clock, NoNode
+from strandline.ports import Clock, ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
 from strandline.tasks import pipelined
+
+T = TypeVar("T")
 
 
 class ClusterView:
@@ -26,6 +29,7 @@ class ClusterView:
         self._manager = manager
         self._clock = clock
         self._age_max_s = settings.metadata_age_ms_max / 1000
+        self._read_max_s = settings.metadata_read_ms_max / 1000
         self._wait_max_s = settings.metadata_wait_ms_max / 1000
         self._topics: dict[str, tuple[float, TopicMetadata]] = {}
         self._counts: dict[str, int] = {}
@@ -38,13 +42,12 @@ class ClusterView:
 
         `omit_topics`: with none at all, for who only looks for brokers or the controller.
         """
-        session = self._manager.session
-        if session is None:
+        if self._manager.session is None:
             raise LeaderNotAvailable("this broker has no ZooKeeper session right now; ask another")
         try:
             names = list(topics)
             if not names and not omit_topics:
-                names = sorted(await session.coordination.children(znodes.TOPICS))
+                names = sorted(await self._children(znodes.TOPICS))
         except CoordinationError:
             names = sorted(self._topics)
         found = await self._read_topics(names)
@@ -59,19 +62,15 @@ class ClusterView:
         While ZooKeeper cannot be reached it is what was read last. Raises LeaderNotAvailable where that
         does not answer the question.
         """
-        session = self._manager.session
-        if session is None:
-            raise LeaderNotAvailable("this broker has no ZooKeeper session right now; ask another")
-        coordination = session.coordination
 
         async def read(name: str) -> int:
             try:
-                return znodes.load_topic(name, (await coordination.get(znodes.topic(name))).data).partitions
+                return znodes.load_topic(name, await self._get(znodes.topic(name))).partitions
             except NoNode:
                 return 0
 
         try:
-            names = list(topics) or await coordination.children(znodes.TOPICS)
+            names = list(topics) or await self._children(znodes.TOPICS)
             counts = await pipelined(read, names, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
         except CoordinationError as error:
             names = list(topics) or list(self._counts)
@@ -85,13 +84,35 @@ class ClusterView:
         return {name: count for name, count in zip(names, counts, strict=True) if count}
 
     async def _controller(self) -> Endpoint | None:
-        session = self._manager.session
-        if session is None:
-            return None
         try:
-            return znodes.load_controller((await session.coordination.get(znodes.CONTROLLER)).data).endpoint
+            return znodes.load_controller(await self._get(znodes.CONTROLLER)).endpoint
         except (CoordinationError, ValueError):
             return None
+
+    # --- reading -----------------------------------------------------------------------------
+
+    async def _get(self, path: str) -> bytes:
+        """Raises NoNode, and ConnectionLost soon where the session would wait for ZooKeeper to return."""
+        return (await self._soon(self._connected().get(path))).data
+
+    async def _children(self, path: str) -> list[str]:
+        """Raises as `_get`."""
+        return await self._soon(self._connected().children(path))
+
+    def _connected(self) -> Coordination:
+        session = self._manager.session
+        if session is None:
+            raise SessionEnded("this broker has no ZooKeeper session right now")
+        if session.coordination.state is not LinkState.CONNECTED:
+            raise ConnectionLost("ZooKeeper cannot be reached right now")
+        return session.coordination
+
+    async def _soon(self, answer: Awaitable[T]) -> T:
+        try:
+            async with asyncio.timeout(self._read_max_s):
+                return await answer
+        except TimeoutError:
+            raise ConnectionLost(f"ZooKeeper did not answer within {self._read_max_s} s") from None
 
     async def _read_topics(self, names: Iterable[str]) -> dict[str, TopicMetadata]:
         found: dict[str, TopicMetadata] = {}
@@ -146,19 +167,14 @@ class ClusterView:
         return topic
 
     async def _read_topic(self, name: str) -> TopicMetadata:
-        session = self._manager.session
-        if session is None:
-            raise LeaderNotAvailable("this broker has no ZooKeeper session right now; ask another")
-        coordination = session.coordination
-        node = znodes.load_topic(name, (await coordination.get(znodes.topic(name))).data)
+        node = znodes.load_topic(name, await self._get(znodes.topic(name)))
 
         if not node.partitions:  # still being created: it is a topic once it has all of them
             raise NoNode(znodes.topic(name))
 
         async def read(partition: int) -> PartitionMetadata:
-            raw = (await coordination.get(znodes.replicas(name, partition))).data
-            state_node = await coordination.get(znodes.isr(name, partition))
-            state = znodes.load_isr(name, partition, state_node.data)
+            raw = await self._get(znodes.replicas(name, partition))
+            state = znodes.load_isr(name, partition, await self._get(znodes.isr(name, partition)))
             return PartitionMetadata(
                 partition,
                 state.leader,

@@ -198,6 +198,8 @@ class BrokerSettings(ZooKeeperSettings):
     fetches_in_flight_max: int = Field(default=16, ge=1)
     metadata_age_ms_max: int = Field(default=500, ge=0)
     """How old a broker's picture of partitions that it does not host may be."""
+    metadata_read_ms_max: int = Field(default=2_000, ge=1)
+    """ZooKeeper answers a client's question within this, or the broker answers with what it read last."""
 
     # groups
     offsets_topic_partitions: int = Field(default=12, ge=1, le=1_000)

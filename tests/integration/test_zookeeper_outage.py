@@ -8,7 +8,9 @@ import asyncio
 import pytest
 
 from strandline.adapters.clock import SystemClock
-from strandline.errors import ErrorCode
+from strandline.adapters.rpc import GrpcTransport
+from strandline.client.wire import PARTITION_COUNTS
+from strandline.errors import ErrorCode, LeaderNotAvailable
 from strandline.ids import LeaderEpoch
 from tests.integration.harness import SESSION_TIMEOUT_MS, Harness, Topic
 from tests.integration.history import Value
@@ -138,3 +140,19 @@ async def test_a_broker_that_starts_without_zookeeper_says_so_and_waits(harness:
         tasks.create_task(harness.cluster.start_zookeeper())
         tasks.create_task(harness.cluster.wait_serving())
     await topic.agreed()
+
+
+async def test_how_many_partitions_a_topic_has_is_still_known(harness: Harness) -> None:
+    """A group goes on rebalancing without ZooKeeper; what was never asked for is refused, retriable (E8)."""
+    topic = await harness.create_topic(SPREAD)
+    address, transport = harness.cluster.address(1), GrpcTransport()
+    try:
+        known = await transport.call(address, PARTITION_COUNTS, [topic.name, "nowhere"], timeout_s=10)
+        assert known == {topic.name: 3}
+        assert await transport.call(address, PARTITION_COUNTS, [], timeout_s=10) == {topic.name: 3}
+        await harness.cluster.kill_zookeeper()
+        assert await transport.call(address, PARTITION_COUNTS, [topic.name], timeout_s=10) == known
+        refused = await transport.call(address, PARTITION_COUNTS, ["unasked"], timeout_s=10)
+        assert isinstance(refused, LeaderNotAvailable)
+    finally:
+        await transport.close()
