@@ -67,7 +67,10 @@ class RealCoordinator:
         return self._aside if isinstance(self._aside, StrandlineError) else None
 
     def remove(self, name: str, reason: str) -> None:
-        request = LeaveGroup("g", (LeavingMember(name, None, reason),))
+        described = self._describe()
+        members = () if described is None else described.members
+        instance = next((member.instance for member in members if member.member == name), None)
+        request = LeaveGroup("g", (LeavingMember(name, instance, reason),))
         self._play(self.core.leave(ASIDE, request, self.now))
 
     def rebalance(self, reason: str) -> None:
