@@ -239,6 +239,7 @@ class Consumer:
         self._scope.check()
         if self._group is not None and (self._group.subscribed or self._group.leaving):
             raise InvalidRequest("this consumer is subscribed: `unsubscribe` before you assign by hand")
+        self._reader.subscribed = False
         names = [TopicPartition(*partition) for partition in partitions]
         self._handout.forget(self.assignment() - set(names))
         self._reader.assign(names)

@@ -70,6 +70,7 @@ class Group:
         self._settings = settings
         self._clock = clock
         self._scope = scope
+        self._reader = reader
         self._handout = handout
         self._topics = Topics(cluster, clock)
         self._listening = Listening(handout.tell)
@@ -183,6 +184,7 @@ class Group:
             self._watching = True
             self._member.start()
             self._scope.spawn(self._watch_topics(), "topics")
+        self._reader.subscribed = True
         self._pattern = None if pattern is None else re.compile(pattern)
         if self._pattern is None:
             self._want(names)

@@ -6,7 +6,9 @@ It carries out what the positions' core decides.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable
+from typing import Final
 
 from consumer.core.positions import (
     Arrived,
@@ -31,6 +33,11 @@ from strandline.errors import InvalidRequest, StrandlineError, UnknownTopicOrPar
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.ports import Clock
 from strandline.records import validate
+
+logger = logging.getLogger(__name__)
+
+LOCATE_PAUSE_S: Final = 1.0
+"""Before a topic that does not exist is looked for again."""
 
 
 class Reader:
@@ -58,11 +65,13 @@ class Reader:
             cluster=cluster,
             positions=self.positions,
             on_found=self._found,
-            on_failure=news.note,
+            on_failure=self._failed,
             committed=committed,
             settings=settings,
             clock=clock,
         )
+        self.subscribed = False
+        """True while what is assigned comes from a group."""
         self._fetchers: dict[int, Fetcher] = {}
 
     def start(self) -> None:
@@ -207,13 +216,29 @@ class Reader:
 
     async def _locate(self, topic: str, partitions_min: int) -> None:
         """Learn a topic's leaders, for partitions whose position needs nobody to be asked."""
-        try:
-            metadata = await self._cluster.topic(topic, partitions_min=partitions_min)
-        except StrandlineError as error:
+        while names := [state.name for state in self.positions if state.name.topic == topic]:
+            try:
+                metadata = await self._cluster.topic(topic, partitions_min=partitions_min)
+            except StrandlineError as error:
+                for name in names:
+                    self._failed(name, error)
+                if not self._groups_matter(error):
+                    return
+                await self._clock.sleep(LOCATE_PAUSE_S)
+                continue
             for name in [state.name for state in self.positions if state.name.topic == topic]:
-                self._news.note(name, error)
+                if name.partition >= len(metadata.partitions):
+                    self._failed(name, UnknownTopicOrPartition(f"{topic} has no partition {name.partition}"))
+                self._leader_changed(name)
             return
-        for name in [state.name for state in self.positions if state.name.topic == topic]:
-            if name.partition >= len(metadata.partitions):
-                self._news.note(name, UnknownTopicOrPartition(f"{topic} has no partition {name.partition}"))
-            self._leader_changed(name)
+
+    def _failed(self, name: TopicPartition, error: StrandlineError) -> None:
+        """The partition cannot be read."""
+        if self._groups_matter(error):
+            logger.info("%s cannot be read: %s", name, error)
+        else:
+            self._news.note(name, error)
+
+    def _groups_matter(self, error: StrandlineError) -> bool:
+        """Of a topic that went the group will hear, and take its partitions back: no error to the reader."""
+        return self.subscribed and isinstance(error, UnknownTopicOrPartition)

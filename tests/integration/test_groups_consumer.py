@@ -297,3 +297,25 @@ async def _read_on(members: Members, topic: str) -> None:
         lambda: sum(members.seen().values()) == before + 5, deadline_s=SETTLE_S, what=f"{topic} is read on"
     )
     assert [member.errors for member in members.all] == [[] for _ in members.all]
+
+
+async def test_a_topic_that_goes_before_it_was_ever_read_is_no_error_of_its_readers(
+    cluster: LocalCluster,
+) -> None:
+    """The group takes its partitions back by itself; a reader has nothing to do about it."""
+    prefix = "short-lived"
+    stays = await new_topic(cluster, 1, prefix)
+    async with Members(cluster, [], rebalance_protocol="cooperative") as members:
+        member = await _subscribed_by_pattern(members, f"{prefix}-.*")
+        await members.settled(member, partitions=1)
+
+        async def deleted(kind: str, partitions: set[TopicPartition]) -> None:
+            if kind == "assigned":
+                await _delete(cluster, min(partitions).topic)
+
+        member.heard.before = deleted
+        _ = await new_topic(cluster, 4, prefix)
+        await eventually(lambda: len(member.owned) == 5, what="it got the topic")
+        await members.settled(member, partitions=1)
+        assert {name.topic for name in member.owned} == {stays}
+        await _read_on(members, stays)
