@@ -147,7 +147,7 @@ class Member:
         """
         try:
             async with asyncio.timeout(CALM_S_MAX):
-                while self.core.state in IN_GROUP - {State.STABLE} or self._queue:
+                while self.core.state in (State.JOINING, State.ASSIGNING, State.SYNCING):
                     await self._changed()
         except TimeoutError:
             pass

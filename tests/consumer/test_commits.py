@@ -120,7 +120,7 @@ async def test_a_refusal_for_good_is_raised() -> None:
 
 
 async def test_a_commit_goes_out_in_the_generation_of_the_moment() -> None:
-    """G4: refused in a generation that was over by then, it is tried as who the member is now."""
+    """(G4) refused in a generation that was over by then, it is tried as who the member is now."""
 
     def rebalanced(_request: OffsetCommit) -> IllegalGeneration:
         group.identity = Identity("m", 2)
@@ -133,7 +133,7 @@ async def test_a_commit_goes_out_in_the_generation_of_the_moment() -> None:
 
 
 async def test_a_refusal_that_a_join_under_way_may_explain_is_not_the_last_word() -> None:
-    """G4: the coordinator has answered the join, and the answer is not here yet."""
+    """(G4) the coordinator has answered the join, and the answer is not here yet."""
 
     def joins(_request: OffsetCommit) -> IllegalGeneration:
         group.outdated = True
@@ -150,7 +150,7 @@ async def test_a_refusal_that_a_join_under_way_may_explain_is_not_the_last_word(
 
 
 async def test_a_partition_that_went_between_two_tries_is_not_committed() -> None:
-    """G1: its new owner's commits stand; not even if it has come back meanwhile."""
+    """(G1) its new owner's commits stand; not even if it has come back meanwhile."""
 
     def gone_and_back(_request: OffsetCommit) -> RebalanceInProgress:
         group.identity = Identity("m", 2)
@@ -179,7 +179,7 @@ async def test_what_is_committed_by_itself_goes_on_without_what_is_gone() -> Non
 
 
 async def test_only_what_failed_is_tried_again() -> None:
-    """G12: a partition of which the answer says nothing is not committed either."""
+    """(G12) a partition of which the answer says nothing is not committed either."""
 
     def half(_request: OffsetCommit) -> dict[TopicPartition, StrandlineError | None]:
         return {A: None, B: CoordinatorNotAvailable("not written")}
@@ -255,7 +255,7 @@ async def test_who_waits_for_what_is_in_hand_waits_for_its_commit() -> None:
 
 
 async def test_the_time_for_a_commit_is_bounded() -> None:
-    """G7: also while the coordinator says nothing at all."""
+    """(G7) also while the coordinator says nothing at all."""
 
     async def never(_request: OffsetCommit) -> None:
         await asyncio.Event().wait()

@@ -56,7 +56,7 @@ async def test_a_seek_counts_as_processed_up_to_there() -> None:
 
 
 async def test_what_is_held_is_not_handed_out_and_what_was_buffered_is_trimmed() -> None:
-    """G9: a partition that is being revoked is not read on, even from the middle of a batch; others are."""
+    """(G9) a partition that is being revoked is not read on, even from the middle of a batch; others are."""
     async with Parts() as parts:
         parts.assign(A, B)
         parts.arrive(A, 3)
@@ -102,7 +102,7 @@ async def test_a_drain_ends_when_the_time_is_up_or_nobody_will_ever_say() -> Non
 
 
 async def test_what_has_to_be_told_comes_before_the_rest_of_a_batch() -> None:
-    """G10: the very next get call raises what a listener raised, once, and nothing is skipped for it."""
+    """(G10) the very next get call raises what a listener raised, once, and nothing is skipped for it."""
     async with Parts() as parts:
         parts.assign(A)
         parts.arrive(A, 3)

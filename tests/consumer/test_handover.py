@@ -94,7 +94,7 @@ class Group(Parts):
 
 
 async def test_a_revoked_partition_is_drained_committed_told_and_released() -> None:
-    """G6: and from the moment of the decision nothing of it is handed out."""
+    """(G6) and from the moment of the decision nothing of it is handed out."""
     async with Group() as group, asyncio.TaskGroup() as tasks:
         await group.take(A, B)
         assert group.readable == {A, B}
@@ -190,7 +190,7 @@ async def test_partitions_that_go_again_before_they_were_told_are_not_read_in_be
 
 
 async def test_a_commit_that_fails_is_told_and_does_not_keep_the_group_waiting() -> None:
-    """G7, G12: on_revoked comes all the same, and the next get call raises what the commit was refused with:
+    """(G7, G12) on_revoked comes all the same, and the next get call raises what the commit was refused with:
     once."""
     async with Group() as group:
         await group.take(A)

@@ -86,7 +86,7 @@ async def test_eager_members_give_everything_up_first(cluster: LocalCluster) -> 
 
 
 async def test_kept_partitions_go_on_while_a_cooperative_group_rebalances(cluster: LocalCluster) -> None:
-    """G9: records of kept partitions are handed out in the middle of a rebalance that somebody holds up."""
+    """(G9) records of kept partitions are handed out in the middle of a rebalance that somebody holds up."""
     topic = await new_topic(cluster, 6)
     async with Members(cluster, [topic], rebalance_protocol="cooperative") as members:
         first, second = await members.join(), await members.join()
@@ -134,7 +134,7 @@ async def test_a_close_calls_the_listener_for_everything_and_hands_over_at_once(
 
 @both_protocols
 async def test_a_listener_that_fails_skips_nothing(cluster: LocalCluster, protocol: str) -> None:
-    """G10: what it raises is raised by the next get call; the rebalance goes on as if nothing happened."""
+    """(G10) what it raises is raised by the next get call; the rebalance goes on as if nothing happened."""
     topic = await new_topic(cluster, 4)
     async with Members(cluster, [topic], rebalance_protocol=protocol) as members:
         first = await members.join()

@@ -59,7 +59,7 @@ async def test_a_member_that_is_killed_loses_no_record(
 async def test_a_member_that_was_paused_past_its_session_commits_nothing(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    """G1: it wakes up as nobody: its partitions are lost, not revoked, and the group's offsets stay ahead."""
+    """(G1) it wakes up as nobody: its partitions are lost, not revoked, and no offset goes back."""
     topic = await new_topic(cluster, PARTITIONS)
     group = new_group()
     async with (

@@ -60,7 +60,7 @@ async def test_a_handler_that_blocks_the_loop_keeps_its_membership(cluster: Loca
 async def test_a_handler_that_blocks_the_loop_is_rebalanced_all_the_same(
     cluster: LocalCluster, tmp_path: Path
 ) -> None:
-    """G8: each record takes longer than a session and nothing else gets the loop, yet a rebalance ends after
+    """(G8) each record takes longer than a session and nothing else gets the loop, yet a rebalance ends after
     a few records, with nobody expelled in its middle."""
     topic = await new_topic(cluster, 2)
     group = new_group()
@@ -87,7 +87,7 @@ async def test_a_handler_that_blocks_the_loop_is_rebalanced_all_the_same(
 
 
 async def test_a_listener_may_take_longer_than_a_session(cluster: LocalCluster) -> None:
-    """G8: heartbeats go on while a member prepares to join again."""
+    """(G8) heartbeats go on while a member prepares to join again."""
     topic = await new_topic(cluster, 2)
     settings = {"session_timeout_ms": SESSION_MS, "rebalance_protocol": "eager"}
     async with Members(cluster, [topic], **settings) as members:

@@ -80,7 +80,7 @@ async def _all_owned(group: list[Participant]) -> None:
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 async def test_a_static_member_comes_back_without_a_rebalance(cluster: LocalCluster, protocol: str) -> None:
-    """KIP-345, G13: the same instance within its session has its partitions again, in the same generation, a
+    """KIP-345, (G13) the same instance within its session has its partitions again, in the same generation, a
     leader too; nobody else notices."""
     topic = await new_topic(cluster, 4)
     settings = {"session_timeout_ms": 30_000, "rebalance_protocol": protocol}
@@ -121,7 +121,7 @@ async def test_a_static_member_comes_back_for_another_topic(cluster: LocalCluste
 
 
 async def test_an_instance_that_is_taken_over_is_fenced(cluster: LocalCluster) -> None:
-    """G1: of two with one instance name the later one goes on; the earlier is told, and commits nothing."""
+    """(G1) of two with one instance name the later one goes on; the earlier is told, and commits nothing."""
     topic = await new_topic(cluster, 2)
     async with Members(cluster, [topic], group_instance_id="twin") as members:
         first = await members.join()
@@ -239,7 +239,7 @@ async def read_in_all(members: Members, wanted: int) -> None:
 async def test_members_come_and_go_at_random_and_each_record_is_read_once(
     cluster: LocalCluster, protocols: list[str]
 ) -> None:
-    """G4, G6: closes and joins in the middle of rebalances, commits that cross them: nothing is read twice,
+    """(G4, G6) closes and joins in the middle of rebalances, commits that cross them: nothing is read twice,
     nothing is lost, no error is raised. The seed is fixed, what the cluster makes of it is not."""
     random = Random(7)
     topic = await new_topic(cluster, PARTITIONS)
