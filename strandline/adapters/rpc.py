@@ -41,23 +41,33 @@ def open_channel(address: str) -> grpc.aio.Channel:
 
 
 def encoded(method: Method[Request, Response], request: Request) -> bytes:
-    """A request's bytes. Raises InvalidRequest for values that no message can carry."""
+    """A request's bytes. Raises InvalidRequest for values that no message can carry.
+
+    Never left to gRPC, which would log that and send an empty message instead.
+    """
     try:
         return method.encode(request)
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise InvalidRequest(f"{method.path} cannot be sent: {error}") from error
 
 
 class GrpcStream(Generic[Request, Response]):
     """A bidirectional call as a `Stream`."""
 
-    def __init__(self, address: str, call: grpc.aio.StreamStreamCall[Request, Response]) -> None:
+    def __init__(
+        self,
+        address: str,
+        method: Method[Request, Response],
+        call: grpc.aio.StreamStreamCall[bytes, bytes],
+    ) -> None:
         self._address = address
+        self._method = method
         self._call = call
 
     async def write(self, request: Request) -> None:
+        sent = encoded(self._method, request)
         try:
-            await self._call.write(request)
+            await self._call.write(sent)
         except grpc.aio.AioRpcError as error:
             raise _translated(self._address, error) from error
         except asyncio.InvalidStateError as error:
@@ -65,12 +75,13 @@ class GrpcStream(Generic[Request, Response]):
 
     async def read(self) -> Response:
         try:
-            response = await self._call.read()
+            received = await self._call.read()
         except grpc.aio.AioRpcError as error:
             raise _translated(self._address, error) from error
-        if response is grpc.aio.EOF:
+        if not isinstance(received, bytes):
+            assert received is grpc.aio.EOF
             raise OutcomeUnknown(f"{self._address} ended the stream")
-        return response  # type: ignore[return-value]  # not EOF
+        return self._method.decode(received)
 
     async def finish(self) -> None:
         try:
@@ -92,7 +103,7 @@ class GrpcTransport:
     async def call(
         self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float
     ) -> Response:
-        # Neither is left to gRPC, which would swallow what cannot be sent, and the error of an answer.
+        # Nor is decoding left to gRPC, which would swallow the error of an answer.
         sent = encoded(method, request)
         channel = await self._connected(address, timeout_s)
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method.path)
@@ -106,10 +117,8 @@ class GrpcTransport:
         self, address: str, method: Method[Request, Response], *, timeout_s: float
     ) -> Stream[Request, Response]:
         channel = await self._connected(address, timeout_s)
-        call = channel.stream_stream(
-            method.path, request_serializer=method.encode, response_deserializer=method.decode
-        )
-        return GrpcStream(address, call())
+        call: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(method.path)
+        return GrpcStream(address, method, call())
 
     async def close(self) -> None:
         channels = list(self._channels.values())

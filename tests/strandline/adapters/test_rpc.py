@@ -1,0 +1,110 @@
+"""What no message can carry is refused at the call: gRPC itself would log it and send an empty request."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import grpc
+import pytest
+
+from strandline.adapters.blocking_rpc import BlockingTransport
+from strandline.adapters.rpc import GrpcTransport
+from strandline.errors import InvalidRequest, StrandlineError, UnknownTopicOrPartition
+from strandline.ports import Method
+from strandline.rpc import group_pb2
+
+TIMEOUT_S = 10.0
+UNSENDABLE = ["\ud800", 3]
+
+
+def encode(group: str) -> bytes:
+    return group_pb2.FindCoordinatorRequest(group=group).SerializeToString()
+
+
+def decode(data: bytes) -> str:
+    group = group_pb2.FindCoordinatorRequest.FromString(data).group
+    if group == "refused":
+        raise UnknownTopicOrPartition("what an answer carries")
+    return group
+
+
+ASK = Method("/echo/Ask", encode, decode)
+TALK = Method("/echo/Talk", encode, decode)
+
+
+@dataclass(slots=True)
+class Echo:
+    """Answers every request with itself, and keeps what arrived."""
+
+    address: str
+    arrived: list[bytes] = field(default_factory=list)
+
+
+@pytest.fixture
+async def echo() -> AsyncIterator[Echo]:
+    server = grpc.aio.server()
+    echo = Echo(f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}")
+
+    async def ask(request: bytes, _: object) -> bytes:
+        echo.arrived.append(request)
+        return request
+
+    async def talk(requests: AsyncIterator[bytes], _: object) -> AsyncIterator[bytes]:
+        async for request in requests:
+            echo.arrived.append(request)
+            yield request
+
+    handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
+        "Ask": grpc.unary_unary_rpc_method_handler(ask),
+        "Talk": grpc.stream_stream_rpc_method_handler(talk),
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("echo", handlers),))
+    await server.start()
+    yield echo
+    await server.stop(None)
+
+
+@pytest.mark.parametrize("group", UNSENDABLE)
+async def test_a_call_that_cannot_be_sent_is_refused(echo: Echo, group: str) -> None:
+    transport = GrpcTransport()
+    with pytest.raises(InvalidRequest, match="/echo/Ask cannot be sent: "):
+        await transport.call(echo.address, ASK, group, timeout_s=TIMEOUT_S)
+    assert await transport.call(echo.address, ASK, "g", timeout_s=TIMEOUT_S) == "g"
+    assert echo.arrived == [encode("g")]
+    await transport.close()
+
+
+@pytest.mark.parametrize("group", UNSENDABLE)
+async def test_a_message_of_a_stream_that_cannot_be_sent_is_refused_and_the_stream_goes_on(
+    echo: Echo, group: str
+) -> None:
+    transport = GrpcTransport()
+    stream = await transport.open(echo.address, TALK, timeout_s=TIMEOUT_S)
+    with pytest.raises(InvalidRequest, match="/echo/Talk cannot be sent: "):
+        await stream.write(group)
+    await stream.write("g")
+    assert await stream.read() == "g"
+    assert echo.arrived == [encode("g")]
+    await stream.finish()
+    await transport.close()
+
+
+@pytest.mark.parametrize("group", UNSENDABLE)
+async def test_a_call_of_a_thread_that_cannot_be_sent_is_refused(echo: Echo, group: str) -> None:
+    transport = BlockingTransport()
+    with pytest.raises(InvalidRequest, match="/echo/Ask cannot be sent: "):
+        transport.begin(echo.address, ASK, group, timeout_s=TIMEOUT_S)
+    assert echo.arrived == []
+    transport.close()
+
+
+async def test_the_error_of_an_answer_in_a_stream_is_raised(echo: Echo) -> None:
+    """gRPC would log what its deserializer raised, and hand out nothing."""
+    transport = GrpcTransport()
+    stream = await transport.open(echo.address, TALK, timeout_s=TIMEOUT_S)
+    await stream.write("refused")
+    with pytest.raises(StrandlineError, match="what an answer carries"):
+        await stream.read()
+    stream.close()
+    await transport.close()
