@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -44,6 +44,8 @@ PRODUCER_EXPIRY_MS: Final = 7 * 24 * 3600 * 1000
 TOPIC_NAME_LENGTH_MAX: Final = 249
 GROUP_ID_LENGTH_MAX: Final = 249
 """Also of member, instance and client ids, and of reasons."""
+INTERVAL_MS_MAX: Final = 2**31 - 1
+"""Of times that members tell their coordinator: what its messages have room for."""
 PARTITIONS_PER_TOPIC_MAX: Final = 10_000
 TOPICS_PER_REQUEST_MAX: Final = 1_000
 REPLICAS_PER_BROKER_MAX: Final = 20_000
@@ -299,17 +301,21 @@ class ConsumerSettings(ClientSettings):
     poll_records_max: int = Field(default=500, ge=1)
 
     # groups
-    group_id: str | None = None
+    group_id: str | None = Field(default=None, strict=True, min_length=1, max_length=GROUP_ID_LENGTH_MAX)
     """The group to subscribe in, and whose offsets are committed."""
-    group_instance_id: str | None = None
+    group_instance_id: str | None = Field(
+        default=None, strict=True, min_length=1, max_length=GROUP_ID_LENGTH_MAX
+    )
     """A name that outlives the process: static membership (KIP-345)."""
-    client_id: str = "strandline"
+    client_id: str = Field(default="strandline", strict=True, max_length=GROUP_ID_LENGTH_MAX)
+    """How coordinators name its members, and `group describe` shows them."""
     rebalance_protocol: str = Field(default="eager", pattern="^(eager|cooperative)$")
     """eager: give everything up before each rebalance (V0); cooperative: only what moves (V1, KIP-429)."""
-    session_timeout_ms: int = Field(default=10_000, ge=1)
+    session_timeout_ms: int = Field(default=10_000, ge=1, le=INTERVAL_MS_MAX)
     """A member that is not heard of for this long is out."""
-    heartbeat_interval_ms: int = Field(default=1_000, ge=1)
-    max_poll_interval_ms: int = Field(default=300_000, ge=1)
+    heartbeat_interval_ms: int = Field(default=1_000, ge=1, le=INTERVAL_MS_MAX, validate_default=True)
+    """At most `session_timeout_ms`: who is heard of less often would be out."""
+    max_poll_interval_ms: int = Field(default=300_000, ge=1, le=INTERVAL_MS_MAX)
     """Between two get calls; who takes longer leaves the group. Also how long others wait in a rebalance."""
     enable_auto_commit: bool = True
     auto_commit_interval_ms: int = Field(default=5_000, ge=1)
@@ -317,6 +323,14 @@ class ConsumerSettings(ClientSettings):
     """How long a commit, or a question for committed offsets, is tried."""
     topics_refresh_ms: int = Field(default=5_000, ge=1)
     """How often the leader of a group looks for partitions and topics that came or went."""
+
+    @field_validator("heartbeat_interval_ms")
+    @classmethod
+    def _within_a_session(cls, interval_ms: int, info: ValidationInfo) -> int:
+        session_ms = info.data.get("session_timeout_ms", interval_ms)  # missing if it is wrong itself
+        if interval_ms > session_ms:
+            raise ValueError(f"more than session_timeout_ms = {session_ms}")
+        return interval_ms
 
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)

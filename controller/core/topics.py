@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -13,7 +12,6 @@ from controller.core.placement import Assignment, place
 from strandline.config import (
     PARTITIONS_PER_TOPIC_MAX,
     REPLICAS_PER_BROKER_MAX,
-    TOPIC_NAME_LENGTH_MAX,
     TOPICS_PER_REQUEST_MAX,
     TopicConfig,
 )
@@ -28,9 +26,9 @@ from strandline.errors import (
 )
 from strandline.ids import INTERNAL_PREFIX, BrokerId
 from strandline.metadata import Registration
+from strandline.topics import check_topic_name
 
 CONFIG_NAMES: Final = frozenset(field.alias or name for name, field in TopicConfig.model_fields.items())
-_LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +75,8 @@ def check_request(names: Collection[str]) -> set[str]:
 
 
 def check_name(name: str, *, internal: bool) -> None:
-    """Kafka's rules for names. Raises InvalidTopic."""
-    if not name:
-        raise InvalidTopic("a topic's name is empty")
-    if len(name) > TOPIC_NAME_LENGTH_MAX:
-        raise InvalidTopic(
-            f"topic name {name[:32]}… of {len(name)} characters; at most {TOPIC_NAME_LENGTH_MAX} are allowed",
-            limit=TOPIC_NAME_LENGTH_MAX,
-        )
-    if name in (".", ".."):
-        raise InvalidTopic(f"topic name {name!r} is not allowed")
-    if _LEGAL_NAME.fullmatch(name) is None:
-        raise InvalidTopic(f"topic name {name!r}: only ASCII letters, digits, '.', '_' and '-' are allowed")
+    """Kafka's rules for names, and one of our own. Raises InvalidTopic."""
+    check_topic_name(name)
     if name.startswith(INTERNAL_PREFIX) and not internal:
         raise InvalidTopic(
             f"topic name {name!r}: names that begin with {INTERNAL_PREFIX!r} are the system's own"

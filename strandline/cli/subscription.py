@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from consumer.group import GroupMetadata
     from consumer.listener import RebalanceListener
     from strandline import Consumer, TopicPartition
+
+HEARTBEAT_INTERVAL_MS: Final = 1_000
+"""At most; in a short session it beats three times."""
 
 OPTIONS = (
     click.option("--group", metavar="G", help="Share the partitions with the other members of the group G."),
@@ -60,6 +63,8 @@ class Membership:
             "session_timeout_ms": self.session_timeout_ms,
         }
         given: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+        if self.session_timeout_ms is not None:
+            given["heartbeat_interval_ms"] = min(HEARTBEAT_INTERVAL_MS, -(-self.session_timeout_ms // 3))
         if self.group is None:
             if given:
                 raise click.UsageError("what is said of a member needs --group")

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.rpc import GrpcTransport
+from strandline.client import arguments
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import TOPIC_WAIT_MS, Cluster
 from strandline.client.group_admin import GroupAdmin, GroupDescription
@@ -212,22 +213,25 @@ class Admin:
     async def describe_group(self, group: str) -> GroupDescription:
         """State, members and last rebalance of a group, and its coordinator. Raises GroupIdNotFound."""
         self._scope.check()
-        return await self._groups.describe(group)
+        return await self._groups.describe(arguments.text("group", group))
 
     async def delete_group(self, group: str) -> None:
         """Forget a group and its offsets. Raises GroupIdNotFound, NonEmptyGroup."""
         self._scope.check()
-        await self._groups.delete(group)
+        await self._groups.delete(arguments.text("group", group))
 
     async def group_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
         """What a group has committed, by partition; nothing where nobody knows the group."""
         self._scope.check()
-        return await self._groups.offsets(group)
+        return await self._groups.offsets(arguments.text("group", group))
 
     async def alter_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Set where a group without members reads next. Raises NonEmptyGroup that names the members."""
+        """Set where a group without members reads next; one that nobody knows begins with that.
+
+        Raises NonEmptyGroup that names the members, UnknownTopicOrPartition, InvalidRequest.
+        """
         self._scope.check()
-        await self._groups.alter_offsets(group, offsets)
+        await self._groups.alter_offsets(arguments.text("group", group), arguments.offsets(offsets))
 
     async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> Found:
         """For each partition the offset of a timestamp (milliseconds; -1 the high watermark, -2 where

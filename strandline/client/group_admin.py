@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,6 +33,7 @@ from strandline.errors import (
     RequestTimedOut,
     StrandlineError,
     UnknownMemberId,
+    UnknownTopicOrPartition,
 )
 from strandline.groups import (
     NO_GENERATION,
@@ -128,19 +129,27 @@ class GroupAdmin:
     async def alter_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit from outside, which a coordinator takes only while the group has no members.
 
-        Raises NonEmptyGroup, or the first refusal of a partition with the others as notes.
+        A group that nobody knows begins with it. Raises NonEmptyGroup, UnknownTopicOrPartition, or the
+        first refusal of a partition with the others as notes.
         """
-        request = OffsetCommit(
-            group,
-            NO_MEMBER,
-            NO_GENERATION,
-            {TopicPartition(*name): CommittedOffset(offset) for name, offset in offsets.items()},
-        )
+        await self._check_exist(offsets)
+        committed = {name: CommittedOffset(offset) for name, offset in offsets.items()}
+        request = OffsetCommit(group, NO_MEMBER, NO_GENERATION, committed)
         try:
             results, _ = await self._ask(group, OFFSET_COMMIT, request)
             _raise_first(results)
         except (UnknownMemberId, IllegalGeneration, RebalanceInProgress) as error:
             raise NonEmptyGroup(await self._why_not_empty(group)) from error
+
+    async def _check_exist(self, names: Iterable[TopicPartition]) -> None:
+        """A coordinator keeps what it is told: here is the last place to notice a name that is mistyped."""
+        for name in names:
+            topic = await self._cluster.topic(name.topic, partitions_min=name.partition + 1)
+            if name.partition >= len(topic.partitions):
+                count = len(topic.partitions)
+                raise UnknownTopicOrPartition(
+                    f"there is no {name}: topic {name.topic!r} has {count} partitions"
+                )
 
     async def _why_not_empty(self, group: str) -> str:
         """A sentence that names the members, if the coordinator still tells them."""

@@ -1,0 +1,76 @@
+"""What callers hand over, checked before anything is sent: small functions that raise InvalidRequest with
+the argument's name, its value, and what is wanted.
+
+A type checker says all this beforehand; this is for who has none, and for values from elsewhere.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from strandline.errors import InvalidRequest
+from strandline.ids import TopicPartition
+
+INT64_MAX: Final = 2**63 - 1
+INT32_MAX: Final = 2**31 - 1
+
+_A_PARTITION: Final = "a TopicPartition(topic, partition)"
+
+
+def text(what: str, given: object) -> str:
+    """A string that UTF-8 can write."""
+    if not isinstance(given, str):
+        raise InvalidRequest(f"{what} = {given!r}: give a string")
+    try:
+        given.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidRequest(f"{what} = {given!r}: give text that UTF-8 can write") from error
+    return given
+
+
+def whole(what: str, given: Any, least: int, most: int) -> int:
+    """A whole number within these bounds; neither a truth value nor a fraction is one."""
+    try:
+        number = None if isinstance(given, bool) else operator.index(given)
+    except TypeError:
+        number = None
+    if number is None or not least <= number <= most:
+        raise InvalidRequest(f"{what} = {given!r}: give a whole number from {least} to {most}")
+    return number
+
+
+def offset(name: TopicPartition, given: object) -> int:
+    """Where a record is, or will be."""
+    return whole(f"offset of {name}", given, 0, INT64_MAX)
+
+
+def partition(given: object) -> TopicPartition:
+    """A partition's name, also from a plain pair."""
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise InvalidRequest(f"partition = {given!r}: give {_A_PARTITION}")
+    topic, number = given
+    return TopicPartition(
+        text(f"topic of partition {tuple(given)!r}", topic),
+        whole(f"number of partition {tuple(given)!r}", number, 0, INT32_MAX),
+    )
+
+
+def partitions(given: Iterable[object]) -> list[TopicPartition]:
+    """Several partitions' names."""
+    if isinstance(given, str | bytes | TopicPartition) or not isinstance(given, Iterable):
+        raise InvalidRequest(f"partitions = {given!r}: give several, each {_A_PARTITION}")
+    return [partition(name) for name in given]
+
+
+def by_partition(what: str, given: object) -> dict[TopicPartition, Any]:
+    """A mapping with partitions' names as its keys; its values are still to be looked at."""
+    if not isinstance(given, Mapping):
+        raise InvalidRequest(f"{what} = {given!r}: give a mapping, each key {_A_PARTITION}")
+    return {partition(name): value for name, value in given.items()}
+
+
+def offsets(given: object) -> dict[TopicPartition, int]:
+    """An offset by partition."""
+    return {name: offset(name, value) for name, value in by_partition("offsets", given).items()}

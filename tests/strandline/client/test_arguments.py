@@ -1,0 +1,75 @@
+"""What callers hand over is refused where they call, by name and value, and not somewhere later."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from strandline.client import arguments
+from strandline.errors import InvalidRequest
+from strandline.ids import TopicPartition
+
+A = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize("given", [3, None, b"g", "\ud800", ["g"]])
+def test_what_is_no_text(given: object) -> None:
+    with pytest.raises(InvalidRequest, match=r"group = .*: give "):
+        arguments.text("group", given)
+
+
+@pytest.mark.parametrize("given", [-1, 2**63, True, 3.5, 3.0, "3", None, float("nan"), 10**400])
+def test_what_is_no_offset(given: object) -> None:
+    with pytest.raises(
+        InvalidRequest, match=r"offset of t-0 = .*: give a whole number from 0 to 92233720368"
+    ):
+        arguments.offset(A, given)
+
+
+def test_every_offset_is_taken_and_so_is_what_counts_as_a_whole_number() -> None:
+    """As the integers of other libraries do."""
+
+    class Seven:
+        def __index__(self) -> int:
+            return 7
+
+    assert [arguments.offset(A, given) for given in (0, 2**63 - 1, Seven())] == [0, 2**63 - 1, 7]
+
+
+NO_PARTITIONS: list[Any] = [
+    *("tides", None, 3, ("t",), ("t", 0, 1), (3, 0), (b"t", 0), ("\ud800", 0), ["t", 0]),
+    *(("t", "0"), ("t", -1), ("t", 2**31), ("t", True), ("t", 0.5)),
+    TopicPartition(3, "x"),  # type: ignore[arg-type]  # the point
+]
+
+
+@pytest.mark.parametrize("given", NO_PARTITIONS)
+def test_what_is_no_partition(given: object) -> None:
+    with pytest.raises(InvalidRequest, match="partition "):
+        arguments.partition(given)
+
+
+def test_a_pair_names_a_partition() -> None:
+    named = arguments.partition(("t", 0))
+    assert named == A and str(named) == "t-0"
+    assert arguments.partitions([("t", 0), A]) == [A, A]
+
+
+@pytest.mark.parametrize(
+    ("check", "given"),
+    [
+        (arguments.partitions, "t"),
+        (arguments.partitions, A),
+        (arguments.partitions, None),
+        (arguments.offsets, [A]),
+        (arguments.offsets, 5),
+        (arguments.offsets, None),
+        (arguments.offsets, {"t": 3}),
+        (arguments.offsets, {A: None}),
+    ],
+)
+def test_what_are_no_partitions_or_offsets(check: Callable[[Any], object], given: object) -> None:
+    with pytest.raises(InvalidRequest, match=": give "):
+        check(given)
