@@ -84,6 +84,8 @@ class Consumer:
             settings=self._settings,
             clock=self._clock,
         )
+        self._closing = asyncio.Lock()
+        """Who closes a second time waits for the first, and finds nothing left to do."""
         self._group: Group | None = None
         if coordinator is not None:
             self._group = self._make_group(coordinator, assignors)
@@ -133,17 +135,19 @@ class Consumer:
     async def _close(self, error: BaseException | None) -> None:
         if self._group is not None:
             self._group.check_outside()
-        try:
-            if self._group is not None:
-                await self._group.leave(self._drain_s(error))
-        finally:
+        drain_s = self._drain_s(error)
+        async with self._closing:
             try:
-                await self._scope.stop()
-            finally:
-                self._news.arrived()
                 if self._group is not None:
-                    await self._group.end()
-                await self._transport.close()
+                    await self._group.leave(drain_s)
+            finally:
+                try:
+                    await self._scope.stop()
+                finally:
+                    self._news.arrived()
+                    if self._group is not None:
+                        await self._group.end()
+                    await self._transport.close()
 
     def _drain_s(self, error: BaseException | None) -> float:
         caller = self._handout.caller

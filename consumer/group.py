@@ -73,7 +73,7 @@ class Group:
         self._reader = reader
         self._handout = handout
         self._topics = Topics(cluster, clock)
-        self._listening = Listening(handout.tell)
+        self._listening = Listening(handout.tell, limit_s=settings.max_poll_interval_ms / 1000)
         self._core = Membership(
             MemberSettings(
                 group_id,
@@ -134,8 +134,8 @@ class Group:
             self._scope.spawn(self._commit_periodically(), "auto commit")
 
     def check_outside(self) -> None:
-        """Raises InvalidRequest within a listener."""
-        self._member.check_outside()
+        """Raises InvalidRequest within a listener, which a departure would wait for."""
+        self._listening.check_outside("stop its consumer")
 
     async def leave(self, drain_s: float) -> None:
         """Commit what is processed, give everything up, and leave; wait for what is in hand so long."""
@@ -284,6 +284,8 @@ class Group:
         self._heart.extend(seconds)
 
     def polled(self) -> None:
+        """A get call begins. Raises InvalidRequest within a listener: no record comes before it returns."""
+        self._listening.check_outside("ask its consumer for records")
         self._member.polled()
 
     def _post(self, news: HeartNews) -> None:

@@ -125,11 +125,11 @@ class HandOut:
     def _called(self) -> None:
         """The application asks for more: it is done with what it was given."""
         self._scope.check()
+        if self.on_call is not None:
+            self.on_call()
         self._caller = asyncio.current_task()
         self._reading = None
         self.done()
-        if self.on_call is not None:
-            self.on_call()
 
     async def _give_way(self) -> None:
         """Who never waits for a record lets the next ones come in here.

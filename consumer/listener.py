@@ -6,8 +6,10 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from contextvars import ContextVar
 from typing import Final
 
+from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -20,7 +22,8 @@ class RebalanceListener:
     """Override what you need, as a plain or as an async function.
 
     They are called on the consumer's event loop, one after the other. What one raises is logged, and raised
-    by the next get call; the rebalance goes on.
+    by the next get call; the rebalance goes on. So it does without one that takes longer than
+    `max_poll_interval_ms`, which is cancelled.
     """
 
     def on_assigned(self, added: set[TopicPartition]) -> Awaitable[None] | None:
@@ -39,12 +42,30 @@ class RebalanceListener:
         return None
 
 
-class Listening:
-    """Calls the listener, if there is one; never two of its functions at a time."""
+class _Call:
+    """One call of a listener's function; tells itself apart from every other."""
 
-    def __init__(self, tell: Callable[[Exception], None]) -> None:
+
+_within: ContextVar[frozenset[_Call]] = ContextVar("_within", default=frozenset())
+"""The calls that this code runs in: also in a task that a listener started and waits for."""
+
+
+class Listening:
+    """Calls the listener, if there is one; never two of its functions at a time, and none for ever."""
+
+    def __init__(self, tell: Callable[[Exception], None], *, limit_s: float) -> None:
         self._tell = tell
+        self._limit_s = limit_s
+        self._running: _Call | None = None
         self.listener: RebalanceListener | None = None
+
+    def check_outside(self, what: str) -> None:
+        """Raises InvalidRequest within the listener, for what would wait for the end of that very call."""
+        if self._running is not None and self._running in _within.get():
+            raise InvalidRequest(
+                f"a listener cannot {what}: that waits until the listener has returned. Tell the task that "
+                f"reads to do so"
+            )
 
     async def assigned(self, added: Iterable[TopicPartition]) -> None:
         if self.listener is not None:
@@ -64,15 +85,32 @@ class Listening:
         function: Callable[[set[TopicPartition]], Awaitable[None] | None],
         partitions: set[TopicPartition],
     ) -> None:
-        slow = asyncio.get_running_loop().call_later(SLOW_S, _warn, name)
+        who = f"{type(self.listener).__qualname__}.{name}"
+        slow = asyncio.get_running_loop().call_later(SLOW_S, _warn, who)
+        self._running = call = _Call()
+        before = _within.set(_within.get() | {call})
+        limit = asyncio.timeout(self._limit_s)
         try:
-            result = function(partitions)
-            if inspect.isawaitable(result):
-                await result
+            async with limit:
+                result = function(partitions)
+                if inspect.isawaitable(result):
+                    await result
         except Exception as error:  # whatever it is, nothing else may be skipped for it (CORRECTNESS G10)
-            logger.exception("the listener's %s failed for %d partitions", name, len(partitions))
-            self._tell(error)
+            if limit.expired():
+                logger.warning("the listener's %s is cancelled after %.0f s", who, self._limit_s)
+                self._tell(TimeoutError(f"the listener's {who} did not return within {self._limit_s:.0f} s"))
+            else:
+                logger.exception("the listener's %s failed for %d partitions", who, len(partitions))
+                self._tell(error)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise  # it is the consumer that ends
+            logger.exception("the listener's %s waited for what was cancelled", who)
+            self._tell(RuntimeError(f"the listener's {who} waited for what was cancelled"))
         finally:
+            _within.reset(before)
+            self._running = None
             slow.cancel()
 
 

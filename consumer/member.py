@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from consumer.coordinator import Coordinator
 from consumer.core.member_effects import (
@@ -48,7 +48,6 @@ from strandline.errors import (
     CoordinatorLoading,
     CoordinatorNotAvailable,
     IllegalGeneration,
-    InvalidRequest,
     NotCoordinator,
     OutcomeUnknown,
     StrandlineError,
@@ -102,8 +101,6 @@ class Member:
         self._queue: deque[Effect] = deque()
         self._queued = asyncio.Event()
         self._settled = asyncio.Event()
-        self._worker: asyncio.Task[Any] | None = None
-        """The task that calls the listener, among other things."""
         self._joining = 0
         """Joins that are under way: their answer may be on its way too, with another generation."""
         self._leaving = 0
@@ -117,11 +114,6 @@ class Member:
     @property
     def now_ms(self) -> int:
         return self._clock.wall_ms()
-
-    def check_outside(self) -> None:
-        """Raises InvalidRequest within a listener, which a departure would wait for."""
-        if self._worker is not None and asyncio.current_task() is self._worker:
-            raise InvalidRequest("a listener cannot stop its consumer: tell the task that reads to do so")
 
     def feed(self, effects: list[Effect]) -> None:
         """Carry these out, after all that came before."""
@@ -168,7 +160,6 @@ class Member:
     # --- effects -----------------------------------------------------------------------------
 
     async def _work(self) -> None:
-        self._worker = asyncio.current_task()
         try:
             while True:
                 while self._queue:

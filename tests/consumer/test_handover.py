@@ -31,7 +31,7 @@ class Group(Parts):
         self.within: dict[str, Within] = {}
         self.committed: list[dict[TopicPartition, int]] = []
         self.brokers.answers["OffsetCommit"] = self._commit
-        self.listening = Listening(self.handout.tell)
+        self.listening = Listening(self.handout.tell, limit_s=60)
         self.listening.listener = self._listener()
         self.handover = Handover(
             reader=self.reader,
