@@ -1,0 +1,60 @@
+"""A topic grows under a live group: somebody reads the new partitions (KIP-429, trigger a)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from controller.core.cluster import PlacedTopic
+from controller.topic_writes import creation_steps, pack
+from strandline import LocalCluster
+from strandline.adapters import znodes, zookeeper
+from strandline.adapters.clock import SystemClock
+from strandline.config import ZooKeeperSettings
+from strandline.ids import BrokerId
+from strandline.ports import SetData
+from tests.integration.group_members import Members, loading, new_topic
+from tests.waiting import eventually
+
+
+async def grow(cluster: LocalCluster, topic: str, partitions: int) -> None:
+    """In one `multi`, as a controller would: the new partitions, requests to start their replicas, and
+    the topic's new size."""
+    session = await zookeeper.connect(ZooKeeperSettings(zookeeper=cluster.zookeeper))
+    try:
+        node = znodes.load_topic(topic, (await session.get(znodes.topic(topic))).data)
+        brokers = {}
+        for broker in map(BrokerId, cluster.broker_ids):
+            znode = await session.get(znodes.broker(broker))
+            brokers[broker] = znodes.load_registration(broker, znode.data, znode.czxid)
+        assignments = [tuple(brokers)] * partitions
+        placed = PlacedTopic(node.topic_id, assignments)
+        added = creation_steps(topic, placed, brokers, SystemClock().wall_ms())[node.partitions :]
+        (operations,) = pack(added)
+        size = SetData(znodes.topic(topic), znodes.dump_topic(replace(node, partitions=partitions)))
+        await session.multi([size, *operations])
+    finally:
+        await session.close()
+
+
+@pytest.mark.parametrize("protocol", ["eager", "cooperative"])
+async def test_partitions_added_to_the_topic_of_a_live_group_are_read(
+    cluster: LocalCluster, protocol: str
+) -> None:
+    """The leader notices and joins again; a member that has not heard of a new partition can be given it."""
+    topic = await new_topic(cluster, 3)
+    quick = {"rebalance_protocol": protocol, "topics_refresh_ms": 200}
+    async with Members(cluster, [topic], **quick) as members:
+        first, second = await members.join(), await members.join()
+        await members.settled(first, second, partitions=3)
+        await grow(cluster, topic, 7)
+        await members.settled(first, second, partitions=7)
+        async with loading(cluster, {topic: 7}) as load:
+            await eventually(lambda: len(load.acked) > 100, what="something is written")
+            await load.finish()
+            written = load.acked
+            assert {partition for _, partition, _ in written} == set(range(7))
+            await eventually(lambda: sum(members.seen().values()) >= len(written), what="everything is read")
+        assert members.seen() == dict.fromkeys(written, 1)
+        assert [member.errors for member in members.all] == [[], []]
