@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
+from consumer import arguments
 from consumer.coordinator import Coordinator, no_answer
 from consumer.core.positions import Position
 from consumer.handout import HandOut
@@ -100,7 +101,7 @@ class Commits:
         return {s: CommittedOffset(s.position) for s in positions if s.position is not None}
 
     def _named(self, offsets: Mapping[TopicPartition, OffsetLike]) -> dict[Position[Any], CommittedOffset]:
-        given = {TopicPartition(*name): _entry(name, offset) for name, offset in offsets.items()}
+        given = arguments.commits(offsets)
         strangers = sorted(str(name) for name in given if self._reader.positions.find(name) is None)
         if strangers:
             raise InvalidRequest(f"not assigned to this consumer: {', '.join(strangers)}")
@@ -173,16 +174,3 @@ class Commits:
                 errors.append(error)
         if errors:
             raise errors[0]
-
-
-def _entry(name: TopicPartition, offset: OffsetLike) -> CommittedOffset:
-    match offset:
-        case CommittedOffset():
-            entry = offset
-        case int():
-            entry = CommittedOffset(offset)
-        case _:
-            entry = CommittedOffset(offset[0], metadata=offset[1])
-    if entry.offset < 0:
-        raise InvalidRequest(f"offset {entry.offset} of {TopicPartition(*name)}: offsets begin at 0")
-    return entry

@@ -10,6 +10,7 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
+from consumer import arguments
 from consumer.commits import OffsetLike
 from consumer.committed import Committed
 from consumer.coordinator import Coordinator
@@ -23,6 +24,7 @@ from consumer.reader import Reader
 from consumer.records import ConsumerRecord, FetchedBatch, OffsetAndTimestamp
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.rpc import GrpcTransport
+from strandline.client import arguments as client_arguments
 from strandline.client.cluster import Cluster
 from strandline.client.messages import EARLIEST, LATEST, ListedOffset
 from strandline.client.scope import Scope
@@ -59,6 +61,7 @@ class Consumer:
         **settings: Any,
     ) -> None:
         self._settings = load(ConsumerSettings, **settings)
+        chosen = arguments.assignors(assignors)
         self._clock = clock or SystemClock()
         self._transport = transport or GrpcTransport()
         self._cluster = Cluster(bootstrap, self._settings, self._transport, self._clock)
@@ -88,7 +91,7 @@ class Consumer:
         """Who closes a second time waits for the first, and finds nothing left to do."""
         self._group: Group | None = None
         if coordinator is not None:
-            self._group = self._make_group(coordinator, assignors)
+            self._group = self._make_group(coordinator, chosen)
             self._handout.on_call = self._group.polled
 
     def _make_coordinator(self) -> Coordinator | None:
@@ -102,7 +105,7 @@ class Consumer:
             clock=self._clock,
         )
 
-    def _make_group(self, coordinator: Coordinator, assignors: Sequence[str | Assignor]) -> Group:
+    def _make_group(self, coordinator: Coordinator, assignors: Sequence[Assignor]) -> Group:
         return Group(
             coordinator,
             assignors=assignors,
@@ -186,7 +189,7 @@ class Consumer:
         group = self._in_group()
         if not group.subscribed and self.assignment() and not group.leaving:
             raise InvalidRequest("partitions are assigned by hand: `assign([])` before you subscribe")
-        group.subscribe(topics, pattern, listener)
+        group.subscribe(*arguments.subscription(topics, pattern), listener)
 
     def unsubscribe(self) -> None:
         """Leave the group in order, which takes a moment; or drop what was assigned by hand."""
@@ -214,8 +217,8 @@ class Consumer:
 
     async def committed(self, partition: TopicPartition) -> CommittedOffset | None:
         """What the group has committed; None if nothing."""
-        name = TopicPartition(*partition)
         _ = self._in_group()
+        name = client_arguments.partition(partition)
         assert self._committed is not None
         return (await self._committed.fetch([name])).get(name)
 
@@ -224,7 +227,7 @@ class Consumer:
 
         From any thread. In a rebalance the others still wait no longer than `max_poll_interval_ms`.
         """
-        self._in_group().extend_processing(seconds)
+        self._in_group().extend_processing(arguments.processing_s(seconds))
 
     def _in_group(self) -> Group:
         if self._group is None:
@@ -243,8 +246,8 @@ class Consumer:
         self._scope.check()
         if self._group is not None and (self._group.subscribed or self._group.leaving):
             raise InvalidRequest("this consumer is subscribed: `unsubscribe` before you assign by hand")
+        names = client_arguments.partitions(partitions)
         self._reader.subscribed = False
-        names = [TopicPartition(*partition) for partition in partitions]
         self._handout.forget(self.assignment() - set(names))
         self._reader.assign(names)
 
@@ -259,9 +262,7 @@ class Consumer:
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Hand out the record at `offset` next. Raises InvalidRequest if it is not assigned."""
         state = self._reader.assigned(partition)
-        if offset < 0:
-            raise InvalidRequest(f"offset {offset} of {state.name}: offsets begin at 0")
-        self._reader.seek(state.name, offset)
+        self._reader.seek(state.name, client_arguments.offset(state.name, offset))
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Go where the logs start; without arguments in all assigned partitions."""
@@ -320,12 +321,12 @@ class Consumer:
 
     async def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Where the logs of these partitions start, assigned or not."""
-        found = await self._list(dict.fromkeys(partitions, EARLIEST))
+        found = await self._list(dict.fromkeys(client_arguments.partitions(partitions), EARLIEST))
         return {name: listed.offset for name, listed in found.items()}
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The high watermarks of these partitions, assigned or not."""
-        found = await self._list(dict.fromkeys(partitions, LATEST))
+        found = await self._list(dict.fromkeys(client_arguments.partitions(partitions), LATEST))
         return {name: listed.offset for name, listed in found.items()}
 
     async def offsets_for_times(
@@ -333,12 +334,7 @@ class Consumer:
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record not older than a time (milliseconds since the Unix epoch), by partition;
         None where no record is that young."""
-        for name, timestamp in timestamps.items():
-            if timestamp < 0:
-                raise InvalidRequest(
-                    f"timestamp {timestamp} for {name}: give milliseconds since the Unix epoch"
-                )
-        found = await self._list(timestamps)
+        found = await self._list(arguments.timestamps(timestamps))
         return {
             name: None if listed.offset < 0 else OffsetAndTimestamp(listed.offset, listed.timestamp_ms)
             for name, listed in found.items()
@@ -346,7 +342,7 @@ class Consumer:
 
     async def _list(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
         self._scope.check()
-        return await self._reader.finder.list({TopicPartition(*name): at for name, at in wanted.items()})
+        return await self._reader.finder.list(wanted)
 
     # --- handing out -------------------------------------------------------------------------
 
@@ -361,14 +357,16 @@ class Consumer:
         return self._handout.getone()
 
     def getmany(
-        self, *partitions: TopicPartition, timeout_ms: int = 0, max_records: int | None = None
+        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> Coroutine[Any, Any, dict[TopicPartition, list[ConsumerRecord]]]:
         """Records that are there, by partition, at most `max_records` (or `poll_records_max`); waits up
         to `timeout_ms` for the first. Without arguments of all assigned partitions."""
-        return self._handout.getmany(partitions, timeout_ms, max_records)
+        return self._handout.getmany(
+            partitions, arguments.timeout_ms(timeout_ms), arguments.max_records(max_records)
+        )
 
     def getbatches(
-        self, *partitions: TopicPartition, timeout_ms: int = 0
+        self, *partitions: TopicPartition, timeout_ms: float = 0
     ) -> Coroutine[Any, Any, list[FetchedBatch]]:
         """All batches that are there, undecoded: the fast way. Waits up to `timeout_ms` for the first."""
-        return self._handout.getbatches(partitions, timeout_ms)
+        return self._handout.getbatches(partitions, arguments.timeout_ms(timeout_ms))

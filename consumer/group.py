@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from consumer.commits import Commits, Identity
 from consumer.coordinator import Coordinator
 from consumer.core.assignors.assignor import Assignor
-from consumer.core.assignors.registry import named
 from consumer.core.member_requests import MemberSettings
 from consumer.core.member_states import State
 from consumer.core.membership import Membership
@@ -58,7 +57,7 @@ class Group:
         self,
         coordinator: Coordinator,
         *,
-        assignors: Sequence[str | Assignor],
+        assignors: Sequence[Assignor],
         cluster: Cluster,
         reader: Reader,
         handout: HandOut,
@@ -83,7 +82,7 @@ class Group:
                 settings.group_instance_id,
                 settings.client_id,
             ),
-            [named(assignor) for assignor in assignors],
+            assignors,
         )
         self.commits = Commits(
             coordinator,
@@ -172,11 +171,10 @@ class Group:
 
     def subscribe(
         self,
-        topics: Iterable[str] | None,
-        pattern: str | re.Pattern[str] | None,
+        names: frozenset[str],
+        pattern: re.Pattern[str] | None,
         listener: RebalanceListener | None,
     ) -> None:
-        names = _names(topics, pattern)
         if listener is not None and not isinstance(listener, RebalanceListener):
             raise InvalidRequest(f"{listener!r} is not a RebalanceListener")
         self._listening.listener = listener
@@ -185,7 +183,7 @@ class Group:
             self._member.start()
             self._scope.spawn(self._watch_topics(), "topics")
         self._reader.subscribed = True
-        self._pattern = None if pattern is None else re.compile(pattern)
+        self._pattern = pattern
         if self._pattern is None:
             self._want(names)
         self._look.set()
@@ -330,14 +328,3 @@ class Group:
             level = logging.WARNING if self._committing else logging.DEBUG
             logger.log(level, "group %s: processed offsets are not committed yet: %s", self._id, error)
             self._committing = False
-
-
-def _names(topics: Iterable[str] | None, pattern: str | re.Pattern[str] | None) -> frozenset[str]:
-    if (topics is None) == (pattern is None):
-        raise InvalidRequest("subscribe to topics, or to a pattern of their names")
-    if isinstance(topics, str):
-        raise InvalidRequest(f"subscribe to several topics: [{topics!r}]")
-    names = frozenset(topics or ())
-    if topics is not None and not (names and all(names)):
-        raise InvalidRequest("no topic is named; `unsubscribe` ends a subscription")
-    return names

@@ -84,7 +84,7 @@ class HandOut:
                 await self._wait(None)
 
     async def getmany(
-        self, partitions: Sequence[TopicPartition], timeout_ms: int, max_records: int | None
+        self, partitions: Sequence[TopicPartition], timeout_ms: float, max_records: int | None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         limit = self._settings.poll_records_max if max_records is None else max_records
         deadline = self._clock.monotonic() + timeout_ms / 1000
@@ -103,7 +103,7 @@ class HandOut:
             if taken or not await self._wait(deadline):
                 return taken
 
-    async def getbatches(self, partitions: Sequence[TopicPartition], timeout_ms: int) -> list[FetchedBatch]:
+    async def getbatches(self, partitions: Sequence[TopicPartition], timeout_ms: float) -> list[FetchedBatch]:
         deadline = self._clock.monotonic() + timeout_ms / 1000
         self._called()
         await self._give_way()

@@ -25,6 +25,7 @@ from consumer.fetcher import Fetcher
 from consumer.finder import CommittedLookup, Finder
 from consumer.news import News
 from consumer.records import FetchedBatch
+from strandline.client import arguments
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
 from strandline.client.scope import Scope
@@ -124,9 +125,10 @@ class Reader:
     def assigned(self, name: TopicPartition) -> Position[FetchedBatch]:
         """Raises InvalidRequest if the partition is not assigned."""
         self._scope.check()
-        state = self.positions.find(TopicPartition(*name))
+        name = arguments.partition(name)
+        state = self.positions.find(name)
         if state is None:
-            raise InvalidRequest(f"{TopicPartition(*name)} is not assigned to this consumer")
+            raise InvalidRequest(f"{name} is not assigned to this consumer")
         return state
 
     def seek(self, name: TopicPartition, offset: int) -> None:

@@ -1,0 +1,120 @@
+"""What an application hands to its consumer, checked at the call: InvalidRequest with the argument's name,
+its value, and what is wanted (`strandline.client.arguments`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from consumer.core.assignors.assignor import Assignor
+from consumer.core.assignors.registry import named
+from strandline.client.arguments import INT32_MAX, INT64_MAX, by_partition, offset, text, whole
+from strandline.config import GROUP_ID_LENGTH_MAX, INTERVAL_MS_MAX
+from strandline.errors import InvalidRequest, SettingsError
+from strandline.groups import CommittedOffset
+from strandline.ids import TopicPartition
+from strandline.topics import check_topic_name
+
+# --- the group ----------------------------------------------------------------------------------
+
+
+def assignors(given: object) -> list[Assignor]:
+    """Those that are named, and objects of one's own. Raises SettingsError, as for any other setting."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise SettingsError(f"assignors {given!r}: give several, the most wanted first, as in ('sticky',)")
+    found = [named(one) for one in given]
+    if not found:
+        raise SettingsError("assignors: none is given; a group needs one that all its members know")
+    names: set[str] = set()
+    for one in found:
+        name = getattr(one, "name", None)
+        if not isinstance(name, str) or not callable(getattr(one, "assign", None)):
+            raise SettingsError(f"assignor {one!r}: give a name, or an object with a name and `assign`")
+        if not 0 < len(name) <= GROUP_ID_LENGTH_MAX:
+            raise SettingsError(f"assignor {one!r}: its name {name!r} has {len(name)} characters")
+        if name in names:
+            raise SettingsError(f"assignors: {name!r} stands there twice")
+        names.add(name)
+    return found
+
+
+def subscription(topics: object, pattern: object) -> tuple[frozenset[str], re.Pattern[str] | None]:
+    """The topics, or the pattern. Raises InvalidTopic for a name that no topic can have."""
+    if (topics is None) == (pattern is None):
+        raise InvalidRequest("subscribe to topics, or to a pattern of their names")
+    if topics is None:
+        return frozenset(), _pattern(pattern)
+    if isinstance(topics, str):
+        raise InvalidRequest(f"subscribe to several topics: [{topics!r}]")
+    if isinstance(topics, bytes) or not isinstance(topics, Iterable):
+        raise InvalidRequest(f"topics {topics!r}: give several names, as in ['tides']")
+    names = list(topics)
+    if not names or "" in names:
+        raise InvalidRequest("no topic is named; `unsubscribe` ends a subscription")
+    for name in names:
+        check_topic_name(text("topic", name))
+    return frozenset(names), None
+
+
+def _pattern(given: object) -> re.Pattern[str]:
+    if isinstance(given, re.Pattern) and isinstance(given.pattern, str):
+        return given
+    if not isinstance(given, str):
+        raise InvalidRequest(f"pattern = {given!r}: give a string, or a compiled pattern of one")
+    try:
+        return re.compile(given)
+    except re.error as error:
+        raise InvalidRequest(f"pattern = {given!r}: {error}") from error
+
+
+def commits(given: object) -> dict[TopicPartition, CommittedOffset]:
+    """What to commit, by partition."""
+    return {name: _commit(name, value) for name, value in by_partition("offsets", given).items()}
+
+
+def _commit(name: TopicPartition, given: Any) -> CommittedOffset:
+    """An offset, an offset with metadata, or what was committed once."""
+    match given:
+        case CommittedOffset():
+            entry = given
+        case (at, metadata) if isinstance(given, tuple):
+            entry = CommittedOffset(at, metadata=metadata)
+        case _:
+            return CommittedOffset(offset(name, given))
+    return CommittedOffset(
+        offset(name, entry.offset),
+        whole(f"leader epoch of {name}", entry.leader_epoch, -1, INT32_MAX),
+        text(f"metadata of {name}", entry.metadata),
+    )
+
+
+def processing_s(given: object) -> float:
+    """How long processing may take."""
+    return _amount("seconds", given, INTERVAL_MS_MAX // 1000)
+
+
+# --- what is read -------------------------------------------------------------------------------
+
+
+def timeout_ms(given: object) -> float:
+    """How long to wait for the first record."""
+    return _amount("timeout_ms", given, INTERVAL_MS_MAX)
+
+
+def max_records(given: object) -> int | None:
+    """How many records at most, where that is said."""
+    return None if given is None else whole("max_records", given, 1, INT32_MAX)
+
+
+def timestamps(given: object) -> dict[TopicPartition, int]:
+    """A time by partition, in milliseconds since the Unix epoch."""
+    wanted = by_partition("timestamps", given)
+    return {name: whole(f"timestamp for {name}", at, 0, INT64_MAX) for name, at in wanted.items()}
+
+
+def _amount(what: str, given: object, most: int) -> float:
+    """A number that need not be whole."""
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= most:
+        raise InvalidRequest(f"{what} = {given!r}: give a number from 0 to {most}")
+    return given

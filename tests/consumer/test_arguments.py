@@ -1,0 +1,123 @@
+"""What an application hands over is refused at the call, by name and value: never a bare TypeError, and never
+an error of the coordinator about something else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from consumer import arguments
+from consumer.core.assignors.registry import BUILT_IN
+from strandline.errors import InvalidRequest, InvalidTopic, SettingsError
+from strandline.groups import CommittedOffset
+from strandline.ids import TopicPartition
+
+A = TopicPartition("t", 0)
+
+
+NO_TOPICS: list[Any] = [[1], b"tides", 5, "tides", [b"tides"], [None], [], [""], ["\ud800"], [["t"]]]
+
+
+@pytest.mark.parametrize("given", NO_TOPICS)
+def test_what_are_no_topics(given: object) -> None:
+    with pytest.raises(InvalidRequest):
+        arguments.subscription(given, None)
+
+
+@pytest.mark.parametrize("name", ["a/b", "x" * 250, ".", "..", "a b", "tïdes"])
+def test_a_name_that_no_topic_can_have(name: str) -> None:
+    """It would be waited for in vain."""
+    with pytest.raises(InvalidTopic, match="name"):
+        arguments.subscription(["tides", name], None)
+
+
+@pytest.mark.parametrize("given", ["(", re.compile(b"t.*"), 3, b"t.*"])
+def test_what_is_no_pattern(given: object) -> None:
+    with pytest.raises(InvalidRequest, match="pattern = "):
+        arguments.subscription(None, given)
+
+
+def test_topics_and_patterns() -> None:
+    assert arguments.subscription({"a", "__consumer_offsets"}, None) == (
+        frozenset({"a", "__consumer_offsets"}),
+        None,
+    )
+    assert arguments.subscription((name for name in "aba"), None) == (frozenset("ab"), None)
+    compiled = re.compile("T.*", re.IGNORECASE)
+    assert arguments.subscription(None, compiled) == (frozenset(), compiled)
+    assert arguments.subscription(None, "t.*") == (frozenset(), re.compile("t.*"))
+    for both in ((None, None), (["a"], "a")):
+        with pytest.raises(InvalidRequest, match="topics, or to a pattern"):
+            arguments.subscription(*both)
+
+
+class Nameless:
+    name = ""
+
+    def assign(self) -> None: ...
+
+
+NO_ASSIGNORS: list[Any] = [(), (3,), "sticky", 3, None, (None,), ("foo",), (Nameless(),), ["range"] * 2]
+
+
+@pytest.mark.parametrize("given", NO_ASSIGNORS)
+def test_what_are_no_assignors(given: object) -> None:
+    """As any setting, at construction."""
+    with pytest.raises(SettingsError, match="assignor"):
+        arguments.assignors(given)
+
+
+def test_assignors_by_name_and_of_ones_own() -> None:
+    own = BUILT_IN["range"]
+    assert arguments.assignors(["sticky", own]) == [BUILT_IN["sticky"], own]
+
+
+NOT_COMMITTED: list[Any] = [
+    *(5, [A], None, {"tides": 3}, {A: None}, {A: "3"}, {A: True}, {A: 2**63}, {A: -1}, {A: 3.5}),
+    *({A: (3, 5)}, {A: (3,)}, {A: (3, "m", 1)}, {A: (True, "m")}, {A: (3, "\ud800")}),
+    *({A: CommittedOffset(-1)}, {A: CommittedOffset(4, 2**31)}),
+    {A: CommittedOffset(4, "x")},  # type: ignore[arg-type]  # the point
+    {A: CommittedOffset(4, metadata=None)},  # type: ignore[arg-type]  # the point
+]
+
+
+@pytest.mark.parametrize("given", NOT_COMMITTED)
+def test_what_is_not_to_be_committed(given: object) -> None:
+    with pytest.raises(InvalidRequest, match=": give "):
+        arguments.commits(given)
+
+
+def test_what_is_to_be_committed() -> None:
+    """Also exactly what `committed` returned: its time is the coordinator's."""
+    told = CommittedOffset(4, 7, "m", committed_at_ms=1)
+    for given in (4, (4, ""), CommittedOffset(4)):
+        assert arguments.commits({A: given}) == {A: CommittedOffset(4)}
+    assert arguments.commits({("t", 0): (4, "m")}) == {A: CommittedOffset(4, metadata="m")}
+    assert arguments.commits({A: told}) == {A: CommittedOffset(4, 7, "m")}
+
+
+@pytest.mark.parametrize("check", [arguments.processing_s, arguments.timeout_ms])
+@pytest.mark.parametrize(
+    "given", ["x", None, True, -1, float("nan"), float("inf"), 10**400], ids=lambda given: str(given)[:5]
+)
+def test_what_is_no_time(check: Callable[[Any], float], given: object) -> None:
+    with pytest.raises(InvalidRequest, match=r"= .*: give a number from 0 to \d"):
+        check(given)
+    assert (check(0), check(1.5)) == (0, 1.5)
+
+
+@pytest.mark.parametrize("given", [0, -1, "3", 1.0, True])
+def test_what_is_no_number_of_records(given: object) -> None:
+    """None at all would be taken for an end of the log."""
+    with pytest.raises(InvalidRequest, match=r"max_records = .*: give a whole number from 1"):
+        arguments.max_records(given)
+    assert (arguments.max_records(None), arguments.max_records(1)) == (None, 1)
+
+
+@pytest.mark.parametrize("given", [{A: -1}, {A: 2**63}, {A: "now"}, {A: None}, [A], {"t": 1}])
+def test_what_are_no_times_of_records(given: object) -> None:
+    with pytest.raises(InvalidRequest, match=": give "):
+        arguments.timestamps(given)
