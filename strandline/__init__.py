@@ -1,7 +1,7 @@
 """strandline: a replicated commit log.
 
 The public names are found when they are asked for (PEP 562), so that a client does not load the local
-cluster, nor the command line everything.
+cluster, nor the command line everything. The classes of errors are in `strandline.errors`.
 """
 
 from __future__ import annotations
@@ -60,4 +60,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted({"errors", *_HOMES, *(name for name in globals() if name.startswith("__"))})
