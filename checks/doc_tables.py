@@ -54,13 +54,17 @@ def _number(value: Any) -> str:
 
 
 def _bounds(info: FieldInfo) -> str:
-    low = high = pattern = None
+    low = high = pattern = shortest = longest = None
     for item in info.metadata:
         low = getattr(item, "ge", low)
         high = getattr(item, "le", high)
         pattern = getattr(item, "pattern", pattern)
+        shortest = getattr(item, "min_length", shortest)
+        longest = getattr(item, "max_length", longest)
     if pattern:
         return " or ".join(f"`{word}`" for word in re.sub(r"[\^$()]", "", pattern).split("|"))
+    if longest is not None:
+        return f"{shortest or 0} to {longest} characters"
     if low is not None and high is not None:
         return f"{_number(low)} to {_number(high)}"
     if low is not None:

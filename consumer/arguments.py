@@ -104,7 +104,7 @@ def timeout_ms(given: object) -> float:
 
 def max_records(given: object) -> int | None:
     """How many records at most, where that is said."""
-    return None if given is None else whole("max_records", given, 1, INT32_MAX)
+    return None if given is None else whole("max_records", given, 1, INT64_MAX)
 
 
 def timestamps(given: object) -> dict[TopicPartition, int]:

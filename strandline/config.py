@@ -318,7 +318,9 @@ class ConsumerSettings(ClientSettings):
     max_poll_interval_ms: int = Field(default=300_000, ge=1, le=INTERVAL_MS_MAX)
     """Between two get calls; who takes longer leaves the group. Also how long others wait in a rebalance."""
     enable_auto_commit: bool = True
+    """Commit by itself what is processed."""
     auto_commit_interval_ms: int = Field(default=5_000, ge=1)
+    """How often, while nothing moves; what is given up is committed first."""
     api_timeout_ms: int = Field(default=60_000, ge=1)
     """How long a commit, or a question for committed offsets, is tried."""
     topics_refresh_ms: int = Field(default=5_000, ge=1)

@@ -22,6 +22,8 @@ def test_a_table_shows_name_default_bounds_and_docstring() -> None:
     assert "stale text" not in table
     assert "| `push_window` | 2 | 1 to 64 | Messages on a replication stream" in table
     assert "| `broker_id` | required | 0 to 2^31 − 1 |" in table
+    table = doc_tables.settings("ConsumerSettings")
+    assert "| `group_instance_id` | none | 1 to 249 characters |" in table
 
 
 def test_a_sleep_in_a_test_is_found_and_a_turn_of_the_loop_is_not() -> None:
