@@ -174,7 +174,7 @@ class Producer:
         if self._buffered >= self._buffer_bytes:
             await self._wait_for_room()
         if partition is not None:
-            queue = route.chosen(partition)
+            queue = await self._chosen(route, partition)
         elif key is not None:
             queue = route.keyed(key)
         else:
@@ -231,11 +231,12 @@ class Producer:
         pieces = Pieces(self._clock.wall_ms(), route.size_max, route.bytes_max, self._accumulator.codec)
         bulk = Bulk(topic, len(values), self._loop.create_future())
         if keys is None:
-            chosen = None if partition is None else route.chosen(partition)
+            chosen = None if partition is None else await self._chosen(route, partition)
             for packed in pieces.of_values(values):
                 await self._add(chosen or route.next(), packed, bulk.part())
         else:
-            for queue, records in route.grouped(values, keys, partition):
+            chosen = None if partition is None else await self._chosen(route, partition)
+            for queue, records in route.grouped(values, keys, chosen):
                 for packed in pieces.of_records(records):
                     await self._add(queue, packed, bulk.part())
         bulk.close()
@@ -251,7 +252,7 @@ class Producer:
         if packed.size > route.bytes_max:
             raise too_large(f"batch of {packed.size} bytes", route.bytes_max)
         future: asyncio.Future[BatchMetadata] = self._loop.create_future()
-        await self._add(route.chosen(partition), packed, BatchTicket(future))
+        await self._add(await self._chosen(route, partition), packed, BatchTicket(future))
         return future
 
     async def flush(self) -> None:
@@ -285,6 +286,12 @@ class Producer:
             for name in names:
                 self._leader_changed(name)
         return route
+
+    async def _chosen(self, route: Route[Ticket], partition: int) -> Queue:
+        """A partition by its number; one that is not known is asked for, since the topic may have grown."""
+        if partition >= len(route.queues):
+            await self._cluster.topic(route.topic, partitions_min=partition + 1)
+        return route.chosen(partition)
 
     def _begin(self, queue: Queue) -> Batch[Ticket]:
         """A new open batch."""
@@ -382,13 +389,22 @@ class Producer:
         self._carry_out(self._accumulator.backed_off(queue, pause))
 
     def _leader_changed(self, name: TopicPartition) -> None:
-        queue = self._accumulator.find(name)
+        queue = self._accumulator.find(name) or self._new_partition(name)
         leader = self._cluster.leader(name)
         if queue is None or leader is None:
             return
         self._carry_out(self._accumulator.led(name, leader.broker, leader.epoch))
         if leader.broker == NO_BROKER and not queue.empty:
             self._cluster.doubt(name)
+
+    def _new_partition(self, name: TopicPartition) -> Queue | None:
+        """The queue of a partition that a topic in use has got; None for any other."""
+        route = self._routes.get(name.topic)
+        if route is None or name.partition != len(route.queues):
+            return None
+        queue = self._accumulator.queue(name, route.size_max)
+        route.queues.append(queue)
+        return queue
 
     async def _renew(self, queue: Queue) -> None:
         self._carry_out(self._accumulator.renewed(queue, await self._new_identity(None)))

@@ -19,10 +19,11 @@ class Route(Generic[Ticket]):
     __slots__ = ("_turn", "bytes_max", "queues", "sticky", "topic")
 
     def __init__(
-        self, topic: str, queues: Sequence[PartitionQueue[Ticket]], bytes_max: int, *, turn: int
+        self, topic: str, queues: list[PartitionQueue[Ticket]], bytes_max: int, *, turn: int
     ) -> None:
         self.topic = topic
         self.queues = queues
+        """Grows with the topic: keys go to other partitions from then on, as with Kafka's clients."""
         self.bytes_max = bytes_max
         """What the topic takes in one batch."""
         self._turn = turn
@@ -55,15 +56,18 @@ class Route(Generic[Ticket]):
         return self.sticky
 
     def grouped(
-        self, values: Sequence[bytes | None], keys: Sequence[bytes | None], partition: int | None
+        self,
+        values: Sequence[bytes | None],
+        keys: Sequence[bytes | None],
+        chosen: PartitionQueue[Ticket] | None,
     ) -> list[tuple[PartitionQueue[Ticket], KeyedRecords]]:
         """(key, value) records by partition, in their order; those without a key stay together.
 
-        Raises InvalidRequest unless there are as many keys as values.
+        All of them go to `chosen` if it is given. Raises InvalidRequest unless there are as many keys as
+        values.
         """
         if len(values) != len(keys):
             raise InvalidRequest(f"{len(values)} values were given with {len(keys)} keys")
-        chosen = None if partition is None else self.chosen(partition)
         keyless = chosen or self.next()
         groups: dict[PartitionQueue[Ticket], KeyedRecords] = {}
         for key, value in zip(keys, values, strict=True):

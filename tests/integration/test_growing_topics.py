@@ -1,4 +1,4 @@
-"""A topic grows under a live group: somebody reads the new partitions (KIP-429, trigger a)."""
+"""A topic grows in use: producers write to the new partitions, groups read them (KIP-429, trigger a)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from controller.core.cluster import PlacedTopic
 from controller.topic_writes import creation_steps, pack
-from strandline import LocalCluster
+from strandline import LocalCluster, Producer
 from strandline.adapters import znodes, zookeeper
 from strandline.adapters.clock import SystemClock
 from strandline.config import ZooKeeperSettings
@@ -58,3 +58,19 @@ async def test_partitions_added_to_the_topic_of_a_live_group_are_read(
             await eventually(lambda: sum(members.seen().values()) >= len(written), what="everything is read")
         assert members.seen() == dict.fromkeys(written, 1)
         assert [member.errors for member in members.all] == [[], []]
+
+
+async def test_a_running_producer_uses_partitions_that_are_added(cluster: LocalCluster) -> None:
+    """By its number at once, and for records without a key from the next look at the metadata on."""
+    topic = await new_topic(cluster, 1)
+    async with Producer(cluster.bootstrap, metadata_max_age_ms=200) as producer:
+        assert (await producer.send_and_wait(topic, b"v")).partition == 0
+        await grow(cluster, topic, 3)
+        assert (await producer.send_and_wait(topic, b"v", partition=2)).offset == 0
+        reached = set()
+
+        async def everywhere() -> bool:
+            reached.add((await producer.send_and_wait(topic, b"v")).partition)
+            return reached == {0, 1, 2}
+
+        await eventually(everywhere, what="records without a key go to every partition")
