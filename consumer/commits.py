@@ -22,7 +22,13 @@ from consumer.reader import Reader
 from strandline.client.backoff import backoff_s
 from strandline.client.group_wire import OFFSET_COMMIT
 from strandline.config import ConsumerSettings
-from strandline.errors import CoordinatorNotAvailable, InvalidRequest, RebalanceInProgress, StrandlineError
+from strandline.errors import (
+    CoordinatorNotAvailable,
+    InvalidRequest,
+    RebalanceInProgress,
+    StrandlineError,
+    UnknownMemberId,
+)
 from strandline.groups import (
     NO_GENERATION,
     NO_MEMBER,
@@ -73,14 +79,21 @@ class Commits:
         self._newest: dict[TopicPartition, int] = {}
         """The number of the last commit of each partition that succeeded."""
         self._sending = asyncio.Lock()
+        self.lost: dict[TopicPartition, str] = {}
+        """Partitions lost with records handed out and not committed, and why; until the application goes on
+        with other records."""
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetLike] | None) -> None:
         """What the application asks for: these offsets, or all that was handed out.
 
-        Raises InvalidRequest that names partitions that are not assigned, or what refused the commit.
+        Raises InvalidRequest that names partitions that are not assigned, or what refused the commit; for
+        all that was handed out UnknownMemberId, or what made the consumer fail, if some of that was lost.
         """
+        if offsets is None and self.lost:
+            raise self._handout.failure or self._too_late()
         wanted = self._handed_out() if offsets is None else self._named(offsets)
         await self._send(wanted, self._settings.api_timeout_ms / 1000)
+        self.lost.clear()
         # Not before: a partition that is given up waits for this commit then.
         self._handout.done_up_to({state: entry.offset for state, entry in wanted.items()})
 
@@ -95,6 +108,21 @@ class Commits:
             if state.processed not in (None, state.committed) and (chosen is None or state.name in chosen)
         }
         await self._send(wanted, timeout_s, skip_gone=True)
+
+    def note_lost(self, names: Iterable[TopicPartition], reason: str) -> None:
+        """These are this consumer's no longer, whatever of them was to be committed."""
+        for name in names:
+            state = self._reader.positions.find(name)
+            if state is not None and state.handed_out and state.position != state.committed:
+                self.lost[name] = reason
+
+    def _too_late(self) -> UnknownMemberId:
+        names = ", ".join(map(str, sorted(self.lost)))
+        reason = next(iter(self.lost.values()))
+        return UnknownMemberId(
+            f"the group went on without this consumer ({reason}): what was handed out of {names} is not "
+            f"committed, and others read it again"
+        )
 
     def _handed_out(self) -> dict[Position[Any], CommittedOffset]:
         positions = self._reader.positions

@@ -196,7 +196,7 @@ class Consumer:
         group = self._in_group()
         if group.subscribed:
             group.unsubscribe()
-        elif not group.leaving:
+        else:
             self.assign([])
 
     def subscription(self) -> frozenset[str]:
@@ -211,7 +211,8 @@ class Consumer:
         """Commit these offsets (each that of the next record to read), or all that was handed out.
 
         Tried for `api_timeout_ms`. Raises InvalidRequest that names partitions that are not assigned (any
-        more), IllegalGeneration or UnknownMemberId if the group went on without this consumer.
+        more), IllegalGeneration or UnknownMemberId if the group went on without this consumer: for all that
+        was handed out also if that was lost before, until the next get call.
         """
         await self._in_group().commits.commit(offsets)
 
@@ -241,12 +242,19 @@ class Consumer:
         """Read these partitions and no others. Those that are assigned already go on where they are.
 
         With a `group_id` offsets are committed to the group all the same, as long as nobody subscribes in
-        it. Raises InvalidRequest while this consumer does.
+        it. Raises InvalidRequest while this consumer does. After an `unsubscribe` it waits, behind the
+        scenes, until all of that is given up.
         """
         self._scope.check()
-        if self._group is not None and (self._group.subscribed or self._group.leaving):
+        if self._group is not None and self._group.subscribed:
             raise InvalidRequest("this consumer is subscribed: `unsubscribe` before you assign by hand")
         names = client_arguments.partitions(partitions)
+        if self._group is None:
+            self._assign(names)
+        else:
+            self._group.when_out(lambda: self._assign(names))
+
+    def _assign(self, names: Sequence[TopicPartition]) -> None:
         self._reader.subscribed = False
         self._handout.forget(self.assignment() - set(names))
         self._reader.assign(names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -113,11 +113,13 @@ class Group:
             settings=settings,
             clock=clock,
             on_fatal=handout.fail,
-            on_settled=self._subscribe_again,
+            on_settled=self._go_on,
         )
         self._wanted: frozenset[str] | None = None
         """The topics subscribed to; None while there is no subscription, or a pattern not yet resolved."""
         self._pattern: re.Pattern[str] | None = None
+        self._next: Callable[[], None] | None = None
+        """What is assigned by hand once the member is out of the group."""
         self._look = asyncio.Event()
         self._started = False
         self._watching = False
@@ -164,7 +166,7 @@ class Group:
     @property
     def leaving(self) -> bool:
         """True while what was subscribed to before is still being given up."""
-        return not self.subscribed and self._core.state not in (State.UNJOINED, State.LEFT)
+        return not self.subscribed and not self._member.gone
 
     def subscription(self) -> frozenset[str]:
         return self._wanted or frozenset()
@@ -183,6 +185,7 @@ class Group:
             self._member.start()
             self._scope.spawn(self._watch_topics(), "topics")
         self._reader.subscribed = True
+        self._next = None
         self._pattern = pattern
         if self._pattern is None:
             self._want(names)
@@ -191,20 +194,28 @@ class Group:
     def unsubscribe(self) -> None:
         """Give everything up in order and leave, behind the scenes; the listener stays for that."""
         self._forget_subscription()
-        if self._core.state is not State.UNJOINED:
-            self._member.feed(self._core.leave("the consumer unsubscribed", self._member.now_ms))
+        self._member.depart("the consumer unsubscribed")
+
+    def when_out(self, assign: Callable[[], None] | None) -> None:
+        """Assign by hand, but not before all that was subscribed to is given up."""
+        self._next = assign
+        self._go_on()
 
     def _forget_subscription(self) -> None:
-        self._wanted = self._pattern = None
+        self._wanted = self._pattern = self._next = None
 
     def _want(self, names: frozenset[str]) -> None:
         self._wanted = names
-        self._member.feed(self._core.subscribed(names, self._member.now_ms))
+        if not self._member.departing:
+            self._member.feed(self._core.subscribed(names, self._member.now_ms))
 
-    def _subscribe_again(self) -> None:
-        """What was subscribed to while the member was still leaving begins now."""
+    def _go_on(self) -> None:
+        """What was asked for while the member was still leaving begins now."""
         if self._wanted is not None and self._core.state is State.LEFT:
             self._want(self._wanted)
+        elif self._next is not None and not self.leaving:
+            assign, self._next = self._next, None
+            assign()
 
     async def _watch_topics(self) -> None:
         """Resolve the pattern, and tell the core what changed: often if this member leads."""
@@ -284,6 +295,7 @@ class Group:
     def polled(self) -> None:
         """A get call begins. Raises InvalidRequest within a listener: no record comes before it returns."""
         self._listening.check_outside("ask its consumer for records")
+        self.commits.lost.clear()
         self._member.polled()
 
     def _post(self, news: HeartNews) -> None:

@@ -145,6 +145,7 @@ class HandOut:
 
     def _hand(self, state: Position[FetchedBatch], next_offset: int) -> None:
         state.position = next_offset
+        state.handed_out = True
         self._handed[state] = None
 
     def _turns(self, partitions: Sequence[TopicPartition]) -> list[Position[FetchedBatch]]:
@@ -260,6 +261,11 @@ class HandOut:
         for state in [state for state in self._handed if state.name in names]:
             del self._handed[state]
         self._processed.set()
+
+    @property
+    def failure(self) -> Exception | None:
+        """What every get call raises, if one does."""
+        return self._news.fatal
 
     @property
     def caller(self) -> asyncio.Task[Any] | None:

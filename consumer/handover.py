@@ -48,6 +48,8 @@ class Handover:
         """Partitions that were decided to be given up, and wait for their turn."""
         self._cut: asyncio.Timeout | None = None
         """Ends the drain and the commit that are under way."""
+        self.holding = False
+        """True while what comes is about to be given up like everything else."""
         self._drain_s = settings.max_poll_interval_ms / 1000
         self.commit_s = min(settings.request_timeout_ms, settings.max_poll_interval_ms / 2) / 1000
         """How long to try to commit before a release."""
@@ -60,9 +62,24 @@ class Handover:
         if isinstance(effect, Revoke):
             self._reader.hold(effect.partitions)
         else:
+            self._commits.note_lost(effect.partitions, effect.reason)
             self._drop(effect.partitions)
             if self._cut is not None:
                 self._cut.reschedule(0)
+
+    def hold_all(self) -> None:
+        """Hand out nothing more, of what comes yet neither: everything is about to be given up."""
+        self.holding = True
+        self._reader.hold([state.name for state in self._reader.positions])
+
+    async def commit_early(self) -> None:
+        """What is processed by now, of everything. The release commits the rest, or this again."""
+        if not self._settings.enable_auto_commit:
+            return
+        try:
+            await self._commits.commit_processed(timeout_s=self.commit_s)
+        except StrandlineError as error:
+            logger.info("offsets are not committed before a rebalance has ended: %s", error)
 
     async def assign(self, effect: Assign) -> None:
         """Find positions, tell the listener, and only then fetch."""
@@ -73,7 +90,8 @@ class Handover:
         self._reader.add(added, held=True)
         self._told.update(added)
         await self._listening.assigned(added)
-        self._reader.let_go(name for name in added if not self._going[name])
+        if not self.holding:
+            self._reader.let_go(name for name in added if not self._going[name])
 
     async def revoke(self, effect: Revoke) -> bool:
         """Drain, commit, tell the listener, release. False if they were lost meanwhile."""

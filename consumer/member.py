@@ -62,8 +62,10 @@ JOIN_MARGIN_S: Final = 5.0
 LEAVE_S_MAX: Final = 2.0
 """To tell the coordinator of a departure; it finds out by itself when the session ends."""
 
-CALM_S_MAX: Final = 1.0
+CALM_S_MAX: Final = 3.0
 """For a rebalance to end before this member leaves."""
+
+_REBALANCING: Final = frozenset({State.JOINING, State.ASSIGNING, State.SYNCING})
 
 _LEVELS: Final = {Level.INFO: logging.INFO, Level.WARNING: logging.WARNING, Level.ERROR: logging.ERROR}
 
@@ -105,6 +107,8 @@ class Member:
         """Joins that are under way: their answer may be on its way too, with another generation."""
         self._leaving = 0
         """Departures that the coordinator is being told of."""
+        self.departing = False
+        """True while a departure waits for a rebalance to end."""
 
     def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -133,19 +137,38 @@ class Member:
         self._handout.attentive = busy and self.core.state in IN_GROUP
 
     async def leave(self, reason: str) -> None:
-        """Give everything up in order, leave, and return once that is done.
+        """Give everything up in order, leave, and return once that is done."""
+        await self._depart(reason)
+        while not self.gone:
+            await self._changed()
 
-        A rebalance that is about to end is waited for: in its middle nothing can be committed.
-        """
+    def depart(self, reason: str) -> None:
+        """The same, behind the scenes."""
+        if self.core.state in _REBALANCING:
+            if not self.departing:
+                self._scope.spawn(self._depart(reason), "departure")
+        elif self.core.state is not State.UNJOINED:
+            self.feed(self.core.leave(reason, self.now_ms))
+
+    async def _depart(self, reason: str) -> None:
+        """A rebalance that is about to end is waited for: its generation may be over at any moment, and the
+        next one has no assignment at first, so what a release wants to commit may be refused. What is
+        processed by now is committed before, should it take longer."""
+        self.departing = True
+        self._handover.hold_all()
         try:
             async with asyncio.timeout(CALM_S_MAX):
-                while self.core.state in (State.JOINING, State.ASSIGNING, State.SYNCING):
-                    await self._changed()
+                if self.core.state in _REBALANCING:
+                    await self._handover.commit_early()
+                while self.core.state in _REBALANCING:
+                    self._settled.clear()
+                    await self._settled.wait()
         except TimeoutError:
             pass
+        finally:
+            self.departing = False
         self.feed(self.core.leave(reason, self.now_ms))
-        while not self._gone():
-            await self._changed()
+        self._handover.holding = False
 
     async def _changed(self) -> None:
         """Wait until what was to be done is done. Raises what made the consumer fail."""
@@ -153,7 +176,9 @@ class Member:
         self._scope.check()
         await self._settled.wait()
 
-    def _gone(self) -> bool:
+    @property
+    def gone(self) -> bool:
+        """Out of the group, and the coordinator knows."""
         ended = self.core.state in (State.UNJOINED, State.LEFT, State.FATAL)
         return ended and not self._queue and not self._leaving
 
@@ -273,6 +298,7 @@ class Member:
         finally:
             self._leaving -= 1
             self._settled.set()
+            self._queued.set()
 
     # --- the heart ---------------------------------------------------------------------------
 

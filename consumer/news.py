@@ -19,7 +19,7 @@ class News:
         self._errors: dict[TopicPartition, StrandlineError] = {}
         self._untold: set[TopicPartition] = set()
         self._once: deque[Exception] = deque()
-        self._fatal: Exception | None = None
+        self.fatal: Exception | None = None
 
     def arrived(self) -> None:
         """Wake whoever waits: there may be something to hand out, or to raise."""
@@ -39,7 +39,7 @@ class News:
 
     def fail(self, error: Exception) -> None:
         """Have every get call raise this from now on."""
-        self._fatal = error
+        self.fatal = error
         self._arrived.set()
 
     def forget(self, name: TopicPartition) -> None:
@@ -51,8 +51,8 @@ class News:
 
     def raise_untold(self) -> None:
         """A new error is told before any more records, lest a busy partition hides another's end."""
-        if self._fatal is not None:
-            raise self._fatal
+        if self.fatal is not None:
+            raise self.fatal
         if self._once:
             raise self._once.popleft()
         if self._untold:

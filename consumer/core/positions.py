@@ -121,6 +121,8 @@ class Position(Generic[BatchT]):
     incarnation: int
     position: int | None = None
     """Offset of the next record to hand out; None until it is found."""
+    handed_out: bool = False
+    """True once anything was."""
     processed: int | None = None
     """Never above `position`; both are moved together by what is not handing out."""
     committed: int | None = None
