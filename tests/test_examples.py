@@ -20,11 +20,17 @@ def example(page: str, language: str, containing: str) -> str:
     return str(found)
 
 
-def run(command: list[str], directory: Path) -> str:
+def run(command: list[str], directory: Path, *, timeout_s: float = 50) -> str:
     """Standard output of a command that succeeds."""
     environment = dict(os.environ, PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     done = subprocess.run(
-        command, cwd=directory, env=environment, text=True, capture_output=True, timeout=50, check=False
+        command,
+        cwd=directory,
+        env=environment,
+        text=True,
+        capture_output=True,
+        timeout=timeout_s,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -43,9 +49,25 @@ def test_the_example_prints_its_record(page: str, containing: str, printed: str,
 
 
 def test_the_shell_example_reads_back_what_it_wrote(tmp_path: Path) -> None:
-    script = example("README.md", "sh", "strandline up").replace("make setup && . .venv/bin/activate\n", "")
+    script = example("README.md", "sh", "seq 1").replace("make setup && . .venv/bin/activate\n", "")
     try:
         printed = run(["bash", "-euo", "pipefail", "-c", script], tmp_path)
     finally:
         run(["strandline", "down"], tmp_path)
     assert "acked 100000, failed 0" in printed
+
+
+@pytest.mark.timeout(150)
+def test_the_shell_example_of_a_group_shows_where_it_stands_and_reads_everything_once(tmp_path: Path) -> None:
+    """Its pause is long enough for a commit by itself; the shares of both are all that was written."""
+    cluster, group = (example("README.md", "sh", words) for words in ("seq 1", "group describe"))
+    written = "".join(line + "\n" for line in cluster.splitlines() if re.search(" (create|produce) ", line))
+    script = group.replace("strandline up\n", "strandline up\n" + written)
+    try:
+        printed = run(["bash", "-euo", "pipefail", "-c", script], tmp_path, timeout_s=100)
+    finally:
+        run(["strandline", "down"], tmp_path)
+    assert re.search(r"^lag +0$", printed, re.MULTILINE), printed
+    assert "2 cooperative" in printed and "100000 total" in printed
+    records = [int(line) for name in ("share-1", "share-2") for line in (tmp_path / name).read_text().split()]
+    assert sorted(records) == list(range(1, 100_001))
