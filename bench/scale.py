@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -22,7 +23,7 @@ FIGURES: Final = {
     "watches": "ZooKeeper watches (mntr)",
     "memory_mib": "memory of the largest broker, MiB",
     "idle_cpu_percent": "idle CPU a broker, % of a core",
-    "moved": "leaderships of the killed broker",
+    "moved": "leaderships of the killed broker, the one with the most",
     "elsewhere_s": "all of them elsewhere after the kill, s",
 }
 
@@ -57,8 +58,8 @@ async def one_run() -> Mapping[str, float]:
         idle = [cpu_s(pid) - used for pid, used in zip(pids, before, strict=True)]
         watches = await _watches(cluster.zookeeper)
         memory = max(map(resident_mib, pids))
-        victim = cluster.broker_ids[0]
-        led = await _led_by(admin, victim)
+        leads = Counter(await _leaders(admin))
+        victim, led = leads.most_common(1)[0]
         killed_at = monotonic()
         await cluster.kill_broker(victim)
         await _all_led(admin, but=victim)
@@ -75,10 +76,6 @@ async def one_run() -> Mapping[str, float]:
 async def _leaders(admin: Admin) -> list[int]:
     cluster = await admin.metadata()
     return [partition.leader for topic in cluster.topics for partition in topic.partitions]
-
-
-async def _led_by(admin: Admin, broker: int) -> int:
-    return (await _leaders(admin)).count(broker)
 
 
 async def _all_led(admin: Admin, *, but: int) -> None:
