@@ -73,17 +73,7 @@ class Group:
         self._handout = handout
         self._topics = Topics(cluster, clock)
         self._listening = Listening(handout.tell, limit_s=settings.max_poll_interval_ms / 1000)
-        self._core = Membership(
-            MemberSettings(
-                group_id,
-                settings.rebalance_protocol == "cooperative",
-                settings.session_timeout_ms,
-                settings.max_poll_interval_ms,
-                settings.group_instance_id,
-                settings.client_id,
-            ),
-            assignors,
-        )
+        self._core = Membership(MemberSettings.of(group_id, settings), assignors)
         self.commits = Commits(
             coordinator,
             reader=reader,

@@ -9,6 +9,7 @@ from typing import Final
 from consumer.core.assignors.assignor import Assignor, user_data_of
 from consumer.core.ownership import Ownership, Partitions
 from consumer.core.protocol import COOPERATIVE_VERSION, EAGER_VERSION, Subscription
+from strandline.config import ConsumerSettings
 from strandline.groups import (
     GroupProtocol,
     JoinGroup,
@@ -33,6 +34,17 @@ class MemberSettings:
     rebalance_timeout_ms: int
     instance: str | None = None
     client_id: str = ""
+
+    @classmethod
+    def of(cls, group: str, settings: ConsumerSettings) -> MemberSettings:
+        return cls(
+            group,
+            settings.rebalance_protocol == "cooperative",
+            settings.session_timeout_ms,
+            settings.max_poll_interval_ms,
+            settings.group_instance_id,
+            settings.client_id,
+        )
 
     def join(
         self,
