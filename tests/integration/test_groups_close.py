@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from consumer.core.member_states import State
 from strandline import Admin, Consumer, LocalCluster, RebalanceListener, TopicPartition
 from strandline.errors import FencedInstanceId, InvalidRequest, UnknownMemberId
 from tests.integration.group_members import (
@@ -150,6 +151,9 @@ async def test_a_close_in_a_rebalance_commits_at_once(cluster: LocalCluster) -> 
         kept = min(first.consumer.assignment() & first.owned)
         await write(cluster, topic, kept.partition, 5)
         await eventually(lambda: len(first.records) == 5, what="a kept partition is read on")
+        group = first.consumer._group
+        assert group is not None
+        await eventually(lambda: group._core.state is State.JOINING, what="it waits for the others")
         first.stop()
 
         async def committed() -> bool:
