@@ -11,14 +11,14 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from consumer import arguments
-from consumer.commits import OffsetLike
-from consumer.committed import Committed
-from consumer.coordinator import Coordinator
 from consumer.core.assignors.assignor import Assignor
 from consumer.core.positions import Reset
-from consumer.group import Group, GroupMetadata
+from consumer.group.commits import OffsetLike
+from consumer.group.committed import Committed
+from consumer.group.coordinator import Coordinator
+from consumer.group.group import Group, GroupMetadata
+from consumer.group.listener import RebalanceListener
 from consumer.handout import HandOut
-from consumer.listener import RebalanceListener
 from consumer.news import News
 from consumer.reader import Reader
 from consumer.records import ConsumerRecord, FetchedBatch, OffsetAndTimestamp

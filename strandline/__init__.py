@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from consumer.consumer import Consumer as Consumer
-    from consumer.group import GroupMetadata as GroupMetadata
-    from consumer.listener import RebalanceListener as RebalanceListener
+    from consumer.group.group import GroupMetadata as GroupMetadata
+    from consumer.group.listener import RebalanceListener as RebalanceListener
     from consumer.records import ConsumerRecord as ConsumerRecord
     from consumer.records import FetchedBatch as FetchedBatch
     from producer.producer import Producer as Producer
@@ -37,12 +37,12 @@ _HOMES = {
     "Consumer": "consumer.consumer",
     "ConsumerRecord": "consumer.records",
     "FetchedBatch": "consumer.records",
-    "GroupMetadata": "consumer.group",
+    "GroupMetadata": "consumer.group.group",
     "LocalCluster": "strandline.local.cluster",
     "NewTopic": "strandline.client.messages",
     "Outcome": "strandline.errors",
     "Producer": "producer.producer",
-    "RebalanceListener": "consumer.listener",
+    "RebalanceListener": "consumer.group.listener",
     "RecordMetadata": "producer.tickets",
     "StrandlineError": "strandline.errors",
     "TopicPartition": "strandline.ids",

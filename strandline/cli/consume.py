@@ -18,7 +18,7 @@ from strandline.cli.subscription import Membership, Stop, group_options, subscri
 if TYPE_CHECKING:
     import asyncio
 
-    from consumer.group import GroupMetadata
+    from consumer.group.group import GroupMetadata
     from strandline import Consumer, ConsumerRecord
     from strandline.ids import TopicPartition
 

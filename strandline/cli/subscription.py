@@ -15,8 +15,8 @@ from strandline.cli.start import Start
 if TYPE_CHECKING:
     import asyncio
 
-    from consumer.group import GroupMetadata
-    from consumer.listener import RebalanceListener
+    from consumer.group.group import GroupMetadata
+    from consumer.group.listener import RebalanceListener
     from strandline import Consumer, TopicPartition
 
 HEARTBEAT_INTERVAL_MS: Final = 1_000

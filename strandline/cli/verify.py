@@ -37,7 +37,7 @@ from strandline.errors import ErrorCode, Outcome, StrandlineError
 if TYPE_CHECKING:
     import asyncio
 
-    from consumer.group import GroupMetadata
+    from consumer.group.group import GroupMetadata
     from strandline import ConsumerRecord, RecordMetadata
     from strandline.ids import TopicPartition
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Self
 
-from consumer.coordinator import Coordinator
+from consumer.group.coordinator import Coordinator
 from consumer.handout import HandOut
 from consumer.news import News
 from consumer.reader import Reader

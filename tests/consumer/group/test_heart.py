@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import pytest
 
-from consumer.heart import Heart, HeartNews, Overdue, Refused, Stopped
+from consumer.group.heart import Heart, HeartNews, Overdue, Refused, Stopped
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.wire_errors import error_to_wire
 from strandline.errors import InvalidRequest, OutcomeUnknown, RebalanceInProgress, StrandlineError

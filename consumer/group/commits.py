@@ -15,8 +15,8 @@ from itertools import count
 from typing import Any
 
 from consumer import arguments
-from consumer.coordinator import Coordinator, no_answer
 from consumer.core.positions import Position
+from consumer.group.coordinator import Coordinator, no_answer
 from consumer.handout import HandOut
 from consumer.reader import Reader
 from strandline.client.backoff import backoff_s

@@ -11,10 +11,10 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from consumer.commits import Commits
 from consumer.core.member_effects import Assign, Lose, Revoke
+from consumer.group.commits import Commits
+from consumer.group.listener import Listening
 from consumer.handout import HandOut
-from consumer.listener import Listening
 from consumer.reader import Reader
 from strandline.config import ConsumerSettings
 from strandline.errors import StrandlineError

@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from typing import Final
 
-from consumer.coordinator import Coordinator
+from consumer.group.coordinator import Coordinator
 from strandline.client.backoff import backoff_s
 from strandline.client.group_wire import REPORT_OWNERSHIP
 from strandline.config import ConsumerSettings

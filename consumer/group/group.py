@@ -9,19 +9,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from consumer.commits import Commits, Identity
-from consumer.coordinator import Coordinator
 from consumer.core.assignors.assignor import Assignor
 from consumer.core.member_requests import MemberSettings
 from consumer.core.member_states import State
 from consumer.core.membership import Membership
+from consumer.group.commits import Commits, Identity
+from consumer.group.coordinator import Coordinator
+from consumer.group.handover import Handover
+from consumer.group.heart import Heart, HeartNews, Refused
+from consumer.group.listener import Listening, RebalanceListener
+from consumer.group.member import Member
+from consumer.group.topics import Topics
 from consumer.handout import HandOut
-from consumer.handover import Handover
-from consumer.heart import Heart, HeartNews, Refused
-from consumer.listener import Listening, RebalanceListener
-from consumer.member import Member
 from consumer.reader import Reader
-from consumer.topics import Topics
 from strandline.client.cluster import Cluster
 from strandline.client.scope import Scope
 from strandline.config import ConsumerSettings

@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from consumer.coordinator import Coordinator
 from consumer.core.member_effects import (
     Assign,
     BackOff,
@@ -34,11 +33,12 @@ from consumer.core.member_effects import (
 )
 from consumer.core.member_states import IN_GROUP, State
 from consumer.core.membership import Membership
+from consumer.group.coordinator import Coordinator
+from consumer.group.handover import Handover
+from consumer.group.heart import Heart, HeartNews, Overdue, Stopped
+from consumer.group.reports import Reports
+from consumer.group.topics import Topics
 from consumer.handout import HandOut
-from consumer.handover import Handover
-from consumer.heart import Heart, HeartNews, Overdue, Stopped
-from consumer.reports import Reports
-from consumer.topics import Topics
 from strandline.client.backoff import backoff_s
 from strandline.client.group_wire import LEAVE_GROUP, SYNC_GROUP
 from strandline.client.scope import Scope

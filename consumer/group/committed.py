@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from consumer.coordinator import Coordinator, no_answer
+from consumer.group.coordinator import Coordinator, no_answer
 from strandline.client.backoff import backoff_s
 from strandline.client.group_wire import OFFSET_FETCH
 from strandline.config import ConsumerSettings
