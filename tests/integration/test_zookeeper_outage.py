@@ -149,7 +149,8 @@ async def test_how_many_partitions_a_topic_has_is_still_known(harness: Harness) 
     try:
         known = await transport.call(address, PARTITION_COUNTS, [topic.name, "nowhere"], timeout_s=10)
         assert known == {topic.name: 3}
-        assert await transport.call(address, PARTITION_COUNTS, [], timeout_s=10) == {topic.name: 3}
+        everything = await transport.call(address, PARTITION_COUNTS, [], timeout_s=10)
+        assert isinstance(everything, dict) and everything[topic.name] == 3
         await harness.cluster.kill_zookeeper()
         assert await transport.call(address, PARTITION_COUNTS, [topic.name], timeout_s=10) == known
         refused = await transport.call(address, PARTITION_COUNTS, ["unasked"], timeout_s=10)
