@@ -304,11 +304,6 @@ class Leadership:
         self.turn()
         await self._drained.wait()
 
-    def undrain(self) -> None:
-        """The handover did not happen: serve on."""
-        self.draining = False
-        self._drained.clear()
-
     def end(self) -> None:
         """This epoch is over here: every queued request fails with an unknown outcome (H6)."""
         if self.ended():
