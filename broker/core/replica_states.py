@@ -16,6 +16,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
+from strandline import states
+
 
 class ReplicaState(Enum):
     ABSENT = "absent"
@@ -41,15 +43,6 @@ LEGAL: Final[dict[ReplicaState, frozenset[ReplicaState]]] = {
 }
 
 
-class IllegalTransition(AssertionError):
-    """A replica was told to do what its state does not allow."""
-
-
 def transition(who: object, current: ReplicaState, wanted: ReplicaState) -> ReplicaState:
     """`wanted`, if that may follow `current`. Raises IllegalTransition with the values."""
-    if wanted not in LEGAL[current]:
-        allowed = ", ".join(sorted(state.value for state in LEGAL[current])) or "nothing"
-        raise IllegalTransition(
-            f"replica {who}: {current.value} → {wanted.value} is illegal; {current.value} allows {allowed}"
-        )
-    return wanted
+    return states.transition(f"replica {who}", current, wanted, LEGAL)

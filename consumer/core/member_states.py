@@ -18,6 +18,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
+from strandline import states
+
 
 class State(Enum):
     UNJOINED = "unjoined"
@@ -52,15 +54,6 @@ IN_GROUP: Final = frozenset({_S.RELEASING, _S.JOINING, _S.ASSIGNING, _S.SYNCING,
 """The states in which the member takes part, or is about to."""
 
 
-class IllegalTransition(AssertionError):
-    """A member did what its state does not allow."""
-
-
 def transition(who: object, current: State, wanted: State) -> State:
     """`wanted`, if that may follow `current`. Raises IllegalTransition with the values."""
-    if wanted not in LEGAL[current]:
-        allowed = ", ".join(sorted(state.value for state in LEGAL[current])) or "nothing"
-        raise IllegalTransition(
-            f"member {who}: {current.value} → {wanted.value} is illegal; {current.value} allows {allowed}"
-        )
-    return wanted
+    return states.transition(f"member {who}", current, wanted, LEGAL)

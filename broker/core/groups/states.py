@@ -14,6 +14,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
+from strandline import states
+
 
 class GroupState(Enum):
     """Named as Kafka's tools name them."""
@@ -36,15 +38,6 @@ LEGAL: Final[dict[GroupState, frozenset[GroupState]]] = {
 }
 
 
-class IllegalGroupTransition(AssertionError):
-    """A group was told to do what its state does not allow."""
-
-
 def transition(group: str, current: GroupState, wanted: GroupState) -> GroupState:
-    """`wanted`, if that may follow `current`. Raises IllegalGroupTransition with the values."""
-    if wanted not in LEGAL[current]:
-        allowed = ", ".join(sorted(state.value for state in LEGAL[current])) or "nothing"
-        raise IllegalGroupTransition(
-            f"group {group}: {current.value} → {wanted.value} is illegal; {current.value} allows {allowed}"
-        )
-    return wanted
+    """`wanted`, if that may follow `current`. Raises IllegalTransition with the values."""
+    return states.transition(f"group {group}", current, wanted, LEGAL)

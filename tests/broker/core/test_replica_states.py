@@ -6,7 +6,8 @@ from itertools import product
 
 import pytest
 
-from broker.core.replica_states import LEGAL, IllegalTransition, ReplicaState, transition
+from broker.core.replica_states import LEGAL, ReplicaState, transition
+from strandline.states import IllegalTransition
 
 EXPECTED = {
     "absent": {"starting"},

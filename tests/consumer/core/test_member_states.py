@@ -6,7 +6,8 @@ from itertools import product
 
 import pytest
 
-from consumer.core.member_states import IllegalTransition, State, transition
+from consumer.core.member_states import State, transition
+from strandline.states import IllegalTransition
 
 EXPECTED = {
     "unjoined": {"joining", "left"},

@@ -6,7 +6,8 @@ from itertools import product
 
 import pytest
 
-from broker.core.groups.states import GroupState, IllegalGroupTransition, transition
+from broker.core.groups.states import GroupState, transition
+from strandline.states import IllegalTransition
 
 EXPECTED = {
     "Empty": {"PreparingRebalance", "Dead"},
@@ -23,5 +24,5 @@ def test_only_the_transitions_of_the_table_are_legal(current: GroupState, wanted
     if wanted.value in EXPECTED[current.value]:
         assert transition("g", current, wanted) is wanted
     else:
-        with pytest.raises(IllegalGroupTransition, match=f"group g: {current.value} → {wanted.value}"):
+        with pytest.raises(IllegalTransition, match=f"group g: {current.value} → {wanted.value}"):
             transition("g", current, wanted)
