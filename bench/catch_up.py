@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from bench.report import RUNS, heading, median_of, table
+from bench.report import RUNS, heading, medians
 from strandline import Admin, LocalCluster, Producer
 from strandline.adapters.clock import SystemClock
 from strandline.cli.feed import isr_whole
@@ -29,14 +28,7 @@ FIGURES: Final = {
 async def measure(runs: int = RUNS) -> None:
     """Print the table."""
     heading("A follower catches up, 100 B records in large batches", "catch_up")
-    answers = []
-    for run in range(runs):
-        print(f"run {run + 1} of {runs}", file=sys.stderr, flush=True)
-        answers.append(await one_run())
-    table(
-        ["", "median (min–max)"],
-        [[head, median_of([answer[name] for answer in answers])] for name, head in FIGURES.items()],
-    )
+    await medians(runs, one_run, FIGURES)
 
 
 async def one_run() -> Mapping[str, float]:

@@ -13,7 +13,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from bench.report import RUNS, cpu_s, heading, median_of, table
+from bench.report import RUNS, cpu_s, heading, medians
 from strandline import Admin, LocalCluster, TopicPartition
 from strandline.adapters.clock import SystemClock
 from strandline.cli.crew import Crew
@@ -214,22 +214,13 @@ async def one_run(members: int, settle: tuple[int, int]) -> dict[str, float]:
 async def measure(runs: int = RUNS, members: int = MEMBERS, settle: tuple[int, int] = SETTLE) -> None:
     """Print the table."""
     heading("Groups on 3 brokers", "groups")
-    answers = []
-    for run in range(runs):
-        print(f"run {run + 1} of {runs}", file=sys.stderr, flush=True)
-        answers.append(await one_run(members, settle))
     words = {
         "members": f"{members:,}",
         "settle": f"{settle[0]:,} partitions × {settle[1]} members",
         "committers": str(COMMITTERS),
     }
-    table(
-        ["", "median (min–max)"],
-        [
-            [head.format(**words), median_of([answer[name] for answer in answers])]
-            for name, head in FIGURES.items()
-        ],
-    )
+    figures = {name: head.format(**words) for name, head in FIGURES.items()}
+    await medians(runs, lambda: one_run(members, settle), figures)
 
 
 def main() -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Mapping
 from typing import Final
 
-from bench.report import RUNS, heading, median_of, table
+from bench.report import RUNS, heading, medians
 from strandline import Admin, LocalCluster, Producer, RecordMetadata
 from strandline.adapters.clock import SystemClock
 from strandline.cli.feed import isr_whole
@@ -29,14 +28,7 @@ async def measure(runs: int = RUNS) -> None:
     heading(
         f"Leadership handed over {ROUNDS} times a run, a record every {EVERY_S * 1000:.0f} ms", "handover"
     )
-    answers = []
-    for run in range(runs):
-        print(f"run {run + 1} of {runs}", file=sys.stderr, flush=True)
-        answers.append(await one_run())
-    table(
-        ["", "median (min–max)"],
-        [[head, median_of([answer[name] for answer in answers])] for name, head in FIGURES.items()],
-    )
+    await medians(runs, one_run, FIGURES)
 
 
 async def one_run() -> Mapping[str, float]:

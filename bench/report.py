@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import statistics
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -52,6 +53,20 @@ def _number(value: float) -> str:
     if isinstance(value, int):
         return str(value)
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}" if value >= 10 else f"{value:.2f}"
+
+
+async def medians(
+    runs: int, one_run: Callable[[], Awaitable[Mapping[str, float]]], figures: Mapping[str, str]
+) -> None:
+    """Run it so often, and print a row for each of `figures` (name in the answer → what it says)."""
+    answers = []
+    for run in range(runs):
+        print(f"run {run + 1} of {runs}", file=sys.stderr, flush=True)
+        answers.append(await one_run())
+    table(
+        ["", "median (min–max)"],
+        [[head, median_of([answer[name] for answer in answers])] for name, head in figures.items()],
+    )
 
 
 def resident_mib(pid: int) -> float:

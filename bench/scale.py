@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
-from bench.report import RUNS, cpu_s, heading, median_of, resident_mib, table
+from bench.report import RUNS, cpu_s, heading, medians, resident_mib
 from strandline import Admin, LocalCluster, NewTopic
 from strandline.adapters.clock import SystemClock
 
@@ -31,14 +30,7 @@ FIGURES: Final = {
 async def measure(runs: int = RUNS) -> None:
     """Print the table."""
     heading(f"{TOPICS:,} topics × {PARTITIONS} partitions × 3 replicas on 3 brokers", "scale")
-    answers = []
-    for run in range(runs):
-        print(f"run {run + 1} of {runs}", file=sys.stderr, flush=True)
-        answers.append(await one_run())
-    table(
-        ["", "median (min–max)"],
-        [[head, median_of([answer[name] for answer in answers])] for name, head in FIGURES.items()],
-    )
+    await medians(runs, one_run, FIGURES)
 
 
 async def one_run() -> Mapping[str, float]:
