@@ -413,9 +413,7 @@ class Producer:
         """Ask until a broker gives a producer id, without a deadline for ever. Raises BrokerNotAvailable."""
         for attempt in itertools.count(1):
             try:
-                identity = await self._cluster.call_any(INIT_PRODUCER_ID, None)
-                assert isinstance(identity, ProducerIdentity)
-                return identity
+                return await self._cluster.call_any(INIT_PRODUCER_ID, None)
             except StrandlineError as error:
                 if not error.retriable or (deadline is not None and self._clock.monotonic() > deadline):
                     raise

@@ -46,6 +46,13 @@ def error_from_wire(message: common_pb2.Error) -> StrandlineError | None:
     return error_for(message.code, message.message, leader=leader, limit=message.limit)
 
 
+def refuse(message: common_pb2.Error) -> None:
+    """Raises the error that an answer carries, if it carries one."""
+    error = error_from_wire(message)
+    if error is not None:
+        raise error
+
+
 async def abort(context: grpc.aio.ServicerContext[Request, Response], error: StrandlineError) -> NoReturn:
     """End the call with this error; `error_of_call` finds it again on the other side."""
     if isinstance(error, InvalidRequest):

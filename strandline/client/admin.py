@@ -199,9 +199,7 @@ class Admin:
 
     async def describe_cluster(self) -> ClusterDescription:
         """Brokers and controller, as the active controller knows them. Raises NotController."""
-        description = await self._ask_controller(DESCRIBE_CLUSTER, None)
-        assert isinstance(description, ClusterDescription)
-        return description
+        return await self._ask_controller(DESCRIBE_CLUSTER, None)
 
     # --- groups ------------------------------------------------------------------------------
 
@@ -292,8 +290,6 @@ class Admin:
             raise BrokerNotAvailable(
                 f"controller {controller.id} advertised {controller.address}, unreachable from here"
             ) from error
-        if isinstance(response, StrandlineError):
-            raise response
         if isinstance(response, list):
             for result in response:
                 if isinstance(result, TopicResult) and isinstance(result.error, NotController):

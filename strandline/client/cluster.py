@@ -151,9 +151,7 @@ class Cluster:
 
         Raises BrokerNotAvailable.
         """
-        counts = await self.call_any(PARTITION_COUNTS, topics)
-        assert isinstance(counts, dict)
-        return counts
+        return await self.call_any(PARTITION_COUNTS, topics)
 
     async def call_any(
         self,
@@ -170,9 +168,7 @@ class Cluster:
                 response = await self._transport.call(
                     address, method, request, timeout_s=self.request_timeout_s + wait_ms / 1000
                 )
-                if isinstance(response, StrandlineError):
-                    raise response  # a broker that cannot answer now, where another one may
-            except StrandlineError as error:
+            except StrandlineError as error:  # one that cannot answer now, where another one may
                 if not error.retriable:
                     raise
                 reasons.append(self._explained(address, error))

@@ -258,9 +258,7 @@ class EventWriter:
         return None
 
     async def _new_identity(self) -> ProducerIdentity:
-        answer = await self._cluster.call_any(INIT_PRODUCER_ID, None)
-        assert isinstance(answer, ProducerIdentity)  # `call_any` raises what is none
-        return answer
+        return await self._cluster.call_any(INIT_PRODUCER_ID, None)
 
     async def _send(self, broker: int, name: TopicPartition, records: bytes) -> Result:
         """Raises what became of the stream; the answer's own error is in the result."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from strandline.adapters.wire_errors import error_from_wire
+from strandline.adapters.wire_errors import error_from_wire, refuse
 from strandline.errors import MemberIdRequired
 from strandline.groups import (
     CommittedOffset,
@@ -33,20 +33,13 @@ from strandline.groups import (
 from strandline.ids import TopicPartition
 from strandline.metadata import Endpoint
 from strandline.ports import Method
-from strandline.rpc import common_pb2, group_pb2
+from strandline.rpc import group_pb2
 
 _KINDS: Final = {
     OwnershipKind.ASSIGNED: group_pb2.OwnershipChange.ASSIGNED,
     OwnershipKind.REVOKED: group_pb2.OwnershipChange.REVOKED,
     OwnershipKind.LOST: group_pb2.OwnershipChange.LOST,
 }
-
-
-def _refuse(error: common_pb2.Error) -> None:
-    """Raises the error that an answer carries, if it carries one."""
-    typed = error_from_wire(error)
-    if typed is not None:
-        raise typed
 
 
 def _partitions(names: Sequence[TopicPartition]) -> list[group_pb2.GroupPartition]:
@@ -62,7 +55,7 @@ def _encode_find(group: str) -> bytes:
 
 def _decode_find(data: bytes) -> Endpoint:
     response = group_pb2.FindCoordinatorResponse.FromString(data)
-    _refuse(response.error)
+    refuse(response.error)
     end = response.coordinator
     return Endpoint(end.id, end.host, end.port, end.rack)
 
@@ -84,7 +77,7 @@ def _encode_join(request: JoinGroup) -> bytes:
 def _decode_join(data: bytes) -> Joined | MemberIdGiven:
     response = group_pb2.JoinGroupResponse.FromString(data)
     try:
-        _refuse(response.error)
+        refuse(response.error)
     except MemberIdRequired:
         return MemberIdGiven(response.member)
     return Joined(
@@ -116,7 +109,7 @@ def _encode_sync(request: SyncGroup) -> bytes:
 
 def _decode_sync(data: bytes) -> bytes:
     response = group_pb2.SyncGroupResponse.FromString(data)
-    _refuse(response.error)
+    refuse(response.error)
     return response.assignment
 
 
@@ -131,7 +124,7 @@ def _encode_heartbeat(request: Heartbeat) -> bytes:
 
 
 def _decode_heartbeat(data: bytes) -> None:
-    _refuse(group_pb2.HeartbeatResponse.FromString(data).error)
+    refuse(group_pb2.HeartbeatResponse.FromString(data).error)
 
 
 def _encode_leave(request: LeaveGroup) -> bytes:
@@ -146,7 +139,7 @@ def _encode_leave(request: LeaveGroup) -> bytes:
 
 def _decode_leave(data: bytes) -> list[LeftMember]:
     response = group_pb2.LeaveGroupResponse.FromString(data)
-    _refuse(response.error)
+    refuse(response.error)
     return [LeftMember(m.member, error_from_wire(m.error)) for m in response.members]
 
 
@@ -173,7 +166,7 @@ def _encode_commit(request: OffsetCommit) -> bytes:
 
 def _decode_commit(data: bytes) -> OffsetResults:
     response = group_pb2.OffsetCommitResponse.FromString(data)
-    _refuse(response.error)
+    refuse(response.error)
     return {TopicPartition(r.topic, r.partition): error_from_wire(r.error) for r in response.results}
 
 
@@ -187,7 +180,7 @@ def _encode_offset_fetch(request: OffsetFetch) -> bytes:
 
 def _decode_offset_fetch(data: bytes) -> FetchedOffsets:
     response = group_pb2.OffsetFetchResponse.FromString(data)
-    _refuse(response.error)
+    refuse(response.error)
     return {
         TopicPartition(o.topic, o.partition): (
             None if o.offset < 0 else CommittedOffset(o.offset, o.leader_epoch, o.metadata, o.committed_at_ms)
@@ -218,7 +211,7 @@ def _encode_report(request: ReportOwnership) -> bytes:
 
 
 def _decode_report(data: bytes) -> None:
-    _refuse(group_pb2.ReportOwnershipResponse.FromString(data).error)
+    refuse(group_pb2.ReportOwnershipResponse.FromString(data).error)
 
 
 def _encode_list(_request: None) -> bytes:
@@ -227,7 +220,7 @@ def _encode_list(_request: None) -> bytes:
 
 def _decode_list(data: bytes) -> list[ListedGroup]:
     response = group_pb2.ListGroupsResponse.FromString(data)
-    _refuse(response.error)
+    refuse(response.error)
     return [ListedGroup(g.group, g.protocol_type, g.state) for g in response.groups]
 
 
@@ -237,7 +230,7 @@ def _encode_describe(group: str) -> bytes:
 
 def _decode_describe(data: bytes) -> DescribedGroup:
     response = group_pb2.DescribeGroupResponse.FromString(data)
-    _refuse(response.error)
+    refuse(response.error)
     return DescribedGroup(
         response.group,
         response.state,
@@ -267,7 +260,7 @@ def _encode_delete(group: str) -> bytes:
 
 
 def _decode_delete(data: bytes) -> None:
-    _refuse(group_pb2.DeleteGroupResponse.FromString(data).error)
+    refuse(group_pb2.DeleteGroupResponse.FromString(data).error)
 
 
 _SERVICE: Final = "/strandline.v1.Groups/"

@@ -1,11 +1,14 @@
-"""Between protobuf and the clients' own types: the unary calls of `Log`, and `Admin`."""
+"""Between protobuf and the clients' own types: the unary calls of `Log`, and `Admin`.
+
+An answer that carries an error as a whole is raised by `decode` as that error.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from strandline.adapters.wire_errors import error_from_wire
+from strandline.adapters.wire_errors import error_from_wire, refuse
 from strandline.client.messages import (
     AlterTopic,
     BrokerDescription,
@@ -81,10 +84,10 @@ def _encode_partition_counts(topics: Sequence[str]) -> bytes:
     return log_pb2.PartitionCountsRequest(topics=topics).SerializeToString()
 
 
-def _decode_partition_counts(data: bytes) -> dict[str, int] | StrandlineError:
+def _decode_partition_counts(data: bytes) -> dict[str, int]:
     response = log_pb2.PartitionCountsResponse.FromString(data)
-    error = error_from_wire(response.error)
-    return error or {each.topic: each.partitions for each in response.topics}
+    refuse(response.error)
+    return {each.topic: each.partitions for each in response.topics}
 
 
 PARTITION_COUNTS: Final = Method(
@@ -130,10 +133,10 @@ def _encode_init_producer_id(_request: None) -> bytes:
     return log_pb2.InitProducerIdRequest().SerializeToString()
 
 
-def _decode_init_producer_id(data: bytes) -> ProducerIdentity | StrandlineError:
+def _decode_init_producer_id(data: bytes) -> ProducerIdentity:
     response = log_pb2.InitProducerIdResponse.FromString(data)
-    error = error_from_wire(response.error)
-    return error or ProducerIdentity(response.producer_id, response.producer_epoch)
+    refuse(response.error)
+    return ProducerIdentity(response.producer_id, response.producer_epoch)
 
 
 INIT_PRODUCER_ID: Final = Method(
@@ -179,18 +182,18 @@ def _encode_alter_topic(request: AlterTopic) -> bytes:
     return message.SerializeToString()
 
 
-def _decode_alter_topic(data: bytes) -> StrandlineError | None:
-    return error_from_wire(admin_pb2.AlterTopicResponse.FromString(data).error)
+def _decode_alter_topic(data: bytes) -> None:
+    refuse(admin_pb2.AlterTopicResponse.FromString(data).error)
 
 
 def _encode_describe_cluster(_request: None) -> bytes:
     return admin_pb2.DescribeClusterRequest().SerializeToString()
 
 
-def _decode_describe_cluster(data: bytes) -> ClusterDescription | StrandlineError:
+def _decode_describe_cluster(data: bytes) -> ClusterDescription:
     response = admin_pb2.DescribeClusterResponse.FromString(data)
-    error = error_from_wire(response.error)
-    return error or ClusterDescription(
+    refuse(response.error)
+    return ClusterDescription(
         response.cluster_id,
         _endpoint(response.controller),
         tuple(

@@ -150,10 +150,10 @@ async def test_how_many_partitions_a_topic_has_is_still_known(harness: Harness) 
         known = await transport.call(address, PARTITION_COUNTS, [topic.name, "nowhere"], timeout_s=10)
         assert known == {topic.name: 3}
         everything = await transport.call(address, PARTITION_COUNTS, [], timeout_s=10)
-        assert isinstance(everything, dict) and everything[topic.name] == 3
+        assert everything[topic.name] == 3
         await harness.cluster.kill_zookeeper()
         assert await transport.call(address, PARTITION_COUNTS, [topic.name], timeout_s=10) == known
-        refused = await transport.call(address, PARTITION_COUNTS, ["unasked"], timeout_s=10)
-        assert isinstance(refused, LeaderNotAvailable)
+        with pytest.raises(LeaderNotAvailable):
+            await transport.call(address, PARTITION_COUNTS, ["unasked"], timeout_s=10)
     finally:
         await transport.close()
