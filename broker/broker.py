@@ -16,10 +16,12 @@ from broker.compaction import compact_logs
 from broker.groups.groups import Groups
 from broker.groups.server import add_group_service
 from broker.handlers import Handlers
+from broker.recorder import Recorder
 from broker.replica_manager import ReplicaManager
 from broker.replica_stream import open_replica_stream
 from broker.server import LogService, ReplicationService, add_services
 from broker.session import BrokerSession, SessionOver
+from broker.state_changes.recorder import StateChangeRecorder
 from broker.storage.data_folder import DataFolder
 from strandline.adapters import zookeeper
 from strandline.adapters.clock import SystemClock
@@ -80,6 +82,9 @@ class Broker:
             groups = await stack.enter_async_context(
                 Groups(manager, view, endpoint, self._settings, self._clock, self._holds_lease)
             )
+            recorder = await stack.enter_async_context(
+                StateChangeRecorder(manager, view, endpoint, self._settings, self._clock)
+            )
             await self._listen(server, handlers, groups)
             stack.push_async_callback(server.stop, None)
             loop = asyncio.get_running_loop()
@@ -97,8 +102,9 @@ class Broker:
                             groups.run(),
                         )
                     ]
-                    await self._serve_sessions(manager, view, endpoint)
+                    await self._serve_sessions(manager, view, endpoint, recorder)
                     await groups.flush()
+                    await recorder.flush()
                     for task in housekeeping:
                         task.cancel()
             except BaseExceptionGroup as group:
@@ -142,13 +148,15 @@ class Broker:
 
     # --- sessions ----------------------------------------------------------------------------
 
-    async def _serve_sessions(self, manager: ReplicaManager, view: ClusterView, endpoint: Endpoint) -> None:
+    async def _serve_sessions(
+        self, manager: ReplicaManager, view: ClusterView, endpoint: Endpoint, recorder: Recorder
+    ) -> None:
         while not self._stop.is_set():
             coordination = await self._connect()
             if coordination is None:
                 return
             session = BrokerSession(
-                manager, coordination, endpoint, self._settings, self._clock, open_replica_stream
+                manager, coordination, endpoint, self._settings, self._clock, open_replica_stream, recorder
             )
             self._session = session
             serving = asyncio.Event()

@@ -14,9 +14,10 @@ import structlog
 
 from broker.core.election import Ballot, Follow, LeadOn, Stand, Wait, claim, decide
 from broker.membership import Membership
+from broker.recorder import Recorder
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
-from broker.state_changes import StateChangeSender
+from broker.state_changes.sender import StateChangeSender
 from strandline.adapters import znodes
 from strandline.adapters.crash_points import crash_point
 from strandline.config import BrokerSettings
@@ -69,6 +70,7 @@ class Elector:
         membership: Membership,
         session: Coordination,
         sender: StateChangeSender,
+        recorder: Recorder,
         settings: BrokerSettings,
         clock: Clock,
     ) -> None:
@@ -76,6 +78,7 @@ class Elector:
         self._membership = membership
         self._session = session
         self._sender = sender
+        self._recorder = recorder
         self._clock = clock
         self._step_s = settings.election_step_ms / 1000
         self._vacancies: dict[PartitionKey, _Vacancy] = {}
@@ -295,4 +298,4 @@ class Elector:
             )
         self._manager.lead(replica, state, candidacy.version + 1)
         crash_point("election.before_start_replica")
-        self._sender.start_replicas(replica, epoch)
+        self._sender.start_replicas(replica, epoch, "a new leader")

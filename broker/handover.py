@@ -13,9 +13,10 @@ import structlog
 
 from broker.core.election import successor
 from broker.leadership import Leadership
+from broker.recorder import Recorder
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
-from strandline.adapters import znodes
+from strandline.adapters import queue_znodes, znodes
 from strandline.adapters.crash_points import crash_point
 from strandline.config import BrokerSettings
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
@@ -41,10 +42,16 @@ class Handover:
     """Leaves leaderships of one broker, in one session."""
 
     def __init__(
-        self, manager: ReplicaManager, session: Coordination, settings: BrokerSettings, clock: Clock
+        self,
+        manager: ReplicaManager,
+        session: Coordination,
+        recorder: Recorder,
+        settings: BrokerSettings,
+        clock: Clock,
     ) -> None:
         self._manager = manager
         self._session = session
+        self._recorder = recorder
         self._drain_s = settings.handover_ms / 1000
         self._clock = clock
 
@@ -122,7 +129,7 @@ class Handover:
             Delete(znodes.leader(name.topic, name.partition)),
         ]
         if next_leader is not None:
-            notice = znodes.ElectionNotice(name.topic, replica.key, resigned.leader_epoch)
+            notice = queue_znodes.ElectionNotice(name.topic, replica.key, resigned.leader_epoch)
             prefix = znodes.election_notice_prefix(next_leader)
-            operations.append(Create(prefix, znodes.dump_notices([notice]), sequential=True))
+            operations.append(Create(prefix, queue_znodes.dump_notices([notice]), sequential=True))
         return operations

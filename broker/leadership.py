@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import structlog
 
 from broker.core.partition import Acknowledge, AdvanceWatermark, LeaderPartition, StepDown, TimeOut, WriteIsr
+from broker.recorder import Recorder
 from broker.replica import Replica
 from strandline.adapters import znodes
 from strandline.adapters.crash_points import crash_point
@@ -70,6 +71,7 @@ class Leadership:
         session: Coordination,
         clock: Clock,
         live: Mapping[BrokerId, Registration],
+        recorder: Recorder,
         on_step_down: Callable[[Replica, PartitionState | None], None],
     ) -> None:
         self.replica = replica
@@ -82,6 +84,7 @@ class Leadership:
         self._settings = settings
         self._session = session
         self._clock = clock
+        self._recorder = recorder
         self._on_step_down = on_step_down
         self._isr_write: WriteIsr | None = None
         self._wake = asyncio.Event()

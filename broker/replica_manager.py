@@ -16,6 +16,7 @@ import structlog
 
 from broker.core.replica_states import ReplicaState
 from broker.leadership import Leadership
+from broker.recorder import Recorder
 from broker.replica import Replica
 from broker.storage.checkpoint import Checkpoint
 from broker.storage.data_folder import DataFolder
@@ -64,6 +65,9 @@ class Session(Protocol):
 
     @property
     def fetchers(self) -> Fetchers: ...
+
+    @property
+    def recorder(self) -> Recorder: ...
 
     def exercise(self, leadership: Leadership) -> None:
         """Run the leadership's commit task."""
@@ -251,6 +255,7 @@ class ReplicaManager:
             session=session.coordination,
             clock=self.clock,
             live=self.live,
+            recorder=session.recorder,
             on_step_down=self.step_down,
         )
         replica.become(ReplicaState.LEADER)

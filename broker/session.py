@@ -19,9 +19,12 @@ from broker.handover import Handover
 from broker.leadership import Leadership
 from broker.membership import Membership, join_cluster
 from broker.pusher import Hello
+from broker.recorder import Recorder
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
-from broker.state_changes import StateChangeReceiver, StateChangeSender
+from broker.state_changes.notices import NoticeReceiver
+from broker.state_changes.receiver import StateChangeReceiver
+from broker.state_changes.sender import StateChangeSender
 from strandline.adapters import znodes
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX, BrokerSettings
 from strandline.errors import StrandlineError
@@ -53,8 +56,10 @@ class BrokerSession:
         settings: BrokerSettings,
         clock: Clock,
         open_stream: Callable[[Endpoint], ReplicaStream],
+        recorder: Recorder,
     ) -> None:
         self.coordination = coordination
+        self.recorder = recorder
         self.fetchers = self
         self.cluster_id = ""
         self._manager = manager
@@ -66,14 +71,12 @@ class BrokerSession:
         self._tasks: asyncio.TaskGroup | None = None
         self.membership = Membership(coordination, manager.folder, settings, clock, endpoint)
         self._sender = StateChangeSender(manager.me, coordination, clock)
-        self._elector = Elector(manager, self.membership, coordination, self._sender, settings, clock)
-        self._handover = Handover(manager, coordination, settings, clock)
-        self._receiver = StateChangeReceiver(
-            manager,
-            coordination,
-            clock,
-            lambda replica, handed: self._elector.vacant(replica, handed_over=handed),
+        self._elector = Elector(
+            manager, self.membership, coordination, self._sender, recorder, settings, clock
         )
+        self._handover = Handover(manager, coordination, recorder, settings, clock)
+        self._receiver = StateChangeReceiver(manager, coordination, recorder, clock, self._vacant)
+        self._notices = NoticeReceiver(manager, coordination, clock, self._vacant)
 
     async def run(self, *, on_serving: Callable[[], None]) -> None:
         """Serve until the session ends (returns) or this broker may not go on (raises SettingsError)."""
@@ -92,10 +95,11 @@ class BrokerSession:
                 tasks.create_task(self.membership.keep_lease())
                 tasks.create_task(self._sender.run())
                 # A broker that starts drains its queue before it serves (DESIGN §4).
+                await self._notices.open()
                 await self._receiver.open()
                 await self._receiver.drain()
                 await self._read_assignments()
-                for task in (self._receiver.run(), self._receiver.run_notices(), self._elector.run()):
+                for task in (self._receiver.run(), self._notices.run(), self._elector.run()):
                     tasks.create_task(task)
                 tasks.create_task(self._reconcile())
                 on_serving()
@@ -120,6 +124,9 @@ class BrokerSession:
 
     def vacant(self, replica: Replica) -> None:
         self._elector.vacant(replica)
+
+    def _vacant(self, replica: Replica, handed_over: bool) -> None:
+        self._elector.vacant(replica, handed_over=handed_over)
 
     def resign(self, replica: Replica, epoch: LeaderEpoch) -> None:
         assert self._tasks is not None
@@ -232,6 +239,7 @@ class BrokerSession:
                 self.membership.look_again()
                 self._elector.look_over()
                 self._receiver.look_again()
+                self._notices.look_again()
                 if rounds % FULL_RECONCILE_EVERY == 0:
                     await self._read_assignments()
             except ConnectionLost:

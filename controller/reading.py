@@ -16,7 +16,7 @@ from controller.core.cluster import ClusterPicture, PlacedTopic
 from controller.core.placement import Assignment
 from controller.core.topics import Brokers
 from controller.fenced_session import FencedSession
-from strandline.adapters import znodes
+from strandline.adapters import queue_znodes, znodes
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerId, TopicId
 from strandline.metadata import PartitionState, Registration
@@ -112,7 +112,9 @@ async def count_requests(session: FencedSession, broker: BrokerId) -> int:
         return 0
 
     async def count(entry: str) -> int:
-        requests = await _load(session, f"{queue}/{entry}", lambda data, _: znodes.load_state_changes(data))
+        requests = await _load(
+            session, f"{queue}/{entry}", lambda data, _: queue_znodes.load_state_changes(data)
+        )
         return 0 if requests is None else len(requests)
 
     return sum(await _pipelined(count, entries))

@@ -12,8 +12,7 @@ from uuid import uuid4
 
 from controller.core.cluster import PlacedTopic
 from controller.core.placement import Assignment
-from strandline.adapters import znodes
-from strandline.adapters.znodes import Command, StateChange
+from strandline.adapters import queue_znodes, znodes
 from strandline.config import KIB, MULTI_BYTES_MAX, ZNODE_BYTES_MAX
 from strandline.ids import (
     NO_BROKER,
@@ -26,6 +25,7 @@ from strandline.ids import (
 )
 from strandline.metadata import IsrMember, PartitionState, Registration
 from strandline.ports import Check, Create, Delete, Operation, SetData
+from strandline.state_changes import Command, StateChange
 
 OPERATION_BYTES: Final = 64
 """What an operation costs beside its path and data: its header, its access list."""
@@ -114,7 +114,10 @@ class _Cost:
     def of(cls, step: Step) -> _Cost:
         return cls(
             sum(_size(operation) for operation in step.operations),
-            {broker: len(znodes.dump_state_changes([change])) for broker, change in step.requests.items()},
+            {
+                broker: len(queue_znodes.dump_state_changes([change]))
+                for broker, change in step.requests.items()
+            },
         )
 
 
@@ -155,7 +158,9 @@ class _Multi:
 
     def operations(self) -> list[Operation]:
         entries = (
-            Create(znodes.state_entry_prefix(broker), znodes.dump_state_changes(changes), sequential=True)
+            Create(
+                znodes.state_entry_prefix(broker), queue_znodes.dump_state_changes(changes), sequential=True
+            )
             for broker, changes in sorted(self._requests.items())
         )
         return [*self._operations, *entries]

@@ -56,6 +56,9 @@ ZOOKEEPER_READS_IN_FLIGHT_MAX: Final = 1_000
 ZNODE_BYTES_MAX: Final = 512 * KIB
 """Half of ZooKeeper's limit of 1 MB, which shows as a lost connection when it is broken."""
 
+STATE_QUEUE_ENTRIES_MAX: Final = 10_000
+"""Znodes in one broker's queue: ZooKeeper lists the children of a znode in one message of at most 1 MB."""
+
 MULTI_BYTES_MAX: Final = 896 * KIB
 """Paths and data of one `multi`; what is left of that limit is for its headers."""
 
@@ -187,6 +190,14 @@ class BrokerSettings(ZooKeeperSettings):
     """For the TCP probe that tells a dead leader from a broken stream."""
     reconcile_ms: int = Field(default=5_000, ge=50)
     """How often a broker compares what it does with what ZooKeeper says."""
+    preferred_leader_check_ms: int = Field(default=30_000, ge=50)
+    """How often a leader that is not the first assigned replica looks whether that one may lead again; it
+    must have been in sync for as long."""
+    reassignment_bytes_per_s: int = Field(default=0, ge=0)
+    """What a leader sends, over all partitions, to replicas that a reassignment adds; 0: without a bound.
+    Members of the ISR, and replicas that are nearly caught up, are never slowed down."""
+    reassignment_near_bytes: int = Field(default=1 * MIB, ge=0)
+    """How near the end of the log a replica is not held back any more."""
     fetcher_retry_ms: int = Field(default=50, ge=1)
     handover_ms: int = Field(default=5_000, ge=0)
     """How long a clean shutdown waits for its leaderships to be taken over."""
@@ -230,6 +241,18 @@ class BrokerSettings(ZooKeeperSettings):
     events_waiting_max: int = Field(default=20_000, ge=1)
     """Events that wait to be written to an internal topic; beyond it the oldest are dropped, and counted."""
 
+    # the life of state changes
+    state_changes_topic_partitions: int = Field(default=1, ge=1, le=1_000)
+    """Partitions of `__state_changes`, when it is created; all about one partition is in one of them."""
+    state_changes_topic_replication_factor: int = Field(default=3, ge=1, le=100)
+    """With fewer brokers alive at its creation: as many as there are."""
+    isr_trail_events_max: int = Field(default=16, ge=1, le=256)
+    """Events that a partition's `isr` znode keeps until `__state_changes` has them."""
+
+    # metrics
+    metrics_port: int | None = Field(default=None, ge=0, le=65535)
+    """Prometheus metrics over HTTP: /metrics on this port of `host`; 0: any free one; None: not at all."""
+
     # storage
     retention_check_ms: int = Field(default=60_000, ge=50)
     compaction_check_ms: int = Field(default=15_000, ge=50)
@@ -257,6 +280,18 @@ class ControllerSettings(ZooKeeperSettings):
     """How often the active one makes sure that it still is, and goes on with deletions that were left."""
     standby_poll_ms: int = Field(default=250, ge=10)
     """How often the others look whether there is an active one."""
+    reassignments_in_flight_max: int = Field(default=20, ge=1)
+    """Partitions that a drain moves at the same time."""
+    mend_after_ms: int = Field(default=10_000, ge=50)
+    """What looks wrong for so long, and is nobody's work in progress, the reconcile loop mends."""
+    queue_coalesce_requests: int = Field(default=1_000, ge=1)
+    """From so many requests on, a dead broker's queue is searched for those that later ones supersede."""
+    events_waiting_max: int = Field(default=20_000, ge=1)
+    """Events that wait to be written to an internal topic; beyond it the oldest are dropped, and counted."""
+    state_change_streams_max: int = Field(default=32, ge=1)
+    """Calls of StateChanges that are answered at the same time."""
+    metrics_port: int | None = Field(default=None, ge=0, le=65535)
+    """As a broker's."""
     crash_points: str = ""
 
 

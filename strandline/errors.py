@@ -58,8 +58,11 @@ class ErrorCode(IntEnum):
     STALE_BROKER_EPOCH = 77
     OFFSET_NOT_AVAILABLE = 78
     MEMBER_ID_REQUIRED = 79
+    PREFERRED_LEADER_NOT_AVAILABLE = 80
     GROUP_MAX_SIZE_REACHED = 81
     FENCED_INSTANCE_ID = 82
+    ELECTION_NOT_NEEDED = 84
+    NO_REASSIGNMENT_IN_PROGRESS = 85
     INVALID_RECORD = 87
     THROTTLING_QUOTA_EXCEEDED = 89
     INCONSISTENT_CLUSTER_ID = 104
@@ -278,6 +281,27 @@ class InconsistentClusterId(StrandlineError):
     code = ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
+# --- placement and leadership -----------------------------------------------------------------
+
+
+class PreferredLeaderNotAvailable(_Retriable):
+    """The first assigned replica is not alive or not in sync, so it cannot lead now."""
+
+    code = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+
+
+class ElectionNotNeeded(StrandlineError):
+    """The first assigned replica leads already."""
+
+    code = ErrorCode.ELECTION_NOT_NEEDED
+
+
+class NoReassignmentInProgress(StrandlineError):
+    """There is nothing to cancel."""
+
+    code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+
+
 # --- groups ----------------------------------------------------------------------------------
 
 
@@ -373,7 +397,8 @@ _BY_CODE: dict[ErrorCode, type[StrandlineError]] = {
         OffsetMetadataTooLarge, CoordinatorLoading, CoordinatorNotAvailable, NotCoordinator,
         IllegalGeneration, InconsistentGroupProtocol, InvalidGroupId, UnknownMemberId,
         InvalidSessionTimeout, RebalanceInProgress, NonEmptyGroup, GroupIdNotFound,
-        MemberIdRequired, GroupMaxSizeReached, FencedInstanceId,
+        MemberIdRequired, GroupMaxSizeReached, FencedInstanceId, PreferredLeaderNotAvailable,
+        ElectionNotNeeded, NoReassignmentInProgress,
     )
 }  # fmt: skip
 

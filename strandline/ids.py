@@ -28,6 +28,9 @@ OFFSETS_TOPIC: Final = TopicName("__consumer_offsets")
 GROUP_EVENTS_TOPIC: Final = TopicName("__group_events")
 """What happened in groups, for everybody to read."""
 
+STATE_CHANGES_TOPIC: Final = TopicName("__state_changes")
+"""What happened to partitions and their replicas, for everybody to read (DESIGN §4)."""
+
 NO_BROKER: Final = BrokerId(-1)
 NO_EPOCH: Final = LeaderEpoch(-1)
 UNKNOWN_OFFSET: Final = Offset(-1)

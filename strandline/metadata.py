@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicId
+from strandline.state_changes import StateChangeEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +46,17 @@ class IsrMember:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """What `…/isr` holds. Every write is a compare-and-set on the znode's version."""
+    """What `…/isr` holds. Every write is a compare-and-set on the znode's version.
+
+    `trail` has the events that led here and that `__state_changes` may lack: each is written by the very
+    write that makes it happen, so none is lost when its writer dies before it could record it. Who writes
+    next hands them on, or drops those that it knows to be recorded. It is no part of the state.
+    """
 
     leader: BrokerId
     leader_epoch: LeaderEpoch
     isr: tuple[IsrMember, ...]
+    trail: tuple[StateChangeEvent, ...] = field(default=(), compare=False)
 
     @property
     def isr_ids(self) -> tuple[BrokerId, ...]:
@@ -60,6 +67,36 @@ class PartitionState:
 
 
 NEVER_LED = PartitionState(NO_BROKER, NO_EPOCH, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """`/brokers/partitions_reassigned/[topic]/[partition]`: where the replicas of a partition go.
+
+    While it stands AR is `original` and, after them, what `replicas` (RAR) has besides. `reverting`: it was
+    cancelled, and the partition goes back to `original`. `throttle_bytes_per_s` bounds what the leader sends
+    to replicas that are new; 0: no bound of its own.
+    """
+
+    topic_id: TopicId
+    replicas: tuple[BrokerId, ...]
+    original: tuple[BrokerId, ...]
+    throttle_bytes_per_s: int = 0
+    reverting: bool = False
+    request_id: str = ""
+    """Of its events in `__state_changes`: the leader that completes it tells its whole life."""
+    at_ms: int = 0
+    """When it was asked for."""
+
+    @property
+    def adding(self) -> tuple[BrokerId, ...]:
+        """RAR − the original AR."""
+        return tuple(broker for broker in self.replicas if broker not in self.original)
+
+    @property
+    def grown(self) -> tuple[BrokerId, ...]:
+        """AR while it is under way: the original order first, so that leaders stay until the end."""
+        return self.original + self.adding
 
 
 @dataclass(frozen=True, slots=True)

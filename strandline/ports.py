@@ -74,6 +74,8 @@ class Znode:
     mzxid: int
     ephemeral_owner: int
     """Session id of the owner; 0 for a persistent znode."""
+    children: int = 0
+    """How many it had."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from broker.core.groups.effects import GroupEvent
 from broker.groups.coordinators import Coordinators
 from broker.groups.events import event_key, event_value
 from broker.groups.handlers import GroupHandlers
-from broker.groups.internal_topics import InternalTopics, group_events_topic
+from broker.internal_topics import InternalTopics, group_events_topic
 from broker.replica_manager import ReplicaManager
 from strandline.adapters.rpc import GrpcTransport
 from strandline.client.event_writer import EventWriter

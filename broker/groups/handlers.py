@@ -14,9 +14,9 @@ from uuid import uuid4
 from broker.cluster_view import ClusterView
 from broker.core.groups.limits import check_group
 from broker.groups.coordinators import Coordinators
-from broker.groups.internal_topics import InternalTopics, offsets_topic
 from broker.groups.partition import Call, CoordinatorPartition
 from broker.groups.placement import partition_of
+from broker.internal_topics import InternalTopics, offsets_topic
 from broker.replica_manager import ReplicaManager
 from strandline.config import GROUP_ID_LENGTH_MAX, BrokerSettings
 from strandline.errors import (

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Final
 
-from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
-from strandline.metadata import Endpoint, IsrMember, PartitionState, Registration
+from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicId
+from strandline.metadata import Endpoint, IsrMember, PartitionState, Reassignment, Registration
+from strandline.state_changes import dump_event, load_event
 
 CLUSTER_ID: Final = "/cluster_id"
 BROKER_IDS: Final = "/brokers/ids"
@@ -25,9 +25,12 @@ PRODUCER_IDS: Final = "/producer_ids"
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 DELETE_TOPICS: Final = "/admin/delete_topics"
+REASSIGNED: Final = "/brokers/partitions_reassigned"
+DRAINS: Final = "/admin/drains"
 
 SKELETON: Final = (
-    BROKER_IDS, TOPICS, STATE, ELECTIONS, EPOCH, PRODUCER_IDS, CONTROLLER_EPOCH, DELETE_TOPICS,
+    BROKER_IDS, TOPICS, STATE, ELECTIONS, EPOCH, PRODUCER_IDS, CONTROLLER_EPOCH, DELETE_TOPICS, REASSIGNED,
+    DRAINS,
 )  # fmt: skip
 """Persistent paths that every process makes sure of when it starts."""
 
@@ -78,14 +81,28 @@ def delete_topic(name: str) -> str:
     return f"{DELETE_TOPICS}/{name}"
 
 
+def reassigned_topic(name: str) -> str:
+    """Has a child for each partition under reassignment; gone when none is."""
+    return f"{REASSIGNED}/{name}"
+
+
+def reassigned(name: str, number: int) -> str:
+    return f"{REASSIGNED}/{name}/{number}"
+
+
+def drain(broker_id: int) -> str:
+    return f"{DRAINS}/{broker_id}"
+
+
 # --- what they hold -------------------------------------------------------------------------
 
 
-def _dump(value: Any) -> bytes:
+def dump(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def _load(what: str, data: bytes) -> Any:
+def load(what: str, data: bytes) -> Any:
+    """Raises ValueError that names what it is."""
     try:
         return json.loads(data)
     except ValueError as error:
@@ -94,7 +111,7 @@ def _load(what: str, data: bytes) -> Any:
 
 def dump_registration(registration: Registration) -> bytes:
     end = registration.endpoint
-    return _dump(
+    return dump(
         {
             "host": end.host,
             "port": end.port,
@@ -105,7 +122,7 @@ def dump_registration(registration: Registration) -> bytes:
 
 
 def load_registration(broker_id: int, data: bytes, czxid: int) -> Registration:
-    raw = _load(broker(broker_id), data)
+    raw = load(broker(broker_id), data)
     try:
         endpoint = Endpoint(broker_id, raw["host"], raw["port"], raw["rack"])
         return Registration(endpoint, BrokerEpoch(czxid), bool(raw["shutting_down"]))
@@ -127,11 +144,11 @@ class TopicNode:
 
 
 def dump_topic(node: TopicNode) -> bytes:
-    return _dump({"id": node.topic_id, "partitions": node.partitions, "config": dict(node.config)})
+    return dump({"id": node.topic_id, "partitions": node.partitions, "config": dict(node.config)})
 
 
 def load_topic(name: str, data: bytes) -> TopicNode:
-    raw = _load(topic(name), data)
+    raw = load(topic(name), data)
     try:
         return TopicNode(TopicId(raw["id"]), int(raw["partitions"]), dict(raw["config"]))
     except (KeyError, TypeError) as error:
@@ -139,132 +156,48 @@ def load_topic(name: str, data: bytes) -> TopicNode:
 
 
 def dump_replicas(assigned: Sequence[int]) -> bytes:
-    return _dump(list(assigned))
+    return dump(list(assigned))
 
 
 def load_replicas(name: str, number: int, data: bytes) -> tuple[BrokerId, ...]:
-    return tuple(BrokerId(int(b)) for b in _load(replicas(name, number), data))
+    return tuple(BrokerId(int(b)) for b in load(replicas(name, number), data))
 
 
 def dump_isr(state: PartitionState) -> bytes:
-    return _dump(
-        {
-            "leader": state.leader,
-            "epoch": state.leader_epoch,
-            "isr": [[member.broker, member.broker_epoch] for member in state.isr],
-        }
-    )
+    fields: dict[str, Any] = {
+        "leader": state.leader,
+        "epoch": state.leader_epoch,
+        "isr": [[member.broker, member.broker_epoch] for member in state.isr],
+    }
+    if state.trail:
+        fields["trail"] = [dump_event(event) for event in state.trail]
+    return dump(fields)
 
 
 def load_isr(name: str, number: int, data: bytes) -> PartitionState:
-    raw = _load(isr(name, number), data)
+    raw = load(isr(name, number), data)
     try:
         members = tuple(IsrMember(BrokerId(b), BrokerEpoch(e)) for b, e in raw["isr"])
-        return PartitionState(BrokerId(raw["leader"]), LeaderEpoch(raw["epoch"]), members)
+        trail = tuple(load_event(fields) for fields in raw.get("trail", ()))
+        return PartitionState(BrokerId(raw["leader"]), LeaderEpoch(raw["epoch"]), members, trail)
     except (KeyError, TypeError) as error:
         raise ValueError(f"{isr(name, number)} lacks {error}: {data[:200]!r}") from error
 
 
 def dump_leader(broker_id: BrokerId, broker_epoch: BrokerEpoch, leader_epoch: LeaderEpoch) -> bytes:
-    return _dump({"broker": broker_id, "broker_epoch": broker_epoch, "epoch": leader_epoch})
+    return dump({"broker": broker_id, "broker_epoch": broker_epoch, "epoch": leader_epoch})
 
 
 def dump_deletion(topic_id: TopicId) -> bytes:
-    return _dump({"id": topic_id})
+    return dump({"id": topic_id})
 
 
 def load_deletion(name: str, data: bytes) -> TopicId:
-    raw = _load(delete_topic(name), data)
+    raw = load(delete_topic(name), data)
     try:
         return TopicId(raw["id"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"{delete_topic(name)} lacks {error}: {data[:200]!r}") from error
-
-
-class Command(Enum):
-    """What a state-change request asks of a broker (seed 002)."""
-
-    START_REPLICA = "start-replica"
-    DELETE_REPLICA = "delete-replica"
-
-
-@dataclass(frozen=True, slots=True)
-class StateChange:
-    """One request in a broker's queue; a znode carries a list of them.
-
-    `leader_epoch` and the topic id fence it: an older one is superseded, never executed (Q1).
-    `requester` is a broker id, or -1 for the controller.
-    """
-
-    request_id: str
-    command: Command
-    topic: str
-    key: PartitionKey
-    leader_epoch: LeaderEpoch
-    requester: BrokerId
-    at_ms: int
-
-
-def dump_state_changes(changes: Sequence[StateChange]) -> bytes:
-    return _dump(
-        [
-            {
-                "id": change.request_id,
-                "command": change.command.value,
-                "topic": change.topic,
-                "topic_id": change.key.topic_id,
-                "partition": change.key.partition,
-                "epoch": change.leader_epoch,
-                "requester": change.requester,
-                "at": change.at_ms,
-            }
-            for change in changes
-        ]
-    )
-
-
-def load_state_changes(data: bytes) -> list[StateChange]:
-    raw = _load("state-change request", data)
-    try:
-        return [
-            StateChange(
-                item["id"],
-                Command(item["command"]),
-                item["topic"],
-                PartitionKey(TopicId(item["topic_id"]), PartitionId(item["partition"])),
-                LeaderEpoch(item["epoch"]),
-                BrokerId(item["requester"]),
-                item["at"],
-            )
-            for item in raw
-        ]
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"a state-change request lacks {error}: {data[:200]!r}") from error
-
-
-@dataclass(frozen=True, slots=True)
-class ElectionNotice:
-    """`/brokers/elections/[id]/…`: this partition has no leader now, you are next."""
-
-    topic: str
-    key: PartitionKey
-    leader_epoch: LeaderEpoch
-    """Epoch of the leader that stepped down."""
-
-
-def dump_notices(notices: Sequence[ElectionNotice]) -> bytes:
-    return _dump([[n.topic, n.key.topic_id, n.key.partition, n.leader_epoch] for n in notices])
-
-
-def load_notices(data: bytes) -> list[ElectionNotice]:
-    raw = _load("election notice", data)
-    try:
-        return [
-            ElectionNotice(name, PartitionKey(TopicId(tid), PartitionId(number)), LeaderEpoch(epoch))
-            for name, tid, number, epoch in raw
-        ]
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"an election notice is malformed: {data[:200]!r}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,12 +210,66 @@ class ControllerNode:
 
 def dump_controller(node: ControllerNode) -> bytes:
     end = node.endpoint
-    return _dump({"id": end.id, "host": end.host, "port": end.port, "epoch": node.epoch})
+    return dump({"id": end.id, "host": end.host, "port": end.port, "epoch": node.epoch})
 
 
 def load_controller(data: bytes) -> ControllerNode:
-    raw = _load(CONTROLLER, data)
+    raw = load(CONTROLLER, data)
     try:
         return ControllerNode(Endpoint(raw["id"], raw["host"], raw["port"]), raw["epoch"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"{CONTROLLER} lacks {error}: {data[:200]!r}") from error
+
+
+def dump_reassignment(wanted: Reassignment) -> bytes:
+    return dump(
+        {
+            "id": wanted.topic_id,
+            "replicas": list(wanted.replicas),
+            "original": list(wanted.original),
+            "throttle": wanted.throttle_bytes_per_s,
+            "reverting": wanted.reverting,
+            "request": wanted.request_id,
+            "at": wanted.at_ms,
+        }
+    )
+
+
+def load_reassignment(name: str, number: int, data: bytes) -> Reassignment:
+    raw = load(reassigned(name, number), data)
+    try:
+        return Reassignment(
+            TopicId(raw["id"]),
+            tuple(BrokerId(int(b)) for b in raw["replicas"]),
+            tuple(BrokerId(int(b)) for b in raw["original"]),
+            int(raw["throttle"]),
+            bool(raw["reverting"]),
+            raw["request"],
+            int(raw["at"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{reassigned(name, number)} lacks {error}: {data[:200]!r}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """`/admin/drains/[id]`: this broker is to lead nothing, and with `replicas` to have nothing either.
+
+    Leaderships stay away until the broker registers in another life than `broker_epoch`; replicas until the
+    drain is taken back.
+    """
+
+    broker_epoch: BrokerEpoch
+    replicas: bool
+
+
+def dump_drain(wanted: Drain) -> bytes:
+    return dump({"broker_epoch": wanted.broker_epoch, "replicas": wanted.replicas})
+
+
+def load_drain(broker_id: int, data: bytes) -> Drain:
+    raw = load(drain(broker_id), data)
+    try:
+        return Drain(BrokerEpoch(int(raw["broker_epoch"])), bool(raw["replicas"]))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{drain(broker_id)} lacks {error}: {data[:200]!r}") from error

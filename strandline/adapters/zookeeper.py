@@ -439,7 +439,7 @@ class ZooKeeperSession:
 
 
 def _znode(stat: Any, data: bytes) -> Znode:
-    return Znode(data, stat.version, stat.czxid, stat.mzxid, stat.ephemeralOwner)
+    return Znode(data, stat.version, stat.czxid, stat.mzxid, stat.ephemeralOwner, stat.numChildren)
 
 
 def _check_size(path: str, data: bytes) -> None:

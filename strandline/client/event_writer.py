@@ -52,11 +52,16 @@ ANSWER_GRACE: Final = 1.25
 """A broker answers within the request timeout by itself; after this many of them it is given up."""
 
 
+Done = Callable[[bool], None]
+"""Told once what became of an event: True when it is in the log, False when it was dropped or refused."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Event:
     key: bytes
     value: bytes
     at_ms: int
+    done: Done | None
 
     @property
     def size(self) -> int:
@@ -137,22 +142,26 @@ class EventWriter:
 
     # --- accepting ---------------------------------------------------------------------------
 
-    def put(self, key: bytes, value: bytes, at_ms: int) -> None:
-        """Have an event written, some time; `at_ms` (milliseconds since the Unix epoch) is its timestamp."""
-        if len(self._waiting) >= self._events_max:
-            self._waiting.popleft()
-            self._drop(1)
-        self._waiting.append(_Event(key, value, at_ms))
+    def put(self, key: bytes, value: bytes, at_ms: int, done: Done | None = None) -> None:
+        """Have an event written, some time; `at_ms` (milliseconds since the Unix epoch) is its timestamp.
+
+        `done` may be called before this returns, when there is no room.
+        """
+        self._waiting.append(_Event(key, value, at_ms, done))
         self._idle.clear()
         self._news.set()
+        if len(self._waiting) > self._events_max:
+            self._drop(self._waiting.popleft())
 
-    def _drop(self, count: int) -> None:
-        self.dropped += count
+    def _drop(self, event: _Event) -> None:
+        self.dropped += 1
         if not self._overflowing:
             self._overflowing = True
             logger.warning(
                 "%d events wait for %s already: the oldest are dropped", self._events_max, self.topic
             )
+        if event.done is not None:
+            event.done(False)
 
     async def flush(self, timeout_s: float) -> bool:
         """True once nothing waits any more, False if that takes longer."""
@@ -226,6 +235,7 @@ class EventWriter:
                 logger.error("%d events for %s were refused: %s", len(events), name, error.message)
                 self.dropped += len(events)
                 self._sequences.pop(name, None)
+                _tell(events, written=False)
                 return
             elif isinstance(error, UnknownTopicOrPartition):
                 await self._restore()
@@ -236,6 +246,7 @@ class EventWriter:
         if self._overflowing:
             self._overflowing = False
             logger.warning("%s is written again; events dropped so far: %d", self.topic, self.dropped)
+        _tell(events, written=True)
 
     async def _try(self, name: TopicPartition, packed: PackedRecords) -> StrandlineError | None:
         """One try; None once the batch is in the log."""
@@ -304,3 +315,9 @@ class EventWriter:
 
 def _partition_of(event: _Event, partitions: int) -> int:
     return zlib.crc32(event.key) % partitions
+
+
+def _tell(events: Sequence[_Event], *, written: bool) -> None:
+    for event in events:
+        if event.done is not None:
+            event.done(written)

@@ -9,6 +9,7 @@ from typing import Final
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.metadata import ClusterMetadata, Endpoint
+from strandline.state_changes import StateChangeEvent
 
 LATEST: Final = -1
 """As a timestamp in ListOffsets: the high watermark."""
@@ -97,9 +98,13 @@ class CreateTopics:
 
 @dataclass(frozen=True, slots=True)
 class AlterTopic:
+    """`partitions`: as many from now on, 0 as it is; `assignments`: of those that are new, in order."""
+
     topic: str
     set: Mapping[str, str]
     unset: Sequence[str]
+    partitions: int = 0
+    assignments: Sequence[Sequence[int]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +115,100 @@ class TopicResult:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionReassignment:
+    """`replicas` (RAR), the preferred leader first; none: cancel what is under way."""
+
+    name: TopicPartition
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reassign:
+    partitions: Sequence[PartitionReassignment]
+    throttle_bytes_per_s: int = 0
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionResult:
+    name: TopicPartition
+    error: StrandlineError | None
+
+
+@dataclass(frozen=True, slots=True)
+class OngoingReassignment:
+    """A partition whose replicas are on their way from `original` to `replicas`."""
+
+    name: TopicPartition
+    original: tuple[int, ...]
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    throttle_bytes_per_s: int
+    reverting: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DrainBroker:
+    broker: int
+    replicas: bool = False
+    undo: bool = False
+    throttle_bytes_per_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class DrainProgress:
+    """What a broker that is being drained still has; `problems`: what cannot be moved now, and why."""
+
+    leaderships: int
+    replicas: int
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerCheck:
+    """`ready`: caught up everywhere, and it may be stopped without a partition falling below its bound."""
+
+    ready: bool
+    problems: tuple[str, ...]
+    leaderships: int
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateChangesQuery:
+    """Which records of `__state_changes`; see `StateChangesRequest` in proto/strandline/rpc/admin.proto."""
+
+    brokers: tuple[int, ...] = ()
+    topic: str = ""
+    partition: int = -1
+    follow: bool = False
+    from_offsets: tuple[int, ...] = ()
+    since_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StateChangesAnswer:
+    """Some events, in the order in which they were written; `next_offsets` to go on with after a loss."""
+
+    events: tuple[StateChangeEvent, ...]
+    next_offsets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerDescription:
-    """A live broker. `queued_state_changes`: requests that wait in its queue."""
+    """A broker that is alive, or that has a queue.
+
+    `queued_state_changes`: requests in it that have not ended; `oldest_queued_at_ms`: when the oldest of them
+    was made, 0 if there is none.
+    """
 
     endpoint: Endpoint
     broker_epoch: int
     shutting_down: bool
     queued_state_changes: int
+    oldest_queued_at_ms: int = 0
+    alive: bool = True
+    drained: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from broker.core.replica_states import ReplicaState
 from broker.fetcher import LeaderLink
 from broker.leadership import Leadership, Outcome
 from broker.pusher import FollowerLink, Hello, Subscribe
+from broker.recorder import OnRecorded
 from broker.replica import Replica
 from broker.storage.log import PartitionLog
 from strandline.adapters import znodes
@@ -32,8 +33,22 @@ from strandline.ids import (
 )
 from strandline.metadata import Endpoint, IsrMember, PartitionState, Registration
 from strandline.records import decode, encode_values
+from strandline.state_changes import StateChangeEvent
 from tests.simulation.memory_stream import MemoryStream
 from tests.simulation.znode_tree import MemorySession, ZnodeTree
+
+
+@dataclass
+class Recorded:
+    """Keeps what is told, in order, as if `__state_changes` had it at once. Fulfils `Recorder`."""
+
+    events: list[StateChangeEvent] = field(default_factory=list)
+
+    def record(self, events: Sequence[StateChangeEvent], on_recorded: OnRecorded | None = None) -> None:
+        self.events.extend(events)
+        if on_recorded is not None:
+            on_recorded(True)
+
 
 NAME = TopicPartition("orders", 0)
 KEY = PartitionKey(TopicId("0" * 32), PartitionId(0))
@@ -151,7 +166,7 @@ async def leading(
     replica.log.begin_epoch(epoch)
     leadership = Leadership(
         replica, state, version, settings=settings(**given), session=session, clock=CLOCK, live=LIVE,
-        on_step_down=step_down,
+        recorder=Recorded(), on_step_down=step_down,
     )  # fmt: skip
     replica.become(ReplicaState.LEADER)
     replica.leadership = leadership

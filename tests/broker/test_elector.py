@@ -14,15 +14,16 @@ from broker.leadership import Leadership
 from broker.membership import Membership
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
-from broker.state_changes import StateChangeReceiver, StateChangeSender
+from broker.state_changes.receiver import StateChangeReceiver
+from broker.state_changes.sender import StateChangeSender
 from broker.storage.data_folder import DataFolder
-from strandline.adapters import znodes
-from strandline.adapters.znodes import Command, StateChange
+from strandline.adapters import queue_znodes, znodes
 from strandline.config import TopicConfig
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import Endpoint, IsrMember, PartitionState
 from strandline.ports import SetData
-from tests.broker.replicas import ASSIGNED, CLOCK, KEY, LIVE, NAME, settings
+from strandline.state_changes import Command, StateChange
+from tests.broker.replicas import ASSIGNED, CLOCK, KEY, LIVE, NAME, Recorded, settings
 from tests.simulation.znode_tree import MemorySession, ZnodeTree
 from tests.waiting import eventually
 
@@ -47,15 +48,23 @@ class Seat:
     tasks: asyncio.TaskGroup
     followed: list[tuple[BrokerId, LeaderEpoch]] = field(default_factory=list)
     resigned: list[LeaderEpoch] = field(default_factory=list)
+    recorder: Recorded = field(default_factory=Recorded)
 
     def __post_init__(self) -> None:
         self.sender = StateChangeSender(ME, self.coordination, CLOCK)
         self.elector = Elector(
-            self.manager, self.membership, self.coordination, self.sender, self.manager.settings, CLOCK
+            self.manager,
+            self.membership,
+            self.coordination,
+            self.sender,
+            self.recorder,
+            self.manager.settings,
+            CLOCK,
         )
         self.receiver = StateChangeReceiver(
             self.manager,
             self.coordination,
+            self.recorder,
             CLOCK,
             lambda r, handed: self.elector.vacant(r, handed_over=handed),
         )
@@ -160,7 +169,7 @@ async def test_a_leader_that_was_deposed_unnoticed_learns_it_from_its_successor(
     seat.write(led_by(3, 1, 3, epoch=6))
     await seat.coordination.create(
         znodes.state_entry_prefix(ME),
-        znodes.dump_state_changes(
+        queue_znodes.dump_state_changes(
             [StateChange("id", Command.START_REPLICA, NAME.topic, KEY, LeaderEpoch(6), BrokerId(3), at_ms=0)]
         ),
         sequential=True,
@@ -258,7 +267,7 @@ def _queued(seat: Seat, broker: int) -> list[StateChange]:
         change
         for path, node in seat.tree.nodes.items()
         if path.startswith(prefix)
-        for change in znodes.load_state_changes(node.data)
+        for change in queue_znodes.load_state_changes(node.data)
     ]
 
 

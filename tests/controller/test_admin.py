@@ -10,7 +10,6 @@ import pytest
 from controller.active import TopicOutcome
 from controller.core.topics import NewTopic
 from strandline.adapters import znodes
-from strandline.adapters.znodes import Command
 from strandline.config import TOPICS_PER_REQUEST_MAX
 from strandline.errors import (
     InvalidConfig,
@@ -25,6 +24,7 @@ from strandline.ids import BrokerId, LeaderEpoch
 from strandline.local.zookeeper_process import four_letter_word
 from strandline.metadata import PartitionState
 from strandline.ports import Coordination
+from strandline.state_changes import Command
 from tests.conftest import SessionFactory
 from tests.controller.running import Running, running
 from tests.controller.znodes_seen import (

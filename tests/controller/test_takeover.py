@@ -15,6 +15,7 @@ from strandline.errors import TopicAlreadyExists
 from strandline.ids import TopicId
 from strandline.ports import Coordination
 from strandline.rpc import admin_pb2
+from strandline.state_changes import Command
 from tests.conftest import SessionFactory
 from tests.controller.running import ControllerProcess, process, running
 from tests.controller.znodes_seen import (
@@ -200,7 +201,7 @@ async def test_a_controller_killed_while_it_creates_leaves_the_topic_whole_or_no
 async def every_start_was_taken_back(session: Coordination, broker: int) -> bool:
     """For each replica that was to start, the last request is to delete it."""
     last = {change.key: change.command for change in await requests(session, broker)}
-    return set(last.values()) <= {znodes.Command.DELETE_REPLICA}
+    return set(last.values()) <= {Command.DELETE_REPLICA}
 
 
 @pytest.mark.parametrize(("step", "partitions"), DELETION_STEPS)

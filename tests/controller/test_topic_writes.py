@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from controller.core.cluster import PlacedTopic
 from controller.topic_writes import HEAD_BYTES_MAX, OPERATION_BYTES, creation_steps, deletion_step, pack
-from strandline.adapters import znodes
+from strandline.adapters import queue_znodes, znodes
 from strandline.config import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
 from strandline.ids import BrokerEpoch, BrokerId, TopicId
 from strandline.metadata import Endpoint, Registration
@@ -43,7 +43,7 @@ def test_all_is_written_once_in_multis_below_the_limit_each_partition_whole_in_o
         entries = [op for op in creates if op.sequential]
         assert len(entries) == replication_factor
         for entry in entries:
-            changes = znodes.load_state_changes(entry.data)
+            changes = queue_znodes.load_state_changes(entry.data)
             assert [change.key.partition for change in changes] == here
             requested += changes
     assert placed == list(range(partitions))

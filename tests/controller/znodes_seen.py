@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from strandline.adapters import znodes
-from strandline.adapters.znodes import Command, StateChange
+from strandline.adapters import queue_znodes, znodes
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId
 from strandline.metadata import Endpoint, IsrMember, PartitionState, Registration
 from strandline.ports import Coordination, NoNode
+from strandline.state_changes import Command, StateChange
 from strandline.tasks import pipelined
 
 READS_IN_FLIGHT_MAX = 500
@@ -53,7 +53,7 @@ async def requests(session: Coordination, broker: int) -> list[StateChange]:
     queue = znodes.state_queue(broker)
     found = []
     for entry in sorted(await session.children(queue)):
-        found += znodes.load_state_changes((await session.get(f"{queue}/{entry}")).data)
+        found += queue_znodes.load_state_changes((await session.get(f"{queue}/{entry}")).data)
     return found
 
 

@@ -31,7 +31,7 @@ from strandline.ids import (
 )
 from strandline.metadata import IsrMember, PartitionState
 from tests.broker.groups.live import refusal
-from tests.broker.replicas import CLOCK, settings
+from tests.broker.replicas import CLOCK, Recorded, settings
 from tests.simulation.znode_tree import MemorySession, ZnodeTree
 from tests.waiting import eventually
 
@@ -57,6 +57,7 @@ class Session:
     def __init__(self, coordination: LookedAt, tasks: asyncio.TaskGroup) -> None:
         self.coordination = coordination
         self.fetchers = self
+        self.recorder = Recorded()
         self._tasks = tasks
 
     def exercise(self, leadership: Leadership) -> None:

@@ -21,7 +21,7 @@ from strandline.errors import (
     StrandlineError,
     TopicAlreadyExists,
 )
-from strandline.ids import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
+from strandline.ids import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC, STATE_CHANGES_TOPIC
 from strandline.metadata import TopicMetadata
 from strandline.ports import Transport
 
@@ -58,6 +58,15 @@ def group_events_topic(settings: BrokerSettings) -> InternalTopic:
         GROUP_EVENTS_TOPIC,
         settings.group_events_topic_partitions,
         settings.offsets_topic_replication_factor,
+        {"cleanup.policy": "delete"},
+    )
+
+
+def state_changes_topic(settings: BrokerSettings) -> InternalTopic:
+    return InternalTopic(
+        STATE_CHANGES_TOPIC,
+        settings.state_changes_topic_partitions,
+        settings.state_changes_topic_replication_factor,
         {"cleanup.policy": "delete"},
     )
 

@@ -1,4 +1,4 @@
-"""State-change requests: sent to other brokers' queues in ZooKeeper, received from this broker's own.
+"""Works off the state-change requests in this broker's own queue.
 
 A request is a hint with a fence: what it asks is done only if ZooKeeper still says so (Q7), a request
 of another incarnation of the topic or of an older epoch is superseded (Q1), and doing one twice
@@ -9,23 +9,22 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
-from uuid import uuid4
 
 import structlog
 
+from broker.recorder import Recorder
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
-from strandline.adapters import znodes
+from strandline.adapters import queue_znodes, znodes
 from strandline.adapters.crash_points import crash_point
-from strandline.adapters.znodes import Command, StateChange
 from strandline.config import TopicConfig
 from strandline.errors import InvalidConfig
-from strandline.ids import NO_EPOCH, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicPartition
+from strandline.ids import NO_EPOCH, LeaderEpoch, PartitionId, PartitionKey, TopicPartition
 from strandline.ports import Clock, ConnectionLost, Coordination, NoNode
+from strandline.state_changes import Command, StateChange
 
 logger = structlog.get_logger(__name__)
 
@@ -34,83 +33,29 @@ ENTRIES_PER_ROUND_MAX: Final = 200
 READ_AGAIN_S: Final = 0.1
 
 
-class StateChangeSender:
-    """Queues requests for other brokers, many in one znode. `run` is its task."""
-
-    def __init__(self, me: BrokerId, session: Coordination, clock: Clock) -> None:
-        self._me = me
-        self._session = session
-        self._clock = clock
-        self._outbox: dict[BrokerId, list[StateChange]] = defaultdict(list)
-        self._wake = asyncio.Event()
-
-    def start_replicas(self, replica: Replica, epoch: LeaderEpoch) -> None:
-        """Tell every other assigned replica who leads from now on, dead ones too."""
-        for broker in replica.assigned:
-            if broker != self._me:
-                self._outbox[broker].append(
-                    StateChange(
-                        uuid4().hex,
-                        Command.START_REPLICA,
-                        replica.name.topic,
-                        replica.key,
-                        epoch,
-                        self._me,
-                        self._clock.wall_ms(),
-                    )
-                )
-        self._wake.set()
-
-    async def run(self) -> None:
-        """Send what is in the outbox. Runs until cancelled; a request may be sent twice, never not at all."""
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            async with asyncio.TaskGroup() as tasks:
-                for broker, requests in self._outbox.items():
-                    while requests:
-                        batch, requests[:REQUESTS_PER_ZNODE_MAX] = requests[:REQUESTS_PER_ZNODE_MAX], []
-                        tasks.create_task(self._send(broker, batch))
-
-    async def _send(self, broker: BrokerId, batch: list[StateChange]) -> None:
-        data = znodes.dump_state_changes(batch)
-        while True:
-            try:
-                await self._session.create(znodes.state_entry_prefix(broker), data, sequential=True)
-                return
-            except NoNode:
-                await self._session.ensure_path(znodes.state_queue(broker))
-            except ConnectionLost:
-                await self._clock.sleep(READ_AGAIN_S)
-
-
 class StateChangeReceiver:
-    """Works off this broker's own queue, and its notices of handed-over leadership."""
+    """One session's. `run` is its task."""
 
     def __init__(
         self,
         manager: ReplicaManager,
         session: Coordination,
+        recorder: Recorder,
         clock: Clock,
         vacant: Callable[[Replica, bool], None],
     ) -> None:
         self._manager = manager
         self._session = session
+        self._recorder = recorder
         self._clock = clock
         self._vacant = vacant
         self._queue = znodes.state_queue(manager.me)
-        self._notices = znodes.elections(manager.me)
         self._queue_changed = asyncio.Event()
-        self._notices_changed = asyncio.Event()
 
     async def open(self) -> None:
-        """Make sure of the folders and set the two watches."""
+        """Make sure of the folder and set the watch."""
         await self._session.ensure_path(self._queue)
-        await self._session.ensure_path(self._notices)
         self._session.watch_children(self._queue, lambda _: self._queue_changed.set())
-        self._session.watch_children(self._notices, lambda _: self._notices_changed.set())
-
-    # --- requests ----------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Drain the queue whenever it changes. Runs until cancelled."""
@@ -142,7 +87,7 @@ class StateChangeReceiver:
 
     async def _read(self, path: str) -> list[StateChange]:
         try:
-            return znodes.load_state_changes((await self._session.get(path)).data)
+            return queue_znodes.load_state_changes((await self._session.get(path)).data)
         except NoNode:
             return []
         except ValueError as error:
@@ -243,36 +188,3 @@ class StateChangeReceiver:
             "replica deleted", id=change.request_id, partition=str(replica.name), topic_id=change.key.topic_id
         )
         await asyncio.to_thread(shutil.rmtree, Path(aside), True)
-
-    # --- notices -----------------------------------------------------------------------------
-
-    async def run_notices(self) -> None:
-        """Take over what was handed to this broker. Runs until cancelled; waits behind no request."""
-        while True:
-            await self._notices_changed.wait()
-            self._notices_changed.clear()
-            try:
-                await self._take_notices()
-            except ConnectionLost:
-                await self._clock.sleep(READ_AGAIN_S)
-                self._notices_changed.set()
-
-    async def _take_notices(self) -> None:
-        paths = [f"{self._notices}/{entry}" for entry in sorted(await self._session.children(self._notices))]
-        async with asyncio.TaskGroup() as tasks:
-            for path in paths:
-                tasks.create_task(self._take_notice(path))
-
-    async def _take_notice(self, path: str) -> None:
-        try:
-            notices = znodes.load_notices((await self._session.get(path)).data)
-        except NoNode:
-            return
-        except ValueError as error:
-            logger.error("removing a malformed election notice", path=path, reason=str(error))
-            notices = []
-        for notice in notices:
-            replica = self._manager.get(notice.key)
-            if replica is not None and notice.leader_epoch >= replica.leader_epoch:
-                self._vacant(replica, True)
-        await self._delete(path)

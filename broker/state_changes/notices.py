@@ -1,0 +1,82 @@
+"""Works off this broker's own queue of election notices. They wait behind no request (seed 002, goal 6)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from broker.replica import Replica
+from broker.replica_manager import ReplicaManager
+from strandline.adapters import queue_znodes, znodes
+from strandline.ports import Clock, ConnectionLost, Coordination, NoNode
+
+logger = structlog.get_logger(__name__)
+
+READ_AGAIN_S: Final = 0.1
+
+
+class NoticeReceiver:
+    """One session's. `run` is its task."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        session: Coordination,
+        clock: Clock,
+        vacant: Callable[[Replica, bool], None],
+    ) -> None:
+        self._manager = manager
+        self._session = session
+        self._clock = clock
+        self._vacant = vacant
+        self._notices = znodes.elections(manager.me)
+        self._changed = asyncio.Event()
+
+    async def open(self) -> None:
+        """Make sure of the folder and set the watch."""
+        await self._session.ensure_path(self._notices)
+        self._session.watch_children(self._notices, lambda _: self._changed.set())
+
+    def look_again(self) -> None:
+        """Have `run` read the queue, whether the watch fired or not."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Take over what was handed to this broker. Runs until cancelled."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                await self._take_all()
+            except ConnectionLost:
+                await self._clock.sleep(READ_AGAIN_S)
+                self._changed.set()
+
+    async def _take_all(self) -> None:
+        paths = [f"{self._notices}/{entry}" for entry in sorted(await self._session.children(self._notices))]
+        async with asyncio.TaskGroup() as tasks:
+            for path in paths:
+                tasks.create_task(self._take_notice(path))
+
+    async def _take_notice(self, path: str) -> None:
+        try:
+            notices = queue_znodes.load_notices((await self._session.get(path)).data)
+        except NoNode:
+            return
+        except ValueError as error:
+            logger.error("removing a malformed election notice", path=path, reason=str(error))
+            notices = []
+        for notice in notices:
+            replica = self._manager.get(notice.key)
+            if replica is not None and notice.leader_epoch >= replica.leader_epoch:
+                self._vacant(replica, True)
+        await self._delete(path)
+
+    async def _delete(self, path: str) -> None:
+        try:
+            await self._session.delete(path)
+        except NoNode:
+            return

@@ -1,0 +1,84 @@
+"""Writes events into the internal topic `__state_changes`. Outlives ZooKeeper sessions, as replicas do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from broker.cluster_view import ClusterView
+from broker.internal_topics import InternalTopics, state_changes_topic
+from broker.recorder import OnRecorded
+from broker.replica_manager import ReplicaManager
+from strandline.adapters.rpc import GrpcTransport
+from strandline.client.event_writer import EventWriter
+from strandline.config import BrokerSettings
+from strandline.ids import STATE_CHANGES_TOPIC
+from strandline.metadata import Endpoint
+from strandline.ports import Clock
+from strandline.state_changes import StateChangeEvent, event_key, event_value
+
+FLUSH_S_MAX: Final = 1.0
+"""For events that wait when the broker stops; what is left then is told again by those who keep it."""
+
+
+class StateChangeRecorder:
+    """Open from before the broker listens until after its last session. Fulfils `Recorder`."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        view: ClusterView,
+        endpoint: Endpoint,
+        settings: BrokerSettings,
+        clock: Clock,
+    ) -> None:
+        self._clock = clock
+        self._transport = GrpcTransport()
+        topics = InternalTopics(manager, view, self._transport)
+        topic = state_changes_topic(settings)
+        self._writer = EventWriter(
+            endpoint.address,
+            STATE_CHANGES_TOPIC,
+            events_max=settings.events_waiting_max,
+            prepare=lambda: topics.find(topic),
+            clock=clock,
+        )
+
+    async def __aenter__(self) -> Self:
+        await self._writer.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._writer.stop()
+        finally:
+            await self._transport.close()
+
+    async def flush(self) -> None:
+        """Give the events that wait a last chance."""
+        await self._writer.flush(FLUSH_S_MAX)
+
+    def record(self, events: Sequence[StateChangeEvent], on_recorded: OnRecorded | None = None) -> None:
+        """See `Recorder.record`."""
+        done = None if on_recorded is None else _Countdown(len(events), on_recorded).one
+        at_ms = self._clock.wall_ms()  # retention goes by a record's time, and an event may be an old one
+        for event in events:
+            self._writer.put(event_key(event), event_value(event), at_ms, done)
+
+
+class _Countdown:
+    """Tells the end of several events as one."""
+
+    def __init__(self, count: int, on_end: OnRecorded) -> None:
+        self._left = count
+        self._written = True
+        self._on_end = on_end
+
+    def one(self, written: bool) -> None:
+        self._left -= 1
+        self._written = self._written and written
+        if self._left == 0:
+            self._on_end(self._written)
