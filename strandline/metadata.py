@@ -100,6 +100,23 @@ class Reassignment:
 
 
 @dataclass(frozen=True, slots=True)
+class Drain:
+    """`/admin/drains/[id]`: this broker is to lead nothing, and with `replicas` to have nothing either.
+
+    Leaderships stay away until the broker registers in another life than `broker_epoch`; replicas until the
+    drain is taken back. `throttle_bytes_per_s` is for the reassignments that it makes.
+    """
+
+    broker_epoch: BrokerEpoch
+    replicas: bool
+    throttle_bytes_per_s: int = 0
+
+    def holds(self, life: BrokerEpoch | None) -> bool:
+        """Whether it still means the broker that is registered in this life (None: in none)."""
+        return self.replicas or life == self.broker_epoch
+
+
+@dataclass(frozen=True, slots=True)
 class PartitionMetadata:
     """What a client knows of a partition."""
 

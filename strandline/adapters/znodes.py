@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicId
-from strandline.metadata import Endpoint, IsrMember, PartitionState, Reassignment, Registration
+from strandline.metadata import Drain, Endpoint, IsrMember, PartitionState, Reassignment, Registration
 from strandline.state_changes import dump_event, load_event
 
 CLUSTER_ID: Final = "/cluster_id"
@@ -251,25 +251,19 @@ def load_reassignment(name: str, number: int, data: bytes) -> Reassignment:
         raise ValueError(f"{reassigned(name, number)} lacks {error}: {data[:200]!r}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Drain:
-    """`/admin/drains/[id]`: this broker is to lead nothing, and with `replicas` to have nothing either.
-
-    Leaderships stay away until the broker registers in another life than `broker_epoch`; replicas until the
-    drain is taken back.
-    """
-
-    broker_epoch: BrokerEpoch
-    replicas: bool
-
-
 def dump_drain(wanted: Drain) -> bytes:
-    return dump({"broker_epoch": wanted.broker_epoch, "replicas": wanted.replicas})
+    return dump(
+        {
+            "broker_epoch": wanted.broker_epoch,
+            "replicas": wanted.replicas,
+            "throttle": wanted.throttle_bytes_per_s,
+        }
+    )
 
 
 def load_drain(broker_id: int, data: bytes) -> Drain:
     raw = load(drain(broker_id), data)
     try:
-        return Drain(BrokerEpoch(int(raw["broker_epoch"])), bool(raw["replicas"]))
+        return Drain(BrokerEpoch(int(raw["broker_epoch"])), bool(raw["replicas"]), int(raw["throttle"]))
     except (KeyError, TypeError) as error:
         raise ValueError(f"{drain(broker_id)} lacks {error}: {data[:200]!r}") from error
