@@ -16,6 +16,8 @@ NAMES = (
     "handover",
     "catch_up",
     "scale",
+    "state_changes",
+    "leaders",
     "rebalance",
     "groups",
     "assignors",

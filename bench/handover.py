@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
+from bench.feed import EVERY_S, Feed
 from bench.report import RUNS, heading, medians
-from strandline import Admin, LocalCluster, Producer, RecordMetadata
-from strandline.adapters.clock import SystemClock
+from strandline import Admin, LocalCluster, Producer
 from strandline.cli.feed import isr_whole
 
 TOPIC: Final = "handover"
 ROUNDS: Final = 10
-EVERY_S: Final = 0.002
 BEFORE_S: Final = 0.5
 
 FIGURES: Final = {
@@ -39,7 +38,7 @@ async def one_run() -> Mapping[str, float]:
         Producer(cluster.bootstrap) as producer,
     ):
         await admin.create_topic(TOPIC, partitions=1, replication_factor=3)
-        feed = _Feed(producer)
+        feed = Feed(producer, TOPIC, 0)
         stop = asyncio.Event()
         during, without = [], []
         async with asyncio.TaskGroup() as tasks:
@@ -56,31 +55,6 @@ async def one_run() -> Mapping[str, float]:
             stop.set()
         await producer.flush()
     return {"longest_ms": max(during) * 1000, "usual_ms": max(without) * 1000, "failed": feed.failed}
-
-
-class _Feed:
-    """A record at each tick, and the longest time between two acknowledgements."""
-
-    def __init__(self, producer: Producer) -> None:
-        self.longest_s = 0.0
-        self.failed = 0
-        self._producer = producer
-        self._clock = SystemClock()
-        self._acked_at = self._clock.monotonic()
-
-    async def run(self, stop: asyncio.Event) -> None:
-        while not stop.is_set():
-            future = await self._producer.send(TOPIC, b"x" * 100, partition=0)
-            future.add_done_callback(self._ended)
-            await self._clock.sleep(EVERY_S)
-
-    def _ended(self, future: asyncio.Future[RecordMetadata]) -> None:
-        if future.exception() is not None:
-            self.failed += 1
-            return
-        now = self._clock.monotonic()
-        self.longest_s = max(self.longest_s, now - self._acked_at)
-        self._acked_at = now
 
 
 if __name__ == "__main__":

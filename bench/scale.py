@@ -48,7 +48,7 @@ async def one_run() -> Mapping[str, float]:
         before = [cpu_s(pid) for pid in pids]
         await asyncio.sleep(IDLE_S)
         idle = [cpu_s(pid) - used for pid, used in zip(pids, before, strict=True)]
-        watches = await _watches(cluster.zookeeper)
+        watched = await watches(cluster.zookeeper)
         memory = max(map(resident_mib, pids))
         leads = Counter(await _leaders(admin))
         victim, led = leads.most_common(1)[0]
@@ -57,7 +57,7 @@ async def one_run() -> Mapping[str, float]:
         await _all_led(admin, but=victim)
         return {
             "created_s": created_s,
-            "watches": watches,
+            "watches": watched,
             "memory_mib": memory,
             "idle_cpu_percent": 100 * statistics.mean(idle) / IDLE_S,
             "moved": led,
@@ -79,7 +79,7 @@ async def _all_led(admin: Admin, *, but: int) -> None:
                 return
 
 
-async def _watches(zookeeper: str) -> int:
+async def watches(zookeeper: str) -> int:
     """What ZooKeeper itself counts, of all its clients."""
     host, _, port = zookeeper.partition(":")
     reader, writer = await asyncio.open_connection(host, int(port))

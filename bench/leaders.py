@@ -1,0 +1,138 @@
+"""A broker that leads 1,000 partitions goes: on purpose, by kill -9, and by kill -9 in a design with a watch
+for each partition (bench/watch_design.py), in the same run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from bench.feed import Feed
+from bench.report import RUNS, heading, medians
+from bench.scale import watches
+from bench.watch_design import model
+from strandline import Admin, LocalCluster, NewTopic, Producer
+from strandline.adapters.clock import SystemClock
+
+TOPICS: Final = 1_000
+PARTITIONS: Final = 3
+BROKERS: Final = 3
+POLL_S: Final = 0.05
+SETTLE_S_MAX: Final = 120.0
+FED: Final = "topic-0"
+
+FIGURES: Final = {
+    "led": "partitions led by the broker that goes",
+    "stopped_elsewhere_s": "on purpose (SIGTERM): all led elsewhere after, s",
+    "stopped_s": "on purpose: the process has ended after, s",
+    "gap_ms": "on purpose: longest gap between two acknowledgements of one producer, ms",
+    "failed": "on purpose: records failed",
+    "killed_elsewhere_s": "kill -9: all led elsewhere after, s",
+    "watches": "watches, all brokers (mntr)",
+    "model_elsewhere_s": "a watch for each partition, kill -9: all led elsewhere after, s",
+    "model_watches": "a watch for each partition: watches",
+}
+
+
+async def measure(runs: int = RUNS) -> None:
+    """Print the table."""
+    heading(f"A broker of {BROKERS} that leads {TOPICS * PARTITIONS // BROKERS:,} partitions goes", "leaders")
+    await medians(runs, one_run, FIGURES)
+
+
+async def one_run() -> Mapping[str, float]:
+    """The figures of one cluster, and of one model."""
+    async with (
+        LocalCluster(brokers=0, controllers=0) as ground,
+        model(ground.zookeeper, partitions=TOPICS * PARTITIONS, brokers=BROKERS) as first_design,
+    ):
+        model_watches = await watches(ground.zookeeper)
+        model_elsewhere_s = await first_design.kill_first()
+    async with (
+        LocalCluster(brokers=BROKERS) as cluster,
+        Admin(cluster.bootstrap, request_timeout_ms=120_000) as admin,
+        Producer(cluster.bootstrap) as producer,
+    ):
+        await admin.create_topics([NewTopic(f"topic-{number}", PARTITIONS, 3) for number in range(TOPICS)])
+        figures: dict[str, float] = {"watches": await watches(cluster.zookeeper)}
+        victim = await _even(admin)
+        figures["led"] = (await _led(admin))[victim]
+        figures |= await _stop(cluster, admin, producer, victim)
+        await cluster.start_broker(victim)
+        await _whole(admin)
+        await _even(admin)
+        began = SystemClock().monotonic()
+        await cluster.kill_broker(victim)
+        figures["killed_elsewhere_s"] = await _gone_from(admin, victim) - began
+    return figures | {"model_watches": model_watches, "model_elsewhere_s": model_elsewhere_s}
+
+
+async def _stop(cluster: LocalCluster, admin: Admin, producer: Producer, victim: int) -> Mapping[str, float]:
+    """Shut it down while a producer writes to a partition that it leads."""
+    (topic,) = (await admin.metadata([FED])).topics
+    fed = next(partition.partition for partition in topic.partitions if partition.leader == victim)
+    feed = Feed(producer, FED, fed)
+    stop = asyncio.Event()
+    monotonic = SystemClock().monotonic
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(feed.run(stop))
+        await feed.begun()
+        began = monotonic()
+        elsewhere = tasks.create_task(_gone_from(admin, victim))
+        await cluster.stop_broker(victim)
+        stopped = monotonic()
+        elsewhere_at = await elsewhere
+        stop.set()
+    await producer.flush()
+    return {
+        "stopped_elsewhere_s": elsewhere_at - began,
+        "stopped_s": stopped - began,
+        "gap_ms": feed.longest_s * 1000,
+        "failed": feed.failed,
+    }
+
+
+async def _led(admin: Admin) -> Counter[int]:
+    cluster = await admin.metadata()
+    return Counter(
+        partition.leader
+        for topic in cluster.topics
+        if topic.name.startswith("topic-")
+        for partition in topic.partitions
+    )
+
+
+async def _even(admin: Admin) -> int:
+    """Have each partition led by its preferred replica; a broker of those that lead alike."""
+    async with asyncio.timeout(SETTLE_S_MAX):
+        while True:
+            led = await _led(admin)
+            if sorted(led.values()) == [TOPICS * PARTITIONS // BROKERS] * BROKERS:
+                return min(led)
+            await admin.elect_preferred()
+            await asyncio.sleep(POLL_S)
+
+
+async def _gone_from(admin: Admin, victim: int) -> float:
+    """When every partition has a leader that is another one."""
+    async with asyncio.timeout(SETTLE_S_MAX):
+        while True:
+            led = await _led(admin)
+            if not {-1, victim} & led.keys():
+                return SystemClock().monotonic()
+            await asyncio.sleep(POLL_S)
+
+
+async def _whole(admin: Admin) -> None:
+    """Until each replica is in sync again."""
+    async with asyncio.timeout(SETTLE_S_MAX):
+        while True:
+            cluster = await admin.metadata()
+            if all(len(p.isr) == len(p.replicas) for topic in cluster.topics for p in topic.partitions):
+                return
+            await asyncio.sleep(POLL_S)
+
+
+if __name__ == "__main__":
+    asyncio.run(measure())
