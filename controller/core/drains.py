@@ -1,0 +1,161 @@
+"""What is to be moved off a broker that is being drained: leaderships, and replicas where that is asked.
+
+A drain is a state and this is its step: from what is there now it tells what to ask for next, so that any
+controller can go on with it, and what cannot be moved, and why. Nothing is asked for twice while it is
+under way: a leadership that moves is another survey, a replica that moves is a reassignment that stands.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from controller.core.placement import Assignment
+from controller.core.survey import Survey, SurveyedPartition
+from strandline.ids import BrokerId
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipMove:
+    """A leader that is drained, and the in-sync replica that takes over."""
+
+    partition: SurveyedPartition
+    give_to: BrokerId
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaMove:
+    """A partition with a replica on a broker that is emptied, and the AR that it is to have."""
+
+    partition: SurveyedPartition
+    replicas: Assignment
+    throttle_bytes_per_s: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a drained broker still has, and why some of it stays for now."""
+
+    leaderships: int
+    replicas: int
+    problems: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DrainPlan:
+    leaderships: Sequence[LeadershipMove]
+    replicas: Sequence[ReplicaMove]
+    progress: Mapping[BrokerId, Progress]
+
+
+def plan_drains(survey: Survey, *, moving_max: int) -> DrainPlan:
+    """The next step of all drains that hold. At most `moving_max` partitions move replicas at a time."""
+    return _Planner(survey, moving_max).plan()
+
+
+class _Planner:
+    def __init__(self, survey: Survey, moving_max: int) -> None:
+        self._survey = survey
+        self._drained = {broker for broker in survey.drains if survey.is_drained(broker)}
+        self._emptied = {broker for broker in self._drained if survey.is_emptied(broker)}
+        self._problems: dict[BrokerId, list[str]] = {broker: [] for broker in self._drained}
+        self._leads: Counter[BrokerId] = Counter()
+        self._has: Counter[BrokerId] = Counter()
+        self._load: Counter[BrokerId] = Counter()
+        self._room = moving_max
+        for partition in survey.partitions:
+            self._load.update({*partition.assigned, *partition.wanted})
+            self._room -= partition.reassignment is not None
+
+    def plan(self) -> DrainPlan:
+        leaderships: list[LeadershipMove] = []
+        replicas: list[ReplicaMove] = []
+        for partition in self._survey.partitions if self._drained else ():
+            self._leads[partition.state.leader] += 1
+            self._has.update(partition.assigned)
+            if partition.state.leader in self._drained:
+                leaderships += self._move_leadership(partition)
+            if not self._emptied.isdisjoint(partition.assigned):
+                replicas += self._move_replicas(partition)
+        progress = {
+            broker: Progress(self._leads[broker], self._has[broker], problems)
+            for broker, problems in sorted(self._problems.items())
+        }
+        return DrainPlan(leaderships, replicas, progress)
+
+    def _move_leadership(self, partition: SurveyedPartition) -> list[LeadershipMove]:
+        """To the first other in AR order that may lead now."""
+        leader = partition.state.leader
+        if leader not in self._survey.live:
+            return []  # its election is under way by itself
+        for broker in partition.assigned:
+            if broker != leader and broker not in self._drained and self._survey.is_live(partition, broker):
+                return [LeadershipMove(partition, broker)]
+        self._problems[leader].append(
+            f"{partition} cannot be led by another: its ISR is {_listed(partition.state.isr_ids)} of the "
+            f"replicas {_listed(partition.assigned)}, and no other of them is alive, in sync and not drained"
+        )
+        return []
+
+    def _move_replicas(self, partition: SurveyedPartition) -> list[ReplicaMove]:
+        leaving = [broker for broker in partition.assigned if broker in self._emptied]
+        if partition.reassignment is not None:
+            if stays := self._emptied.intersection(partition.wanted):
+                self._complain(
+                    stays,
+                    f"{partition} is being reassigned to {_listed(partition.wanted)}: it moves after that",
+                )
+            return []
+        replicas = self._replaced(partition)
+        if replicas is None:
+            self._complain(
+                leaving,
+                f"{partition} has the replicas {_listed(partition.assigned)}, and no other broker is alive "
+                "and not drained that could take one over",
+            )
+            return []
+        if self._room <= 0:
+            return []  # its turn comes: no problem
+        self._room -= 1
+        self._load.update(set(replicas) - set(partition.assigned))
+        throttle = max(self._survey.drains[broker].throttle_bytes_per_s for broker in leaving)
+        return [ReplicaMove(partition, replicas, throttle)]
+
+    def _replaced(self, partition: SurveyedPartition) -> Assignment | None:
+        """AR with another broker in the place of each that is emptied; None if there are too few.
+
+        Racks are kept apart first, as placement does; then the broker with the fewest replicas is taken.
+        """
+        racks = {registration.id: registration.endpoint.rack for registration in self._survey.hosts}
+        staying = [broker for broker in partition.assigned if broker not in self._emptied]
+        used = Counter(self._rack(broker) for broker in staying)
+        free = [
+            registration.id
+            for registration in self._survey.hosts
+            if registration.id not in partition.assigned
+        ]
+        replicas = list(partition.assigned)
+        for place, broker in enumerate(partition.assigned):
+            if broker in self._emptied:
+                if not free:
+                    return None
+                chosen = min(free, key=lambda b: (used[racks[b]], self._load[b], b))
+                free.remove(chosen)
+                used[racks[chosen]] += 1
+                replicas[place] = chosen
+        return tuple(replicas)
+
+    def _rack(self, broker: BrokerId) -> str:
+        registration = self._survey.live.get(broker)
+        return (
+            f"of broker {broker}, which is not alive" if registration is None else registration.endpoint.rack
+        )
+
+    def _complain(self, brokers: Sequence[BrokerId] | set[BrokerId], problem: str) -> None:
+        for broker in brokers:
+            self._problems[broker].append(problem)
+
+
+def _listed(brokers: Sequence[BrokerId]) -> str:
+    return ",".join(map(str, brokers)) or "empty"
