@@ -11,7 +11,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
-from strandline.errors import CoordinationError
+from strandline.errors import CoordinationError, OutcomeUnknown
 
 
 class Clock(Protocol):
@@ -262,6 +262,10 @@ class Method(Generic[Request, Response]):
     decode: Callable[[bytes], Response]
 
 
+class StreamEnded(OutcomeUnknown):
+    """The peer ended the stream by itself, in good order: what it had to say has been said."""
+
+
 class Stream(Protocol[RequestIn, ResponseOut]):
     """One open bidirectional call. After an error it is of no more use than to be closed."""
 
@@ -270,8 +274,8 @@ class Stream(Protocol[RequestIn, ResponseOut]):
         ...
 
     async def read(self) -> ResponseOut:
-        """The next response. Raises OutcomeUnknown when the stream breaks or the peer ends it, and
-        whatever typed error the peer ended it with."""
+        """The next response. Raises StreamEnded when the peer ends the stream, OutcomeUnknown when it
+        breaks, and whatever typed error the peer ended it with."""
         ...
 
     async def finish(self) -> None:

@@ -18,6 +18,7 @@ from enum import Enum
 from itertools import count
 from typing import Generic, TypeVar
 
+from strandline.client.fetches import Answer, FetchPlan, Wanted
 from strandline.errors import (
     OffsetNotAvailable,
     OffsetOutOfRange,
@@ -36,35 +37,6 @@ class Reset(Enum):
     POLICY = "as offset_reset says"
     EARLIEST = "where the log starts"
     LATEST = "at the high watermark"
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A partition's part of a fetch."""
-
-    name: TopicPartition
-    offset: int
-    leader_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class FetchPlan:
-    """What to ask one broker for; `number` is the request's correlation id."""
-
-    number: int
-    broker: int
-    wanted: tuple[Wanted, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a broker says of one partition. `high_watermark` is -1 while it does not know it."""
-
-    name: TopicPartition
-    error: StrandlineError | None
-    high_watermark: int
-    log_start_offset: int
-    records: bytes
 
 
 @dataclass(frozen=True, slots=True)

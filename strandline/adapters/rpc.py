@@ -14,7 +14,7 @@ import grpc
 from strandline.adapters.wire_errors import error_of_call
 from strandline.config import MESSAGE_BYTES_MAX
 from strandline.errors import BrokerNotAvailable, InvalidRequest, OutcomeUnknown, StrandlineError
-from strandline.ports import Method, Request, Response, Stream
+from strandline.ports import Method, Request, Response, Stream, StreamEnded
 
 CHANNEL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
@@ -80,7 +80,7 @@ class GrpcStream(Generic[Request, Response]):
             raise _translated(self._address, error) from error
         if not isinstance(received, bytes):
             assert received is grpc.aio.EOF
-            raise OutcomeUnknown(f"{self._address} ended the stream")
+            raise StreamEnded(f"{self._address} ended the stream")
         return self._method.decode(received)
 
     async def finish(self) -> None:

@@ -7,17 +7,16 @@ from typing import Any
 import pytest
 
 from consumer.core.positions import (
-    Answer,
     Arrived,
     BackOff,
     DoubtLeader,
     Effect,
-    FetchPlan,
     FindPosition,
     Positions,
     Refused,
     Reset,
 )
+from strandline.client.fetches import Answer, FetchPlan
 from strandline.errors import (
     CorruptMessage,
     FencedLeaderEpoch,

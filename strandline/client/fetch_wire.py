@@ -1,35 +1,14 @@
-"""Between protobuf and the consumer's own types."""
+"""Between protobuf and the types of who reads from a leader: the consumer, and readers of internal topics."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from consumer.core.positions import Answer, FetchPlan
 from strandline.adapters.wire_errors import error_from_wire
+from strandline.client.fetches import Answer, FetchRequest, FetchResponse
 from strandline.ids import TopicPartition
 from strandline.ports import Method
 from strandline.rpc import log_pb2
-
-
-@dataclass(frozen=True, slots=True)
-class FetchRequest:
-    """A plan with the bounds of its answer."""
-
-    plan: FetchPlan
-    wait_ms: int
-    bytes_min: int
-    bytes_max: int
-    partition_bytes_max: int
-
-
-@dataclass(frozen=True, slots=True)
-class FetchResponse:
-    """What came for the plan with this number."""
-
-    number: int
-    answers: Sequence[Answer]
 
 
 def _encode(request: FetchRequest) -> bytes:
