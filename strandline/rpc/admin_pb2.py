@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from strandline.rpc import common_pb2 as strandline_dot_rpc_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1astrandline/rpc/admin.proto\x12\rstrandline.v1\x1a\x1bstrandline/rpc/common.proto\"\xe3\x01\n\x08NewTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\npartitions\x18\x02 \x01(\x05\x12\x1a\n\x12replication_factor\x18\x03 \x01(\x05\x12\x33\n\x06\x63onfig\x18\x04 \x03(\x0b\x32#.strandline.v1.NewTopic.ConfigEntry\x12\x35\n\x0b\x61ssignments\x18\x05 \x03(\x0b\x32 .strandline.v1.ReplicaAssignment\x1a-\n\x0b\x43onfigEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"%\n\x11ReplicaAssignment\x12\x10\n\x08replicas\x18\x01 \x03(\x05\"g\n\x13\x43reateTopicsRequest\x12\'\n\x06topics\x18\x01 \x03(\x0b\x32\x17.strandline.v1.NewTopic\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\x12\x10\n\x08internal\x18\x03 \x01(\x08\"C\n\x14\x43reateTopicsResponse\x12+\n\x07results\x18\x01 \x03(\x0b\x32\x1a.strandline.v1.TopicResult\"S\n\x0bTopicResult\x12\r\n\x05topic\x18\x01 \x01(\t\x12#\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x14.strandline.v1.Error\x12\x10\n\x08topic_id\x18\x03 \x01(\t\"%\n\x13\x44\x65leteTopicsRequest\x12\x0e\n\x06topics\x18\x01 \x03(\t\"C\n\x14\x44\x65leteTopicsResponse\x12+\n\x07results\x18\x01 \x03(\x0b\x32\x1a.strandline.v1.TopicResult\"\x95\x01\n\x11\x41lterTopicRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x36\n\x03set\x18\x02 \x03(\x0b\x32).strandline.v1.AlterTopicRequest.SetEntry\x12\r\n\x05unset\x18\x03 \x03(\t\x1a*\n\x08SetEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"9\n\x12\x41lterTopicResponse\x12#\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x14.strandline.v1.Error\"\x18\n\x16\x44\x65scribeClusterRequest\"\xb2\x01\n\x17\x44\x65scribeClusterResponse\x12#\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x14.strandline.v1.Error\x12\x12\n\ncluster_id\x18\x02 \x01(\t\x12+\n\ncontroller\x18\x03 \x01(\x0b\x32\x17.strandline.v1.Endpoint\x12\x31\n\x07\x62rokers\x18\x04 \x03(\x0b\x32 .strandline.v1.BrokerDescription\"\x89\x01\n\x11\x42rokerDescription\x12)\n\x08\x65ndpoint\x18\x01 \x01(\x0b\x32\x17.strandline.v1.Endpoint\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x15\n\rshutting_down\x18\x03 \x01(\x08\x12\x1c\n\x14queued_state_changes\x18\x04 \x01(\x03\x32\xee\x02\n\x05\x41\x64min\x12W\n\x0c\x43reateTopics\x12\".strandline.v1.CreateTopicsRequest\x1a#.strandline.v1.CreateTopicsResponse\x12W\n\x0c\x44\x65leteTopics\x12\".strandline.v1.DeleteTopicsRequest\x1a#.strandline.v1.DeleteTopicsResponse\x12Q\n\nAlterTopic\x12 .strandline.v1.AlterTopicRequest\x1a!.strandline.v1.AlterTopicResponse\x12`\n\x0f\x44\x65scribeCluster\x12%.strandline.v1.DescribeClusterRequest\x1a&.strandline.v1.DescribeClusterResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1astrandline/rpc/admin.proto\x12\rstrandline.v1\x1a\x1bstrandline/rpc/common.proto\"\xe3\x01\n\x08NewTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\npartitions\x18\x02 \x01(\x05\x12\x1a\n\x12replication_factor\x18\x03 \x01(\x05\x12\x33\n\x06\x63onfig\x18\x04 \x03(\x0b\x32#.strandline.v1.NewTopic.ConfigEntry\x12\x35\n\x0b\x61ssignments\x18\x05 \x03(\x0b\x32 .strandline.v1.ReplicaAssignment\x1a-\n\x0b\x43onfigEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"%\n\x11ReplicaAssignment\x12\x10\n\x08replicas\x18\x01 \x03(\x05\"g\n\x13\x43reateTopicsRequest\x12\'\n\x06topics\x18\x01 \x03(\x0b\x32\x17.strandline.v1.NewTopic\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\x12\x10\n\x08internal\x18\x03 \x01(\x08\"C\n\x14\x43reateTopicsResponse\x12+\n\x07results\x18\x01 \x03(\x0b\x32\x1a.strandline.v1.TopicResult\"S\n\x0bTopicResult\x12\r\n\x05topic\x18\x01 \x01(\t\x12#\n\x05\x65rror\x18\x02 \x01(\x0b\x32\x14.strandline.v1.Error\x12\x10\n\x08topic_id\x18\x03 \x01(\t\"%\n\x13\x44\x65leteTopicsRequest\x12\x0e\n\x06topics\x18\x01 \x03(\t\"C\n\x14\x44\x65leteTopicsResponse\x12+\n\x07results\x18\x01 \x03(\x0b\x32\x1a.strandline.v1.TopicResult\"\xe0\x01\n\x11\x41lterTopicRequest\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x36\n\x03set\x18\x02 \x03(\x0b\x32).strandline.v1.AlterTopicRequest.SetEntry\x12\r\n\x05unset\x18\x03 \x03(\t\x12\x12\n\npartitions\x18\x04 \x01(\x05\x12\x35\n\x0b\x61ssignments\x18\x05 \x03(\x0b\x32 .strandline.v1.ReplicaAssignment\x1a*\n\x08SetEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"9\n\x12\x41lterTopicResponse\x12#\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x14.strandline.v1.Error\"\x80\x01\n\x0fReassignRequest\x12\x38\n\npartitions\x18\x01 \x03(\x0b\x32$.strandline.v1.PartitionReassignment\x12\x1c\n\x14throttle_bytes_per_s\x18\x02 \x01(\x03\x12\x15\n\rvalidate_only\x18\x03 \x01(\x08\"K\n\x15PartitionReassignment\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x10\n\x08replicas\x18\x03 \x03(\x05\"C\n\x10ReassignResponse\x12/\n\x07results\x18\x01 \x03(\x0b\x32\x1e.strandline.v1.PartitionResult\"X\n\x0fPartitionResult\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12#\n\x05\x65rror\x18\x03 \x01(\x0b\x32\x14.strandline.v1.Error\"\x1a\n\x18ListReassignmentsRequest\"{\n\x19ListReassignmentsResponse\x12#\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x14.strandline.v1.Error\x12\x39\n\rreassignments\x18\x02 \x03(\x0b\x32\".strandline.v1.OngoingReassignment\"\x99\x01\n\x13OngoingReassignment\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x10\n\x08original\x18\x03 \x03(\x05\x12\x10\n\x08replicas\x18\x04 \x03(\x05\x12\x0b\n\x03isr\x18\x05 \x03(\x05\x12\x1c\n\x14throttle_bytes_per_s\x18\x06 \x01(\x03\x12\x11\n\treverting\x18\x07 \x01(\x08\"N\n\x15\x45lectPreferredRequest\x12\x35\n\npartitions\x18\x01 \x03(\x0b\x32!.strandline.v1.TopicPartitionName\"6\n\x12TopicPartitionName\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\"n\n\x16\x45lectPreferredResponse\x12#\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x14.strandline.v1.Error\x12/\n\x07results\x18\x02 \x03(\x0b\x32\x1e.strandline.v1.PartitionResult\"b\n\x12\x44rainBrokerRequest\x12\x0e\n\x06\x62roker\x18\x01 \x01(\x05\x12\x10\n\x08replicas\x18\x02 \x01(\x08\x12\x0c\n\x04undo\x18\x03 \x01(\x08\x12\x1c\n\x14throttle_bytes_per_s\x18\x04 \x01(\x03\"s\n\x13\x44rainBrokerResponse\x12#\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x14.strandline.v1.Error\x12\x13\n\x0bleaderships\x18\x02 \x01(\x05\x12\x10\n\x08replicas\x18\x03 \x01(\x05\x12\x10\n\x08problems\x18\x04 \x03(\t\"$\n\x12\x43heckBrokerRequest\x12\x0e\n\x06\x62roker\x18\x01 \x01(\x05\"\x82\x01\n\x13\x43heckBrokerResponse\x12#\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x14.strandline.v1.Error\x12\r\n\x05ready\x18\x02 \x01(\x08\x12\x10\n\x08problems\x18\x03 \x03(\t\x12\x13\n\x0bleaderships\x18\x04 \x01(\x05\x12\x10\n\x08replicas\x18\x05 \x01(\x05\"\x18\n\x16\x44\x65scribeClusterRequest\"\xb2\x01\n\x17\x44\x65scribeClusterResponse\x12#\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x14.strandline.v1.Error\x12\x12\n\ncluster_id\x18\x02 \x01(\t\x12+\n\ncontroller\x18\x03 \x01(\x0b\x32\x17.strandline.v1.Endpoint\x12\x31\n\x07\x62rokers\x18\x04 \x03(\x0b\x32 .strandline.v1.BrokerDescription\"\xc6\x01\n\x11\x42rokerDescription\x12)\n\x08\x65ndpoint\x18\x01 \x01(\x0b\x32\x17.strandline.v1.Endpoint\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x15\n\rshutting_down\x18\x03 \x01(\x08\x12\x1c\n\x14queued_state_changes\x18\x04 \x01(\x03\x12\x1b\n\x13oldest_queued_at_ms\x18\x05 \x01(\x03\x12\r\n\x05\x61live\x18\x06 \x01(\x08\x12\x0f\n\x07\x64rained\x18\x07 \x01(\x08\"\x80\x01\n\x13StateChangesRequest\x12\x0f\n\x07\x62rokers\x18\x01 \x03(\x05\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\x0e\n\x06\x66ollow\x18\x04 \x01(\x08\x12\x14\n\x0c\x66rom_offsets\x18\x05 \x03(\x03\x12\x10\n\x08since_ms\x18\x06 \x01(\x03\"a\n\x14StateChangesResponse\x12#\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x14.strandline.v1.Error\x12\x0e\n\x06\x65vents\x18\x02 \x03(\x0c\x12\x14\n\x0cnext_offsets\x18\x03 \x03(\x03\x32\x89\x07\n\x05\x41\x64min\x12W\n\x0c\x43reateTopics\x12\".strandline.v1.CreateTopicsRequest\x1a#.strandline.v1.CreateTopicsResponse\x12W\n\x0c\x44\x65leteTopics\x12\".strandline.v1.DeleteTopicsRequest\x1a#.strandline.v1.DeleteTopicsResponse\x12Q\n\nAlterTopic\x12 .strandline.v1.AlterTopicRequest\x1a!.strandline.v1.AlterTopicResponse\x12K\n\x08Reassign\x12\x1e.strandline.v1.ReassignRequest\x1a\x1f.strandline.v1.ReassignResponse\x12\x66\n\x11ListReassignments\x12\'.strandline.v1.ListReassignmentsRequest\x1a(.strandline.v1.ListReassignmentsResponse\x12]\n\x0e\x45lectPreferred\x12$.strandline.v1.ElectPreferredRequest\x1a%.strandline.v1.ElectPreferredResponse\x12T\n\x0b\x44rainBroker\x12!.strandline.v1.DrainBrokerRequest\x1a\".strandline.v1.DrainBrokerResponse\x12T\n\x0b\x43heckBroker\x12!.strandline.v1.CheckBrokerRequest\x1a\".strandline.v1.CheckBrokerResponse\x12`\n\x0f\x44\x65scribeCluster\x12%.strandline.v1.DescribeClusterRequest\x1a&.strandline.v1.DescribeClusterResponse\x12Y\n\x0cStateChanges\x12\".strandline.v1.StateChangesRequest\x1a#.strandline.v1.StateChangesResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -53,17 +53,49 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DELETETOPICSRESPONSE']._serialized_start=641
   _globals['_DELETETOPICSRESPONSE']._serialized_end=708
   _globals['_ALTERTOPICREQUEST']._serialized_start=711
-  _globals['_ALTERTOPICREQUEST']._serialized_end=860
-  _globals['_ALTERTOPICREQUEST_SETENTRY']._serialized_start=818
-  _globals['_ALTERTOPICREQUEST_SETENTRY']._serialized_end=860
-  _globals['_ALTERTOPICRESPONSE']._serialized_start=862
-  _globals['_ALTERTOPICRESPONSE']._serialized_end=919
-  _globals['_DESCRIBECLUSTERREQUEST']._serialized_start=921
-  _globals['_DESCRIBECLUSTERREQUEST']._serialized_end=945
-  _globals['_DESCRIBECLUSTERRESPONSE']._serialized_start=948
-  _globals['_DESCRIBECLUSTERRESPONSE']._serialized_end=1126
-  _globals['_BROKERDESCRIPTION']._serialized_start=1129
-  _globals['_BROKERDESCRIPTION']._serialized_end=1266
-  _globals['_ADMIN']._serialized_start=1269
-  _globals['_ADMIN']._serialized_end=1635
+  _globals['_ALTERTOPICREQUEST']._serialized_end=935
+  _globals['_ALTERTOPICREQUEST_SETENTRY']._serialized_start=893
+  _globals['_ALTERTOPICREQUEST_SETENTRY']._serialized_end=935
+  _globals['_ALTERTOPICRESPONSE']._serialized_start=937
+  _globals['_ALTERTOPICRESPONSE']._serialized_end=994
+  _globals['_REASSIGNREQUEST']._serialized_start=997
+  _globals['_REASSIGNREQUEST']._serialized_end=1125
+  _globals['_PARTITIONREASSIGNMENT']._serialized_start=1127
+  _globals['_PARTITIONREASSIGNMENT']._serialized_end=1202
+  _globals['_REASSIGNRESPONSE']._serialized_start=1204
+  _globals['_REASSIGNRESPONSE']._serialized_end=1271
+  _globals['_PARTITIONRESULT']._serialized_start=1273
+  _globals['_PARTITIONRESULT']._serialized_end=1361
+  _globals['_LISTREASSIGNMENTSREQUEST']._serialized_start=1363
+  _globals['_LISTREASSIGNMENTSREQUEST']._serialized_end=1389
+  _globals['_LISTREASSIGNMENTSRESPONSE']._serialized_start=1391
+  _globals['_LISTREASSIGNMENTSRESPONSE']._serialized_end=1514
+  _globals['_ONGOINGREASSIGNMENT']._serialized_start=1517
+  _globals['_ONGOINGREASSIGNMENT']._serialized_end=1670
+  _globals['_ELECTPREFERREDREQUEST']._serialized_start=1672
+  _globals['_ELECTPREFERREDREQUEST']._serialized_end=1750
+  _globals['_TOPICPARTITIONNAME']._serialized_start=1752
+  _globals['_TOPICPARTITIONNAME']._serialized_end=1806
+  _globals['_ELECTPREFERREDRESPONSE']._serialized_start=1808
+  _globals['_ELECTPREFERREDRESPONSE']._serialized_end=1918
+  _globals['_DRAINBROKERREQUEST']._serialized_start=1920
+  _globals['_DRAINBROKERREQUEST']._serialized_end=2018
+  _globals['_DRAINBROKERRESPONSE']._serialized_start=2020
+  _globals['_DRAINBROKERRESPONSE']._serialized_end=2135
+  _globals['_CHECKBROKERREQUEST']._serialized_start=2137
+  _globals['_CHECKBROKERREQUEST']._serialized_end=2173
+  _globals['_CHECKBROKERRESPONSE']._serialized_start=2176
+  _globals['_CHECKBROKERRESPONSE']._serialized_end=2306
+  _globals['_DESCRIBECLUSTERREQUEST']._serialized_start=2308
+  _globals['_DESCRIBECLUSTERREQUEST']._serialized_end=2332
+  _globals['_DESCRIBECLUSTERRESPONSE']._serialized_start=2335
+  _globals['_DESCRIBECLUSTERRESPONSE']._serialized_end=2513
+  _globals['_BROKERDESCRIPTION']._serialized_start=2516
+  _globals['_BROKERDESCRIPTION']._serialized_end=2714
+  _globals['_STATECHANGESREQUEST']._serialized_start=2717
+  _globals['_STATECHANGESREQUEST']._serialized_end=2845
+  _globals['_STATECHANGESRESPONSE']._serialized_start=2847
+  _globals['_STATECHANGESRESPONSE']._serialized_end=2944
+  _globals['_ADMIN']._serialized_start=2947
+  _globals['_ADMIN']._serialized_end=3852
 # @@protoc_insertion_point(module_scope)

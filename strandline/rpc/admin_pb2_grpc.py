@@ -49,10 +49,40 @@ class AdminStub:
                 request_serializer=strandline_dot_rpc_dot_admin__pb2.AlterTopicRequest.SerializeToString,
                 response_deserializer=strandline_dot_rpc_dot_admin__pb2.AlterTopicResponse.FromString,
                 _registered_method=True)
+        self.Reassign = channel.unary_unary(
+                '/strandline.v1.Admin/Reassign',
+                request_serializer=strandline_dot_rpc_dot_admin__pb2.ReassignRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_admin__pb2.ReassignResponse.FromString,
+                _registered_method=True)
+        self.ListReassignments = channel.unary_unary(
+                '/strandline.v1.Admin/ListReassignments',
+                request_serializer=strandline_dot_rpc_dot_admin__pb2.ListReassignmentsRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_admin__pb2.ListReassignmentsResponse.FromString,
+                _registered_method=True)
+        self.ElectPreferred = channel.unary_unary(
+                '/strandline.v1.Admin/ElectPreferred',
+                request_serializer=strandline_dot_rpc_dot_admin__pb2.ElectPreferredRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_admin__pb2.ElectPreferredResponse.FromString,
+                _registered_method=True)
+        self.DrainBroker = channel.unary_unary(
+                '/strandline.v1.Admin/DrainBroker',
+                request_serializer=strandline_dot_rpc_dot_admin__pb2.DrainBrokerRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_admin__pb2.DrainBrokerResponse.FromString,
+                _registered_method=True)
+        self.CheckBroker = channel.unary_unary(
+                '/strandline.v1.Admin/CheckBroker',
+                request_serializer=strandline_dot_rpc_dot_admin__pb2.CheckBrokerRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_admin__pb2.CheckBrokerResponse.FromString,
+                _registered_method=True)
         self.DescribeCluster = channel.unary_unary(
                 '/strandline.v1.Admin/DescribeCluster',
                 request_serializer=strandline_dot_rpc_dot_admin__pb2.DescribeClusterRequest.SerializeToString,
                 response_deserializer=strandline_dot_rpc_dot_admin__pb2.DescribeClusterResponse.FromString,
+                _registered_method=True)
+        self.StateChanges = channel.unary_stream(
+                '/strandline.v1.Admin/StateChanges',
+                request_serializer=strandline_dot_rpc_dot_admin__pb2.StateChangesRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_admin__pb2.StateChangesResponse.FromString,
                 _registered_method=True)
 
 
@@ -77,7 +107,43 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Reassign(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListReassignments(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ElectPreferred(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DrainBroker(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CheckBroker(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DescribeCluster(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StateChanges(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -101,10 +167,40 @@ def add_AdminServicer_to_server(servicer, server):
                     request_deserializer=strandline_dot_rpc_dot_admin__pb2.AlterTopicRequest.FromString,
                     response_serializer=strandline_dot_rpc_dot_admin__pb2.AlterTopicResponse.SerializeToString,
             ),
+            'Reassign': grpc.unary_unary_rpc_method_handler(
+                    servicer.Reassign,
+                    request_deserializer=strandline_dot_rpc_dot_admin__pb2.ReassignRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_admin__pb2.ReassignResponse.SerializeToString,
+            ),
+            'ListReassignments': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListReassignments,
+                    request_deserializer=strandline_dot_rpc_dot_admin__pb2.ListReassignmentsRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_admin__pb2.ListReassignmentsResponse.SerializeToString,
+            ),
+            'ElectPreferred': grpc.unary_unary_rpc_method_handler(
+                    servicer.ElectPreferred,
+                    request_deserializer=strandline_dot_rpc_dot_admin__pb2.ElectPreferredRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_admin__pb2.ElectPreferredResponse.SerializeToString,
+            ),
+            'DrainBroker': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainBroker,
+                    request_deserializer=strandline_dot_rpc_dot_admin__pb2.DrainBrokerRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_admin__pb2.DrainBrokerResponse.SerializeToString,
+            ),
+            'CheckBroker': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckBroker,
+                    request_deserializer=strandline_dot_rpc_dot_admin__pb2.CheckBrokerRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_admin__pb2.CheckBrokerResponse.SerializeToString,
+            ),
             'DescribeCluster': grpc.unary_unary_rpc_method_handler(
                     servicer.DescribeCluster,
                     request_deserializer=strandline_dot_rpc_dot_admin__pb2.DescribeClusterRequest.FromString,
                     response_serializer=strandline_dot_rpc_dot_admin__pb2.DescribeClusterResponse.SerializeToString,
+            ),
+            'StateChanges': grpc.unary_stream_rpc_method_handler(
+                    servicer.StateChanges,
+                    request_deserializer=strandline_dot_rpc_dot_admin__pb2.StateChangesRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_admin__pb2.StateChangesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -199,6 +295,141 @@ class Admin:
             _registered_method=True)
 
     @staticmethod
+    def Reassign(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Admin/Reassign',
+            strandline_dot_rpc_dot_admin__pb2.ReassignRequest.SerializeToString,
+            strandline_dot_rpc_dot_admin__pb2.ReassignResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListReassignments(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Admin/ListReassignments',
+            strandline_dot_rpc_dot_admin__pb2.ListReassignmentsRequest.SerializeToString,
+            strandline_dot_rpc_dot_admin__pb2.ListReassignmentsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ElectPreferred(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Admin/ElectPreferred',
+            strandline_dot_rpc_dot_admin__pb2.ElectPreferredRequest.SerializeToString,
+            strandline_dot_rpc_dot_admin__pb2.ElectPreferredResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainBroker(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Admin/DrainBroker',
+            strandline_dot_rpc_dot_admin__pb2.DrainBrokerRequest.SerializeToString,
+            strandline_dot_rpc_dot_admin__pb2.DrainBrokerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckBroker(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Admin/CheckBroker',
+            strandline_dot_rpc_dot_admin__pb2.CheckBrokerRequest.SerializeToString,
+            strandline_dot_rpc_dot_admin__pb2.CheckBrokerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def DescribeCluster(request,
             target,
             options=(),
@@ -215,6 +446,33 @@ class Admin:
             '/strandline.v1.Admin/DescribeCluster',
             strandline_dot_rpc_dot_admin__pb2.DescribeClusterRequest.SerializeToString,
             strandline_dot_rpc_dot_admin__pb2.DescribeClusterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StateChanges(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/strandline.v1.Admin/StateChanges',
+            strandline_dot_rpc_dot_admin__pb2.StateChangesRequest.SerializeToString,
+            strandline_dot_rpc_dot_admin__pb2.StateChangesResponse.FromString,
             options,
             channel_credentials,
             insecure,

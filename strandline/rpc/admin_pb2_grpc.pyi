@@ -34,7 +34,13 @@ class AdminStub:
     CreateTopics: _grpc.UnaryUnaryMultiCallable[_admin_pb2.CreateTopicsRequest, _admin_pb2.CreateTopicsResponse]
     DeleteTopics: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DeleteTopicsRequest, _admin_pb2.DeleteTopicsResponse]
     AlterTopic: _grpc.UnaryUnaryMultiCallable[_admin_pb2.AlterTopicRequest, _admin_pb2.AlterTopicResponse]
+    Reassign: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ReassignRequest, _admin_pb2.ReassignResponse]
+    ListReassignments: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListReassignmentsRequest, _admin_pb2.ListReassignmentsResponse]
+    ElectPreferred: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ElectPreferredRequest, _admin_pb2.ElectPreferredResponse]
+    DrainBroker: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DrainBrokerRequest, _admin_pb2.DrainBrokerResponse]
+    CheckBroker: _grpc.UnaryUnaryMultiCallable[_admin_pb2.CheckBrokerRequest, _admin_pb2.CheckBrokerResponse]
     DescribeCluster: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DescribeClusterRequest, _admin_pb2.DescribeClusterResponse]
+    StateChanges: _grpc.UnaryStreamMultiCallable[_admin_pb2.StateChangesRequest, _admin_pb2.StateChangesResponse]
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -42,7 +48,13 @@ class AdminAsyncStub(AdminStub):
     CreateTopics: _aio.UnaryUnaryMultiCallable[_admin_pb2.CreateTopicsRequest, _admin_pb2.CreateTopicsResponse]  # type: ignore[assignment]
     DeleteTopics: _aio.UnaryUnaryMultiCallable[_admin_pb2.DeleteTopicsRequest, _admin_pb2.DeleteTopicsResponse]  # type: ignore[assignment]
     AlterTopic: _aio.UnaryUnaryMultiCallable[_admin_pb2.AlterTopicRequest, _admin_pb2.AlterTopicResponse]  # type: ignore[assignment]
+    Reassign: _aio.UnaryUnaryMultiCallable[_admin_pb2.ReassignRequest, _admin_pb2.ReassignResponse]  # type: ignore[assignment]
+    ListReassignments: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListReassignmentsRequest, _admin_pb2.ListReassignmentsResponse]  # type: ignore[assignment]
+    ElectPreferred: _aio.UnaryUnaryMultiCallable[_admin_pb2.ElectPreferredRequest, _admin_pb2.ElectPreferredResponse]  # type: ignore[assignment]
+    DrainBroker: _aio.UnaryUnaryMultiCallable[_admin_pb2.DrainBrokerRequest, _admin_pb2.DrainBrokerResponse]  # type: ignore[assignment]
+    CheckBroker: _aio.UnaryUnaryMultiCallable[_admin_pb2.CheckBrokerRequest, _admin_pb2.CheckBrokerResponse]  # type: ignore[assignment]
     DescribeCluster: _aio.UnaryUnaryMultiCallable[_admin_pb2.DescribeClusterRequest, _admin_pb2.DescribeClusterResponse]  # type: ignore[assignment]
+    StateChanges: _aio.UnaryStreamMultiCallable[_admin_pb2.StateChangesRequest, _admin_pb2.StateChangesResponse]  # type: ignore[assignment]
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -67,10 +79,52 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_admin_pb2.AlterTopicResponse, _abc.Awaitable[_admin_pb2.AlterTopicResponse]]: ...
 
     @_abc_1.abstractmethod
+    def Reassign(
+        self,
+        request: _admin_pb2.ReassignRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ReassignResponse, _abc.Awaitable[_admin_pb2.ReassignResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ListReassignments(
+        self,
+        request: _admin_pb2.ListReassignmentsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListReassignmentsResponse, _abc.Awaitable[_admin_pb2.ListReassignmentsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ElectPreferred(
+        self,
+        request: _admin_pb2.ElectPreferredRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ElectPreferredResponse, _abc.Awaitable[_admin_pb2.ElectPreferredResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def DrainBroker(
+        self,
+        request: _admin_pb2.DrainBrokerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.DrainBrokerResponse, _abc.Awaitable[_admin_pb2.DrainBrokerResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def CheckBroker(
+        self,
+        request: _admin_pb2.CheckBrokerRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.CheckBrokerResponse, _abc.Awaitable[_admin_pb2.CheckBrokerResponse]]: ...
+
+    @_abc_1.abstractmethod
     def DescribeCluster(
         self,
         request: _admin_pb2.DescribeClusterRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.DescribeClusterResponse, _abc.Awaitable[_admin_pb2.DescribeClusterResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def StateChanges(
+        self,
+        request: _admin_pb2.StateChangesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_admin_pb2.StateChangesResponse], _abc.AsyncIterator[_admin_pb2.StateChangesResponse]]: ...
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
