@@ -1,0 +1,151 @@
+"""What is wrong in the cluster and is nobody's work in progress, and what mends it.
+
+Brokers put right what they see themselves; this finds what fell between them. Nothing is done before it has
+looked wrong for a while, for most of it is on its way to be right, and what did not help is tried again
+after twice as long each time: whoever has to act may be unable to. Every mend is a word to somebody who
+decides for himself, or removes what means nothing any more, so one too many changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass
+from typing import Final
+
+from controller.core.survey import StandingReassignment, Survey, SurveyedPartition
+from strandline.ids import BrokerEpoch, BrokerId, PartitionKey
+from strandline.metadata import Drain
+
+AGAIN_FACTOR_MAX: Final = 64
+"""At most so many times the first wait lies between two tries."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallElection:
+    """Nobody leads, though `broker` could."""
+
+    partition: SurveyedPartition
+    broker: BrokerId
+
+
+@dataclass(frozen=True, slots=True)
+class StartReplica:
+    """`broker` is assigned and alive, is not in sync or led by nobody, and no request waits for it."""
+
+    partition: SurveyedPartition
+    broker: BrokerId
+
+
+@dataclass(frozen=True, slots=True)
+class DropReassignment:
+    """Of a topic that is gone."""
+
+    standing: StandingReassignment
+
+
+@dataclass(frozen=True, slots=True)
+class DropNotices:
+    """For a broker that is gone: when it returns it looks for itself."""
+
+    broker: BrokerId
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class EndDrain:
+    """The broker is back in another life: it may lead again."""
+
+    broker: BrokerId
+    drain: Drain
+
+
+Mend = CallElection | StartReplica | DropReassignment | DropNotices | EndDrain
+Symptom = tuple[object, ...]
+
+
+@dataclass(slots=True)
+class _Case:
+    due_ms: int
+    wait_ms: int
+
+
+class Mender:
+    """Remembers since when what looks wrong; forgets what does not any more."""
+
+    def __init__(self, after_ms: int) -> None:
+        self._after_ms = after_ms
+        self._cases: dict[Symptom, _Case] = {}
+
+    def look(self, survey: Survey, queued: Mapping[BrokerId, Set[PartitionKey]], now_ms: int) -> list[Mend]:
+        """What to mend now. `queued`: for which partitions requests wait that have not ended."""
+        found = dict(_symptoms(survey, queued))
+        self._cases = {
+            symptom: self._cases.get(symptom) or _Case(now_ms + self._after_ms, self._after_ms)
+            for symptom in found
+        }
+        return [mend for symptom, mend in found.items() if self._is_due(symptom, mend, now_ms)]
+
+    def _is_due(self, symptom: Symptom, mend: Mend, now_ms: int) -> bool:
+        if isinstance(mend, EndDrain):
+            return True  # a life that is over does not come back
+        case = self._cases[symptom]
+        if now_ms < case.due_ms:
+            return False
+        case.wait_ms = min(2 * case.wait_ms, AGAIN_FACTOR_MAX * self._after_ms)
+        case.due_ms = now_ms + case.wait_ms
+        return True
+
+
+def _symptoms(survey: Survey, queued: Mapping[BrokerId, Set[PartitionKey]]) -> Iterable[tuple[Symptom, Mend]]:
+    for partition in survey.partitions:
+        yield from _of_partition(survey, partition, queued)
+    for standing in survey.reassignments:
+        if survey.topics.get(standing.topic) != standing.topic_id:
+            yield (DropReassignment, standing.topic, standing.partition), DropReassignment(standing)
+    for broker, count in survey.noticed.items():
+        if broker not in survey.live:
+            yield (DropNotices, broker), DropNotices(broker, count)
+    for broker, drain in survey.drains.items():
+        registration = survey.live.get(broker)
+        if registration is not None and not drain.holds(registration.epoch):
+            yield (EndDrain, broker), EndDrain(broker, drain)
+
+
+def _of_partition(
+    survey: Survey, partition: SurveyedPartition, queued: Mapping[BrokerId, Set[PartitionKey]]
+) -> Iterable[tuple[Symptom, Mend]]:
+    led = survey.is_led(partition)
+    heir = None if led else _heir(survey, partition)
+    if heir is not None:
+        epoch = partition.state.leader_epoch
+        yield (CallElection, partition.key, epoch, heir), CallElection(partition, heir)
+    if not led and heir is None:
+        return  # nobody can lead, so nobody can be followed
+    for broker in partition.assigned:
+        registration = survey.live.get(broker)
+        if (
+            registration is not None
+            and not registration.shutting_down
+            and broker in partition.wanted  # else a reassignment closes it
+            and not (led and _is_member(partition, broker, registration.epoch))
+            and partition.key not in queued.get(broker, ())
+        ):
+            life = registration.epoch
+            yield (StartReplica, partition.key, broker, life), StartReplica(partition, broker)
+
+
+def _heir(survey: Survey, partition: SurveyedPartition) -> BrokerId | None:
+    """The first live member of the ISR in AR order, one that is not drained if there is any.
+
+    A member that came back in another life counts last: it alone knows whether its log is whole.
+    """
+    members = [broker for broker in partition.assigned if broker in partition.state]
+    ranked = sorted(
+        (broker for broker in members if broker in survey.live and not survey.live[broker].shutting_down),
+        key=lambda broker: (not survey.is_live(partition, broker), survey.is_drained(broker)),
+    )
+    return ranked[0] if ranked else None
+
+
+def _is_member(partition: SurveyedPartition, broker: BrokerId, life: BrokerEpoch) -> bool:
+    return any(m.broker == broker and m.broker_epoch == life for m in partition.state.isr)
