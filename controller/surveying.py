@@ -1,0 +1,153 @@
+"""The controller's look at everything: the whole cluster at once, and brokers' queues.
+
+A znode that somebody else wrote and nobody understands is logged and left out, never guessed at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TypeVar
+
+import structlog
+
+from controller.core.queues import QueueEntry
+from controller.core.survey import StandingReassignment, Survey, SurveyedPartition
+from controller.core.topics import Brokers
+from controller.fenced_session import FencedSession
+from controller.reading import Partition, read_partitions, read_topic
+from strandline.adapters import queue_znodes, znodes
+from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX, TopicConfig
+from strandline.errors import InvalidConfig
+from strandline.ids import BrokerId, PartitionId, PartitionKey, TopicId, TopicPartition
+from strandline.metadata import Drain, Reassignment
+from strandline.ports import NoNode, Znode
+from strandline.tasks import pipelined
+
+logger = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+_pipelined = partial(pipelined, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+
+
+async def read_queue(session: FencedSession, broker: BrokerId, *, entries_max: int = -1) -> list[QueueEntry]:
+    """A broker's queue in its order, or the head of it; one znode may carry many requests."""
+    queue = znodes.state_queue(broker)
+    try:
+        entries = sorted(await session.children(queue))
+    except NoNode:
+        return []
+
+    async def read(entry: str) -> QueueEntry | None:
+        def load(node: Znode) -> QueueEntry:
+            changes = queue_znodes.load_state_changes(node.data)
+            return QueueEntry(entry, node.version, len(node.data), tuple(changes))
+
+        return await _load(session, f"{queue}/{entry}", load)
+
+    head = entries if entries_max < 0 else entries[:entries_max]
+    return [entry for entry in await _pipelined(read, head) if entry is not None]
+
+
+async def read_drains(session: FencedSession) -> dict[BrokerId, Drain]:
+    """Every drain that was asked for and not taken back."""
+
+    async def read(child: str) -> tuple[BrokerId, Drain | None]:
+        broker = BrokerId(int(child))
+        return broker, await _load(
+            session, znodes.drain(broker), lambda node: znodes.load_drain(broker, node.data)
+        )
+
+    children = [child for child in await session.children(znodes.DRAINS) if child.isdigit()]
+    found = await _pipelined(read, children)
+    return {broker: drain for broker, drain in sorted(found) if drain is not None}
+
+
+async def read_survey(session: FencedSession, brokers: Brokers) -> Survey:
+    """Everything, as ZooKeeper has it now: about two reads a partition."""
+    drains = await read_drains(session)
+    reassignments = await _reassignments(session)
+    noticed = await _pipelined(partial(_notices, session), sorted(await session.children(znodes.ELECTIONS)))
+    moving = {name: wanted for name, (_, wanted) in reassignments.items()}
+    names = sorted(await session.children(znodes.TOPICS))
+    topics = [found for found in await _pipelined(partial(_survey_topic, session, moving), names) if found]
+    return Survey(
+        live=brokers.live,
+        known=brokers.known,
+        drains=drains,
+        topics={name: topic_id for name, topic_id, _ in topics},
+        partitions=[partition for _, _, partitions in topics for partition in partitions],
+        reassignments=[standing for standing, _ in reassignments.values()],
+        noticed={broker: count for broker, count in noticed if count},
+    )
+
+
+async def _survey_topic(
+    session: FencedSession, moving: Mapping[TopicPartition, Reassignment], name: str
+) -> tuple[str, TopicId, list[SurveyedPartition]] | None:
+    node = await read_topic(session, name)
+    if node is None:
+        return None
+    topic_id = node.topic_id
+    try:
+        config = TopicConfig.parse(node.config)
+    except InvalidConfig as error:
+        logger.error("not understood", path=znodes.topic(name), reason=str(error))
+        config = TopicConfig()
+
+    def surveyed(partition: Partition) -> SurveyedPartition:
+        wanted = moving.get(TopicPartition(name, partition.number))
+        if wanted is not None and wanted.topic_id != topic_id:
+            wanted = None
+        sizes = (
+            [len(partition.assignment)] if wanted is None else [len(wanted.original), len(wanted.replicas)]
+        )
+        key = PartitionKey(topic_id, PartitionId(partition.number))
+        bound = config.min_insync(min(sizes))
+        return SurveyedPartition(name, key, partition.assignment, partition.state, bound, wanted)
+
+    partitions = await read_partitions(session, name, range(node.partitions))
+    return name, topic_id, [surveyed(partition) for partition in partitions]
+
+
+async def _reassignments(
+    session: FencedSession,
+) -> dict[TopicPartition, tuple[StandingReassignment, Reassignment]]:
+    async def numbers(name: str) -> list[tuple[str, int]]:
+        try:
+            children = await session.children(znodes.reassigned_topic(name))
+        except NoNode:
+            return []
+        return [(name, int(child)) for child in children if child.isdigit()]
+
+    async def read(place: tuple[str, int]) -> tuple[StandingReassignment, Reassignment] | None:
+        name, number = place
+
+        def load(node: Znode) -> tuple[StandingReassignment, Reassignment]:
+            wanted = znodes.load_reassignment(name, number, node.data)
+            standing = StandingReassignment(name, PartitionId(number), wanted.topic_id, node.version)
+            return standing, wanted
+
+        return await _load(session, znodes.reassigned(name, number), load)
+
+    topics = await _pipelined(numbers, sorted(await session.children(znodes.REASSIGNED)))
+    places = [place for topic in topics for place in topic]
+    found = await _pipelined(read, places)
+    return {TopicPartition(*place): each for place, each in zip(places, found, strict=True) if each}
+
+
+async def _notices(session: FencedSession, child: str) -> tuple[BrokerId, int]:
+    node = await session.exists(f"{znodes.ELECTIONS}/{child}")
+    return BrokerId(int(child)), 0 if node is None else node.children
+
+
+async def _load(session: FencedSession, path: str, load: Callable[[Znode], T]) -> T | None:
+    """None if the znode is gone, or is not what its place says."""
+    try:
+        return load(await session.get(path))
+    except NoNode:
+        return None
+    except ValueError as error:
+        logger.error("not understood", path=path, reason=str(error))
+        return None
