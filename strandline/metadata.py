@@ -73,9 +73,11 @@ NEVER_LED = PartitionState(NO_BROKER, NO_EPOCH, ())
 class Reassignment:
     """`/brokers/partitions_reassigned/[topic]/[partition]`: where the replicas of a partition go.
 
-    While it stands AR is `original` and, after them, what `replicas` (RAR) has besides. `reverting`: it was
-    cancelled, and the partition goes back to `original`. `throttle_bytes_per_s` bounds what the leader sends
-    to replicas that are new; 0: no bound of its own.
+    While it stands AR is `original` and, after them, what `replicas` (RAR) has besides; and what an earlier
+    RAR had, if this one replaced it: such a replica may be in sync, or lead, so it stays until the end like
+    any other of AR − RAR. Only the `replicas` znode knows all of AR. `reverting`: it was cancelled, and the
+    partition goes back to `original`. `throttle_bytes_per_s` bounds what the leader sends to replicas that
+    are new; 0: no bound of its own.
     """
 
     topic_id: TopicId
@@ -84,9 +86,15 @@ class Reassignment:
     throttle_bytes_per_s: int = 0
     reverting: bool = False
     request_id: str = ""
-    """Of its events in `__state_changes`: the leader that completes it tells its whole life."""
+    """Of its events in `__state_changes`: the leader that completes it tells its whole life. Another RAR in
+    between, or a cancellation, is a turn of the same life."""
     at_ms: int = 0
-    """When it was asked for."""
+    """When it was asked for first."""
+
+    @property
+    def target(self) -> tuple[BrokerId, ...]:
+        """AR once it is over: RAR, or the original if it was cancelled."""
+        return self.original if self.reverting else self.replicas
 
     @property
     def adding(self) -> tuple[BrokerId, ...]:
@@ -95,7 +103,7 @@ class Reassignment:
 
     @property
     def grown(self) -> tuple[BrokerId, ...]:
-        """AR while it is under way: the original order first, so that leaders stay until the end."""
+        """AR at its begin: the original order first, so that leaders stay until the end."""
         return self.original + self.adding
 
 
