@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
+from broker.core.happenings import resignation
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import IsrMember, PartitionState, Registration
 
@@ -103,6 +104,31 @@ def decide(ballot: Ballot) -> Decision:
     return Wait(f"only {held_by} were in sync and unclean election is off")
 
 
+def vacancy_reason(ballot: Ballot, *, unclean: bool) -> str:
+    """Why this partition needed a leader, in words: what the record of the election says."""
+    reason = _why_vacant(ballot)
+    return f"{reason}, and nobody in sync is alive" if unclean else reason
+
+
+def _why_vacant(ballot: Ballot) -> str:
+    state, leader = ballot.state, ballot.state.leader
+    if state.leader_epoch == NO_EPOCH:
+        return "first election"
+    if leader == NO_BROKER:
+        resigned = resignation(state.trail, state.leader_epoch)
+        if resigned is None:
+            return "nobody led"
+        return f"handed over by broker {resigned.broker}: {resigned.reason}"
+    registration = ballot.live.get(leader)
+    if registration is None:
+        return f"broker {leader} is gone"
+    if IsrMember(leader, registration.epoch) not in state.isr:
+        return f"broker {leader} came back in another life"
+    if leader == ballot.me:
+        return "its own claim was never exercised"
+    return f"broker {leader} does not answer"
+
+
 def _succession(ballot: Ballot) -> list[BrokerId]:
     """The live replicas: members of the ISR in the life that joined, members in another life (they
     may still know their log whole), then the rest; each in AR order."""
@@ -141,16 +167,21 @@ def claim(ballot: Ballot, epoch: LeaderEpoch, broker_epoch: BrokerEpoch, *, uncl
 
 
 def successor(
-    state: PartitionState, assigned: tuple[BrokerId, ...], live: Mapping[BrokerId, Registration]
+    state: PartitionState,
+    assigned: tuple[BrokerId, ...],
+    live: Mapping[BrokerId, Registration],
+    drained: Set[BrokerId] = frozenset(),
 ) -> BrokerId | None:
-    """Whom a leader that steps down on purpose names: the first other live member in AR order."""
-    for broker in assigned:
-        registration = live.get(broker)
-        if (
-            broker != state.leader
-            and registration is not None
-            and not registration.shutting_down
-            and IsrMember(broker, registration.epoch) in state.isr
-        ):
-            return broker
-    return None
+    """Whom a leader that steps down on purpose names: the first other live member in AR order.
+
+    One that is being drained only if there is no other.
+    """
+    able = [
+        broker
+        for broker in assigned
+        if broker != state.leader
+        and (registration := live.get(broker)) is not None
+        and not registration.shutting_down
+        and IsrMember(broker, registration.epoch) in state.isr
+    ]
+    return next((broker for broker in able if broker not in drained), next(iter(able), None))

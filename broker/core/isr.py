@@ -10,7 +10,7 @@ Two rules carry the safety of the log (CORRECTNESS H3, I1–I9):
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from strandline.ids import BrokerEpoch, BrokerId, Offset
@@ -118,3 +118,21 @@ def may_join(
         and progress.log_end_offset >= high_watermark
         and progress.log_end_offset >= epoch_start
     )
+
+
+def why_changed(
+    before: Sequence[IsrMember], after: Sequence[IsrMember], live: Mapping[BrokerId, Registration]
+) -> str:
+    """What those who leave and join did, in words: "broker 2 is late, broker 3 caught up"."""
+    words = []
+    for member in before:
+        if member not in after:
+            registration = live.get(member.broker)
+            if registration is None:
+                words.append(f"broker {member.broker} is gone")
+            elif registration.epoch != member.broker_epoch:
+                words.append(f"broker {member.broker} came back in another life")
+            else:
+                words.append(f"broker {member.broker} is late")
+    words += [f"broker {member.broker} caught up" for member in after if member not in before]
+    return ", ".join(words)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Generic
 
 from broker.core.commit_queue import CommitQueue, Ticket
-from broker.core.isr import InSyncReplicas, IsrChange, Progress, is_late, may_join
+from broker.core.isr import InSyncReplicas, IsrChange, Progress, is_late, may_join, why_changed
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.metadata import IsrMember, PartitionState, Registration
 
@@ -28,6 +28,8 @@ class WriteIsr:
     version: int
     left: tuple[BrokerId, ...]
     joined: tuple[BrokerId, ...]
+    reason: str
+    """For people: what each of them did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +251,7 @@ class LeaderPartition(Generic[Ticket]):
             change.version,
             left=tuple(sorted(before - now_in)),
             joined=tuple(sorted(now_in - before)),
+            reason=why_changed(change.before, after, self._live),
         )
 
     def _overdue(self, progress: Progress, now: float) -> bool:

@@ -10,6 +10,7 @@ from broker.cluster_view import ClusterView
 from broker.internal_topics import InternalTopics, state_changes_topic
 from broker.recorder import OnRecorded
 from broker.replica_manager import ReplicaManager
+from broker.state_changes.outbox import Outbox
 from strandline.adapters.rpc import GrpcTransport
 from strandline.client.event_writer import EventWriter
 from strandline.config import BrokerSettings
@@ -45,8 +46,11 @@ class StateChangeRecorder:
             clock=clock,
         )
 
+        self._outbox = Outbox(manager.folder.path / "state_changes.outbox", self)
+
     async def __aenter__(self) -> Self:
         await self._writer.start()
+        self._outbox.open()
         return self
 
     async def __aexit__(
@@ -67,6 +71,10 @@ class StateChangeRecorder:
         at_ms = self._clock.wall_ms()  # retention goes by a record's time, and an event may be an old one
         for event in events:
             self._writer.put(event_key(event), event_value(event), at_ms, done)
+
+    def keep(self, events: Sequence[StateChangeEvent]) -> None:
+        """See `Recorder.keep`."""
+        self._outbox.keep(events)
 
 
 class _Countdown:
