@@ -62,6 +62,14 @@ STATE_QUEUE_ENTRIES_MAX: Final = 10_000
 MULTI_BYTES_MAX: Final = 896 * KIB
 """Paths and data of one `multi`; what is left of that limit is for its headers."""
 
+OUTBOX_EVENTS_MAX: Final = 10_000
+"""Events that a broker keeps on its disk until `__state_changes` has them; then the oldest go."""
+
+METRICS_TOPICS_MAX: Final = 1_000
+"""Topics that have a label of their own in a broker's metrics; the others are summed under `__others`."""
+METRICS_CONNECTIONS_MAX: Final = 8
+"""Scrapes answered at the same time; another one hangs up on the oldest."""
+
 
 class TopicConfig(BaseModel):
     """A topic's configuration under Kafka's names (`min.insync.replicas`, …).
