@@ -21,6 +21,7 @@ from controller.fenced_session import Deposed, FencedSession, until_answered
 from strandline.adapters import znodes
 from strandline.adapters.zookeeper import ZooKeeperSession, connect
 from strandline.config import ControllerSettings
+from strandline.errors import LeaderHint, NotController
 from strandline.metadata import Endpoint
 from strandline.ports import (
     Clock,
@@ -52,6 +53,18 @@ class Activity:
         self._settings = settings
         self._clock = clock
         self._on_change = on_change
+
+    def require(self) -> ActiveController:
+        """This controller, as the active one. Raises NotController, which names that if this one knows it."""
+        if self.active is not None:
+            return self.active
+        if self.known is None:
+            raise NotController("this controller is not active, and knows of none that is; ask again soon")
+        end = self.known.endpoint
+        raise NotController(
+            f"controller {end.id} at {end.address} is the active one",
+            leader=LeaderHint(end.id, end.host, end.port, self.known.epoch),
+        )
 
     async def run(self) -> None:
         """Contend for ever; when cancelled, the session ends at once and the next one takes over."""

@@ -296,6 +296,12 @@ class ElectionNotNeeded(StrandlineError):
     code = ErrorCode.ELECTION_NOT_NEEDED
 
 
+class ThrottlingQuotaExceeded(_Retriable):
+    """As many are served already as may be at the same time; `limit` says how many."""
+
+    code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
 class NoReassignmentInProgress(StrandlineError):
     """There is nothing to cancel."""
 
