@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Final
 
 from controller.core.topics import change_config
-from controller.fenced_session import FencedSession
-from controller.reading import read_partitions, read_topic
+from controller.placements import read_placements
+from controller.reading import read_topic
+from controller.term import Term
 from controller.topic_writes import pack, restart_step
 from strandline.adapters import znodes
 from strandline.adapters.crash_points import crash_point
@@ -19,9 +20,7 @@ ATTEMPTS_MAX: Final = 20
 """Each one fails only if another request altered the topic in between."""
 
 
-async def alter_topic(
-    session: FencedSession, name: str, set_: Mapping[str, str], unset: Collection[str], at_ms: int
-) -> None:
+async def alter_config(term: Term, name: str, set_: Mapping[str, str], unset: Collection[str]) -> None:
     """Set and unset configs, on top of what others changed meanwhile.
 
     A topic of more partitions than one `multi` can notify (over a thousand) is notified in several,
@@ -30,7 +29,7 @@ async def alter_topic(
     """
     for _ in range(ATTEMPTS_MAX):
         try:
-            await _alter(session, name, set_, unset, at_ms)
+            await _alter(term, name, set_, unset)
             return
         except MultiFailed as failed:
             if isinstance(failed.cause, NoNode):
@@ -40,32 +39,28 @@ async def alter_topic(
     raise OutcomeUnknown(f"topic {name!r} was altered by others at the same time, again and again")
 
 
-async def _alter(
-    session: FencedSession, name: str, set_: Mapping[str, str], unset: Collection[str], at_ms: int
-) -> None:
-    znode = await session.exists(znodes.topic(name))
-    node = await read_topic(session, name)
-    if znode is None or node is None or node.partitions == 0:
-        raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
-    partitions = await read_partitions(session, name, range(node.partitions))
-    replication_factor = min((len(p.assignment) for p in partitions), default=1)
-    altered = replace(node, config=change_config(node.config, set_, unset, replication_factor))
+async def _alter(term: Term, name: str, set_: Mapping[str, str], unset: Collection[str]) -> None:
+    topic = await read_placements(term.session, name)
+    partitions = topic.partitions.values()
+    replication_factor = min((len(placed.settled) for placed in partitions), default=1)
+    config = change_config(topic.node.config, set_, unset, replication_factor)
+    altered = replace(topic.node, config=config)
+    at_ms = term.clock.wall_ms()
     first, *rest = pack(
-        restart_step(name, node.topic_id, p.number, p.assignment, p.state.leader_epoch, at_ms)
-        for p in partitions
+        restart_step(name, altered.topic_id, placed.number, placed.assigned, placed.state.leader_epoch, at_ms)
+        for placed in partitions
     )
 
     async def stands() -> bool:
-        return await read_topic(session, name) == altered
+        return await read_topic(term.session, name) == altered
 
-    # The version was read before the data: at worst it is older, and the compare-and-set fails.
-    config = SetData(znodes.topic(name), znodes.dump_topic(altered), znode.version)
-    await session.write([config, *first], stands)
+    node = SetData(znodes.topic(name), znodes.dump_topic(altered), topic.version)
+    await term.write(first, stands, before=[node])
     crash_point("controller.alter.written")
     for multi in rest:
-        await session.write(multi, _never)
+        await term.write(multi, never)
 
 
-async def _never() -> bool:
+async def never() -> bool:
     """Nobody can tell whether these requests were queued; queuing them twice changes nothing."""
     return False

@@ -8,53 +8,52 @@ the marker and removes what there is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import structlog
 
 from controller.core.cluster import PlacedTopic
 from controller.core.topics import Brokers, TopicPlan
 from controller.deletion import remove_topic
-from controller.fenced_session import FencedSession
 from controller.reading import read_topic
-from controller.topic_writes import creation_steps, pack
+from controller.term import Term
+from controller.topic_writes import Multi, creation_steps, pack
 from strandline.adapters import znodes
 from strandline.adapters.crash_points import crash_point
 from strandline.errors import CoordinationError, TopicAlreadyExists
 from strandline.ids import TopicId
-from strandline.ports import Create, Delete, MultiFailed, NodeExists, Operation, SessionEnded, SetData
+from strandline.ports import Check, Create, Delete, MultiFailed, NodeExists, SessionEnded, SetData
 
 logger = structlog.get_logger(__name__)
 
 
-async def create_topic(
-    session: FencedSession, plan: TopicPlan, topic_id: TopicId, brokers: Brokers, at_ms: int
-) -> None:
+async def create_topic(term: Term, plan: TopicPlan, topic_id: TopicId, brokers: Brokers) -> None:
     """Write the topic and queue a start for each replica; the brokers' queues must be there.
 
     Raises TopicAlreadyExists, Deposed, SessionEnded, MultiFailed.
     """
     name = plan.name
-    steps = creation_steps(name, PlacedTopic(topic_id, plan.assignments), brokers.staying, at_ms)
-    multis = pack(steps)
+    placed = PlacedTopic(topic_id, plan.assignments)
+    multis = pack(creation_steps(name, placed, brokers.staying, term.clock.wall_ms()))
     node = znodes.TopicNode(topic_id, len(plan.assignments), plan.config)
 
     async def stands() -> bool:
-        return await read_topic(session, name) == node
+        return await read_topic(term.session, name) == node
 
     crash_point("controller.create.before")
     if len(multis) > 1:
-        await _create_in_parts(session, name, node, multis, at_ms)
+        await _create_in_parts(term, name, node, multis)
     else:
-        operations = [Create(znodes.topic(name), znodes.dump_topic(node)), *multis[0]]
+        topic = Create(znodes.topic(name), znodes.dump_topic(node))
         try:
-            await session.write(operations, stands)
+            await term.write(multis[0], stands, before=[topic])
         except MultiFailed as failed:
             raise _refused(name, failed) from failed
     crash_point("controller.create.written")
 
 
-async def _create_in_parts(
-    session: FencedSession, name: str, node: znodes.TopicNode, multis: list[list[Operation]], at_ms: int
-) -> None:
+async def _create_in_parts(term: Term, name: str, node: znodes.TopicNode, multis: Sequence[Multi]) -> None:
+    session = term.session
     path, marker = znodes.topic(name), znodes.delete_topic(name)
     empty = znodes.TopicNode(node.topic_id, 0, node.config)
 
@@ -74,22 +73,24 @@ async def _create_in_parts(
     crash_point("controller.create.marked")
     try:
         for multi in multis:
-            await _write_part(session, multi)
+            await write_part(term, multi)
             crash_point("controller.create.part")
         await session.write([SetData(path, znodes.dump_topic(node), version=0), Delete(marker)], stands)
     except SessionEnded:
         raise
     except CoordinationError as error:
         logger.error("creation failed, removing what was written", topic=name, reason=str(error))
-        await remove_topic(session, name, node.topic_id, at_ms)
+        await remove_topic(term, name, node.topic_id)
         raise
 
 
-async def _write_part(session: FencedSession, multi: list[Operation]) -> None:
-    async def written() -> bool:
-        return await session.exists(multi[0].path) is not None
+async def write_part(term: Term, multi: Multi, *checks: Check) -> None:
+    """Some of the partitions of a topic that nobody sees yet."""
 
-    await session.write(multi, written)
+    async def written() -> bool:
+        return await term.session.exists(multi.operations[0].path) is not None
+
+    await term.write(multi, written, after=checks)
 
 
 def _refused(name: str, failed: MultiFailed) -> CoordinationError | TopicAlreadyExists:

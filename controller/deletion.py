@@ -8,14 +8,17 @@ request names the topic by its id: a topic created anew under the name is not me
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
 import structlog
 
 from controller.fenced_session import FencedSession
-from controller.reading import read_assignment, read_marker, read_topic
-from controller.topic_writes import Step, deletion_step, pack
+from controller.placements import read_assigned, read_moving_of
+from controller.reading import read_marker, read_topic
+from controller.term import Term
+from controller.topic_writes import Multi, Step, deletion_step, pack
 from strandline.adapters import znodes
 from strandline.adapters.crash_points import crash_point
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
@@ -54,21 +57,22 @@ async def mark_for_deletion(session: FencedSession, name: str) -> TopicId:
     return node.topic_id
 
 
-async def remove_topic(session: FencedSession, name: str, topic_id: TopicId, at_ms: int) -> None:
+async def remove_topic(term: Term, name: str, topic_id: TopicId) -> None:
     """Remove a marked topic and its marker, whatever of it is left.
 
     Raises OutcomeUnknown if somebody came in between again and again, Deposed, SessionEnded.
     """
     for _ in range(ATTEMPTS_MAX):
         try:
-            await _remove(session, name, topic_id, at_ms)
+            await _remove(term, name, topic_id)
             return
         except (MultiFailed, NoNode) as error:
             logger.info("deletion looks again", topic=name, reason=str(error))
     raise OutcomeUnknown(f"the deletion of topic {name!r} is under way and will be finished later")
 
 
-async def _remove(session: FencedSession, name: str, topic_id: TopicId, at_ms: int) -> None:
+async def _remove(term: Term, name: str, topic_id: TopicId) -> None:
+    session = term.session
     path, marker = znodes.topic(name), znodes.delete_topic(name)
 
     async def gone() -> bool:
@@ -78,30 +82,49 @@ async def _remove(session: FencedSession, name: str, topic_id: TopicId, at_ms: i
     if await gone():
         await _remove_marker(session, name, topic_id)
         return
-    *parts, last = pack(await _steps(session, name, topic_id, at_ms))
+    numbers = sorted(int(child) for child in await session.children(path) if child.isdigit())
+    steps = await removal_steps(term, name, topic_id, numbers, reason="topic deleted")
+    # After the partitions: from the moment at which AR was read nobody can begin a reassignment any more.
+    moving = await read_moving_of(session, name)
+    if moving is not None:
+        folder = znodes.reassigned_topic(name)
+        paths = [*(znodes.reassigned(name, number) for number in sorted(moving)), folder]
+        steps += [Step((Delete(each),), {}) for each in paths]
+    *parts, last = pack(steps)
     for part in parts:
-        await session.write(part, partial(_absent, session, part[0].path))
+        await write_removal(term, part)
         crash_point("controller.delete.part")
-    await session.write([*last, Delete(path), Delete(marker)], gone)
+    await term.write(last, gone, after=[Delete(path), Delete(marker)])
     crash_point("controller.delete.removed")
 
 
-async def _steps(session: FencedSession, name: str, topic_id: TopicId, at_ms: int) -> list[Step]:
-    """Each partition that is left."""
+async def removal_steps(
+    term: Term, name: str, topic_id: TopicId, numbers: Iterable[int], *, reason: str
+) -> list[Step]:
+    """Those of these partitions that are left."""
 
     async def read(number: int) -> Step | None:
+        path = znodes.partition(name, number)
         try:
-            children = await session.children(znodes.partition(name, number))
+            children = await term.session.children(path)
         except NoNode:
             return None
-        assignment = await read_assignment(session, name, number)
-        # `isr` sorts first, and vanishes with its partition only: unlike `leader`, it tells that a
-        # write whose answer was lost was carried out.
-        return deletion_step(name, topic_id, number, sorted(children), assignment or (), at_ms)
+        assigned, version = await read_assigned(term.session, name, number) or ((), -1)
+        # `isr` sorts first, and vanishes with its partition only: unlike `leader`, it tells that a write
+        # whose answer was lost was carried out. AR goes as it was read: whoever was added since is told too.
+        versions = {znodes.replicas(name, number): version}
+        inside = (f"{path}/{child}" for child in sorted(children))
+        operations = [*(Delete(each, versions.get(each, -1)) for each in inside), Delete(path)]
+        at_ms = term.clock.wall_ms()
+        return deletion_step(name, topic_id, number, operations, assigned, at_ms, reason)
 
-    numbers = sorted(int(child) for child in await session.children(znodes.topic(name)) if child.isdigit())
     found = await pipelined(read, numbers, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
     return [step for step in found if step is not None]
+
+
+async def write_removal(term: Term, part: Multi) -> None:
+    """Some of what `removal_steps` said."""
+    await term.write(part, partial(_absent, term.session, part.operations[0].path))
 
 
 async def _absent(session: FencedSession, path: str) -> bool:

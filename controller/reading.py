@@ -5,7 +5,7 @@ A znode that somebody else wrote and nobody understands is logged and left out, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -19,7 +19,7 @@ from controller.fenced_session import FencedSession
 from strandline.adapters import queue_znodes, znodes
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerId, TopicId
-from strandline.metadata import PartitionState, Registration
+from strandline.metadata import PartitionState, Reassignment, Registration
 from strandline.ports import NoNode
 from strandline.tasks import pipelined
 
@@ -65,7 +65,7 @@ async def read_topics(session: FencedSession) -> ClusterPicture:
         if node is None or node.partitions == 0:
             return None
         assignments = await _pipelined(partial(read_assignment, session, name), range(node.partitions))
-        return name, PlacedTopic(node.topic_id, [assigned for assigned in assignments if assigned])
+        return name, PlacedTopic(node.topic_id, [assigned or () for assigned in assignments])
 
     for found in await _pipelined(read, sorted(await session.children(znodes.TOPICS))):
         if found is not None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
-from controller.active import ActiveController, ClusterDescription, TopicOutcome
+from controller.active import ActiveController
 from controller.activity import Activity
+from controller.answers import ClusterDescription, TopicOutcome
 from controller.core.topics import NewTopic, check_request
-from strandline.errors import LeaderHint, NotController, StrandlineError
+from strandline.errors import StrandlineError
 
 
 class AdminService:
@@ -58,14 +59,4 @@ class AdminService:
 
     def _active(self) -> ActiveController:
         """Raises NotController, which names the active one if this one knows it."""
-        active = self._activity.active
-        if active is not None:
-            return active
-        known = self._activity.known
-        if known is None:
-            raise NotController("this controller is not active, and knows of none that is; ask again soon")
-        end = known.endpoint
-        raise NotController(
-            f"controller {end.id} at {end.address} is the active one",
-            leader=LeaderHint(end.id, end.host, end.port, known.epoch),
-        )
+        return self._activity.require()

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 from uuid import uuid4
 
 from controller.core.cluster import PlacedTopic
@@ -25,7 +25,9 @@ from strandline.ids import (
 )
 from strandline.metadata import IsrMember, PartitionState, Registration
 from strandline.ports import Check, Create, Delete, Operation, SetData
-from strandline.state_changes import Command, StateChange
+from strandline.state_changes import Command, StateChange, StateChangeEvent, life_of
+
+T = TypeVar("T")
 
 OPERATION_BYTES: Final = 64
 """What an operation costs beside its path and data: its header, its access list."""
@@ -43,19 +45,26 @@ class Step:
 
 
 def creation_steps(
-    name: str, topic: PlacedTopic, brokers: Mapping[BrokerId, Registration], at_ms: int
+    name: str,
+    topic: PlacedTopic,
+    brokers: Mapping[BrokerId, Registration],
+    at_ms: int,
+    *,
+    first: int = 0,
+    reason: str = "topic created",
 ) -> list[Step]:
-    """The partitions of a new topic. `brokers` are those that may be in sync; an empty log is in sync."""
+    """New partitions of a topic, from number `first` on. `brokers` are those that may be in sync; an empty
+    log is in sync."""
     steps = []
-    for number, assignment in enumerate(topic.assignments):
+    for number, assignment in enumerate(topic.assignments, first):
         members = tuple(IsrMember(b, brokers[b].epoch) for b in assignment if b in brokers)
         operations = (
             Create(znodes.partition(name, number)),
             Create(znodes.replicas(name, number), znodes.dump_replicas(assignment)),
             Create(znodes.isr(name, number), znodes.dump_isr(PartitionState(NO_BROKER, NO_EPOCH, members))),
         )
-        requests = _requests(Command.START_REPLICA, name, topic.topic_id, number, assignment, NO_EPOCH, at_ms)
-        steps.append(Step(operations, requests))
+        subject = Subject(name, PartitionKey(topic.topic_id, PartitionId(number)), NO_EPOCH)
+        steps.append(Step(operations, requests(Command.START_REPLICA, subject, assignment, at_ms, reason)))
     return steps
 
 
@@ -63,44 +72,79 @@ def restart_step(
     name: str, topic_id: TopicId, number: int, assignment: Assignment, epoch: LeaderEpoch, at_ms: int
 ) -> Step:
     """All replicas of a partition are to read its topic's config again."""
-    return Step((), _requests(Command.START_REPLICA, name, topic_id, number, assignment, epoch, at_ms))
+    subject = Subject(name, PartitionKey(topic_id, PartitionId(number)), epoch)
+    return Step((), requests(Command.START_REPLICA, subject, assignment, at_ms, "config altered"))
 
 
 def deletion_step(
-    name: str, topic_id: TopicId, number: int, children: Iterable[str], assignment: Assignment, at_ms: int
-) -> Step:
-    """A partition with the children that it has now; dead brokers find the request when they return."""
-    path = znodes.partition(name, number)
-    operations = (*(Delete(f"{path}/{child}") for child in children), Delete(path))
-    return Step(
-        operations, _requests(Command.DELETE_REPLICA, name, topic_id, number, assignment, NO_EPOCH, at_ms)
-    )
-
-
-def _requests(
-    command: Command,
     name: str,
     topic_id: TopicId,
     number: int,
+    znodes_left: Iterable[Delete],
     assignment: Assignment,
-    epoch: LeaderEpoch,
     at_ms: int,
+    reason: str,
+) -> Step:
+    """A partition with the znodes that it has now; dead brokers find the request when they return."""
+    subject = Subject(name, PartitionKey(topic_id, PartitionId(number)), NO_EPOCH)
+    return Step(tuple(znodes_left), requests(Command.DELETE_REPLICA, subject, assignment, at_ms, reason))
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a request is about, and the epoch it is made in."""
+
+    topic: str
+    key: PartitionKey
+    epoch: LeaderEpoch
+
+
+def requests(
+    command: Command, subject: Subject, brokers: Iterable[BrokerId], at_ms: int, reason: str
 ) -> dict[BrokerId, StateChange]:
-    key = PartitionKey(topic_id, PartitionId(number))
+    """The controller's own request for each of these brokers."""
     return {
-        broker: StateChange(uuid4().hex, command, name, key, epoch, NO_BROKER, at_ms) for broker in assignment
+        broker: StateChange(
+            uuid4().hex,
+            command,
+            subject.topic,
+            subject.key,
+            subject.epoch,
+            NO_BROKER,
+            at_ms,
+            reason=reason,
+        )
+        for broker in brokers
     }
 
 
-def pack(steps: Iterable[Step]) -> list[list[Operation]]:
-    """The operations of these steps, in as few multis as fit; at least one, which may be empty."""
-    multis = [_Multi()]
-    for step in steps:
+@dataclass(frozen=True, slots=True)
+class Multi:
+    """What is written at once, and the requests that it queues."""
+
+    operations: Sequence[Operation]
+    requested: Sequence[tuple[BrokerId, StateChange]] = ()
+
+    def events(self) -> list[StateChangeEvent]:
+        """That each of these was requested."""
+        return [life_of(change, broker)[0] for broker, change in self.requested]
+
+
+def pack(steps: Iterable[Step]) -> list[Multi]:
+    """These steps in as few multis as fit; at least one, which may be empty."""
+    return [multi for multi, _ in pack_each((step, None) for step in steps)] or [Multi(())]
+
+
+def pack_each(steps: Iterable[tuple[Step, T]]) -> list[tuple[Multi, list[T]]]:
+    """As `pack`, and with each multi what its steps stand for; none where there are no steps."""
+    packed: list[tuple[_Multi, list[T]]] = []
+    for step, meant in steps:
         cost = _Cost.of(step)
-        if not multis[-1].has_room(cost):
-            multis.append(_Multi())
-        multis[-1].add(step, cost)
-    return [multi.operations() for multi in multis]
+        if not packed or not packed[-1][0].has_room(cost):
+            packed.append((_Multi(), []))
+        packed[-1][0].add(step, cost)
+        packed[-1][1].append(meant)
+    return [(multi.whole(), meant) for multi, meant in packed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +200,13 @@ class _Multi:
             self._request_bytes[broker] += cost.requests[broker]
             self._bytes += cost.requests[broker]
 
-    def operations(self) -> list[Operation]:
-        entries = (
+    def whole(self) -> Multi:
+        queued = sorted(self._requests.items())
+        entries = [
             Create(
                 znodes.state_entry_prefix(broker), queue_znodes.dump_state_changes(changes), sequential=True
             )
-            for broker, changes in sorted(self._requests.items())
-        )
-        return [*self._operations, *entries]
+            for broker, changes in queued
+        ]
+        requested = [(broker, change) for broker, changes in queued for change in changes]
+        return Multi([*self._operations, *entries], requested)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from controller.active import ClusterDescription, TopicOutcome
+from controller.answers import ClusterDescription, TopicOutcome
 from controller.core.topics import NewTopic
+from controller.state_changes_stream import Told
 from strandline.adapters.wire_errors import error_to_wire
+from strandline.client.messages import StateChangesQuery
 from strandline.metadata import Endpoint
 from strandline.rpc import admin_pb2, common_pb2
 
@@ -53,3 +55,18 @@ def cluster_description(description: ClusterDescription) -> admin_pb2.DescribeCl
 
 def _endpoint(endpoint: Endpoint) -> common_pb2.Endpoint:
     return common_pb2.Endpoint(id=endpoint.id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack)
+
+
+def state_changes_query(request: admin_pb2.StateChangesRequest) -> StateChangesQuery:
+    return StateChangesQuery(
+        brokers=tuple(request.brokers),
+        topic=request.topic,
+        partition=request.partition,
+        follow=request.follow,
+        from_offsets=tuple(request.from_offsets),
+        since_ms=request.since_ms,
+    )
+
+
+def state_changes_response(told: Told) -> admin_pb2.StateChangesResponse:
+    return admin_pb2.StateChangesResponse(events=told.events, next_offsets=told.next_offsets)

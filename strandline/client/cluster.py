@@ -89,6 +89,10 @@ class Cluster:
         scope.spawn(self._seek_leaders(), "leaders")
         scope.spawn(self._refresh_periodically(), "metadata")
 
+    def reach(self, bootstrap: Sequence[str]) -> None:
+        """Ask these addresses too from now on, in the place of those given before."""
+        self._bootstrap = parse_bootstrap(bootstrap)
+
     # --- what is known -----------------------------------------------------------------------
 
     def leader(self, name: TopicPartition) -> Leader | None:

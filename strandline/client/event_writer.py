@@ -114,6 +114,11 @@ class EventWriter:
         self._correlation_id = 0
         self._stream: tuple[int, Stream[Sequence[Entry], Sequence[Result]]] | None = None
 
+    @property
+    def waiting(self) -> int:
+        """Events that wait to be written; those in the batch under way are not among them."""
+        return len(self._waiting)
+
     async def start(self) -> None:
         """Connects only when there is something to write."""
         await self._scope.start()
@@ -162,6 +167,10 @@ class EventWriter:
             )
         if event.done is not None:
             event.done(False)
+
+    def reach(self, bootstrap: Sequence[str]) -> None:
+        """These brokers are alive now: ask them too. For a writer that may outlive those it began with."""
+        self._cluster.reach(bootstrap)
 
     async def flush(self, timeout_s: float) -> bool:
         """True once nothing waits any more, False if that takes longer."""

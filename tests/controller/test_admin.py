@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from controller.active import TopicOutcome
+from controller.answers import TopicOutcome
 from controller.core.topics import NewTopic
 from strandline.adapters import znodes
 from strandline.config import TOPICS_PER_REQUEST_MAX

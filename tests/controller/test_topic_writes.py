@@ -6,12 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controller.core.cluster import PlacedTopic
-from controller.topic_writes import HEAD_BYTES_MAX, OPERATION_BYTES, creation_steps, deletion_step, pack
-from strandline.adapters import queue_znodes, znodes
+from controller.topic_writes import (
+    HEAD_BYTES_MAX,
+    OPERATION_BYTES,
+    Multi,
+    creation_steps,
+    pack,
+    pack_each,
+)
+from strandline.adapters import queue_znodes
 from strandline.config import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
-from strandline.ids import BrokerEpoch, BrokerId, TopicId
+from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicId
 from strandline.metadata import Endpoint, Registration
-from strandline.ports import Create, Delete
+from strandline.ports import Create
+from strandline.state_changes import RequestState
 
 TOPIC_ID = TopicId("0" * 32)
 
@@ -32,9 +40,9 @@ def test_all_is_written_once_in_multis_below_the_limit_each_partition_whole_in_o
     topic = PlacedTopic(TOPIC_ID, [assigned] * partitions)
     multis = pack(creation_steps(name, topic, live, at_ms=2**41))
     placed, requested = [], []
-    for operations in multis:
-        creates = [op for op in operations if isinstance(op, Create)]
-        assert len(creates) == len(operations)
+    for multi in multis:
+        creates = [op for op in multi.operations if isinstance(op, Create)]
+        assert len(creates) == len(multi.operations)
         sizes = [len(op.path) + len(op.data) + OPERATION_BYTES for op in creates]
         assert sum(sizes) + HEAD_BYTES_MAX <= MULTI_BYTES_MAX
         assert all(len(op.data) <= ZNODE_BYTES_MAX for op in creates)
@@ -46,17 +54,29 @@ def test_all_is_written_once_in_multis_below_the_limit_each_partition_whole_in_o
             changes = queue_znodes.load_state_changes(entry.data)
             assert [change.key.partition for change in changes] == here
             requested += changes
+        queued = [change for entry in entries for change in queue_znodes.load_state_changes(entry.data)]
+        assert [change for _, change in multi.requested] == queued
     assert placed == list(range(partitions))
     assert len({change.request_id for change in requested}) == partitions * replication_factor
 
 
-def test_a_partition_is_deleted_after_its_children_and_the_isr_first() -> None:
-    step = deletion_step("t", TOPIC_ID, 0, ["isr", "leader", "replicas"], (BrokerId(1),), at_ms=0)
-    path = znodes.partition("t", 0)
-    assert step.operations == tuple(
-        Delete(p) for p in (f"{path}/isr", f"{path}/leader", f"{path}/replicas", path)
-    )
-
-
 def test_no_step_is_one_empty_multi() -> None:
-    assert pack([]) == [[]]
+    assert pack([]) == [Multi(())]
+
+
+def test_each_multi_comes_with_what_its_steps_stand_for() -> None:
+    """Whoever wrote several partitions at once has to say of each what became of it."""
+    steps = creation_steps("t", PlacedTopic(TOPIC_ID, [(BrokerId(1),)] * 3_000), {}, at_ms=0)
+    packed = pack_each(zip(steps, range(len(steps)), strict=True))
+    assert len(packed) > 1
+    assert [number for _, numbers in packed for number in numbers] == list(range(3_000))
+    for multi, numbers in packed:
+        assert [change.key.partition for _, change in multi.requested] == numbers
+
+
+def test_it_is_told_that_what_a_multi_queues_was_requested() -> None:
+    """Seed 002, goal 7: the life of a request begins with who asked whom, and why."""
+    (multi,) = pack(creation_steps("t", PlacedTopic(TOPIC_ID, [(BrokerId(1), BrokerId(2))]), {}, at_ms=7))
+    told = [(event.broker, event.state, event.requester, event.at_ms) for event in multi.events()]
+    assert told == [(broker, RequestState.REQUESTED, NO_BROKER, 7) for broker in (1, 2)]
+    assert {event.reason for event in multi.events()} == {"topic created"}

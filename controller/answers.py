@@ -1,0 +1,59 @@
+"""What became of a request to the controller, in its own types; `wire` turns them into protobuf."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from strandline.errors import NotController, OutcomeUnknown, StrandlineError
+from strandline.ids import TopicId, TopicPartition
+from strandline.metadata import Endpoint, Reassignment, Registration
+from strandline.ports import SessionEnded
+
+
+@dataclass(frozen=True, slots=True)
+class TopicOutcome:
+    """What became of one topic of a request."""
+
+    topic: str
+    error: StrandlineError | None = None
+    topic_id: TopicId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOutcome:
+    """What became of one partition of a request."""
+
+    name: TopicPartition
+    error: StrandlineError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ongoing:
+    """A partition whose replicas move, and who is in sync by now."""
+
+    name: TopicPartition
+    wanted: Reassignment
+    isr: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDescription:
+    """A live broker, and the number of state-change requests in its queue."""
+
+    registration: Registration
+    queued: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    cluster_id: str
+    controller: Endpoint
+    brokers: Sequence[BrokerDescription]
+
+
+def for_user(error: StrandlineError) -> StrandlineError:
+    """NotController says that nothing of a whole request was done, which nobody knows half way."""
+    if isinstance(error, NotController | SessionEnded):
+        return OutcomeUnknown(f"{error.message}: look what became of it, and ask the next controller")
+    return error

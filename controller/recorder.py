@@ -1,0 +1,101 @@
+"""Where the controller tells what it asked for: records of the internal topic `__state_changes`.
+
+Best effort, after the write: who carries a request out tells the whole of its life again. Brokers create the
+topic when they have something to tell, as large as their settings say; until then, and until a broker is
+alive to write to, the controller's events wait, up to a bound.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+
+from strandline.client.event_writer import EventWriter
+from strandline.config import ControllerSettings
+from strandline.ids import STATE_CHANGES_TOPIC
+from strandline.metadata import Registration
+from strandline.ports import Clock
+from strandline.state_changes import StateChangeEvent, event_key, event_value
+
+OnRecorded = Callable[[bool], None]
+"""Called once: True when all the events are in the log, False if some were dropped for lack of room."""
+
+
+class Recorder:
+    """One epoch's. `record` never waits and never fails; `meet` and `close` are the epoch's."""
+
+    def __init__(self, settings: ControllerSettings, clock: Clock) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._writer: EventWriter | None = None
+        self._early: deque[tuple[Sequence[StateChangeEvent], OnRecorded | None]] = deque()
+        """Told before any broker was met."""
+        self._early_events = 0
+
+    def record(self, events: Sequence[StateChangeEvent], on_recorded: OnRecorded | None = None) -> None:
+        """Have these written some time."""
+        if not events:
+            if on_recorded is not None:
+                on_recorded(True)
+            return
+        if self._writer is not None:
+            self._put(self._writer, events, on_recorded)
+            return
+        self._early.append((events, on_recorded))
+        self._early_events += len(events)
+        while self._early_events > self._settings.events_waiting_max:
+            dropped, told = self._early.popleft()
+            self._early_events -= len(dropped)
+            if told is not None:
+                told(False)
+
+    async def meet(self, brokers: Iterable[Registration]) -> None:
+        """These brokers are alive: any of them may be asked where the topic is."""
+        addresses = [broker.endpoint.address for broker in brokers]
+        if not addresses:
+            return
+        if self._writer is not None:
+            self._writer.reach(addresses)
+            return
+        writer = self._writer = EventWriter(
+            addresses,
+            STATE_CHANGES_TOPIC,
+            events_max=self._settings.events_waiting_max,
+            prepare=_wait_for_it,
+            clock=self._clock,
+        )
+        while self._early:
+            self._put(writer, *self._early.popleft())
+        await writer.start()
+
+    async def close(self) -> None:
+        """What waits is left to those who carry the requests out."""
+        if self._writer is not None:
+            await self._writer.stop()
+
+    def _put(
+        self, writer: EventWriter, events: Sequence[StateChangeEvent], on_recorded: OnRecorded | None
+    ) -> None:
+        done = None if on_recorded is None else _Countdown(len(events), on_recorded).one
+        at_ms = self._clock.wall_ms()  # retention goes by a record's time, and an event may be an old one
+        for event in events:
+            writer.put(event_key(event), event_value(event), at_ms, done)
+
+
+async def _wait_for_it() -> None:
+    """The brokers create the topic; that it is not there yet the next look tells."""
+
+
+class _Countdown:
+    """Tells the end of several events as one."""
+
+    def __init__(self, count: int, on_end: OnRecorded) -> None:
+        self._left = count
+        self._written = True
+        self._on_end = on_end
+
+    def one(self, written: bool) -> None:
+        self._left -= 1
+        self._written = self._written and written
+        if self._left == 0:
+            self._on_end(self._written)

@@ -1,0 +1,57 @@
+"""What the active controller works with while its epoch lasts; a new epoch is a new object (E13)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from controller.core.cluster import ClusterPicture
+from controller.core.topics import Brokers
+from controller.fenced_session import FencedSession, Happened
+from controller.reading import read_brokers
+from controller.recorder import Recorder
+from controller.topic_writes import Multi
+from strandline.adapters import znodes
+from strandline.config import ControllerSettings
+from strandline.ids import BrokerId
+from strandline.metadata import Endpoint
+from strandline.ports import Clock, Operation
+
+
+class Term:
+    """Shared by all that the active controller does."""
+
+    def __init__(
+        self, session: FencedSession, endpoint: Endpoint, settings: ControllerSettings, clock: Clock
+    ) -> None:
+        self.session = session
+        self.endpoint = endpoint
+        self.settings = settings
+        self.clock = clock
+        self.picture = ClusterPicture()
+        self.recorder = Recorder(settings, clock)
+        self._queues: set[BrokerId] = set()
+        """Brokers whose two queues are known to exist."""
+
+    async def brokers(self) -> Brokers:
+        """Who may get replicas now; each of them has its queues."""
+        await self.session.sync()
+        found = await read_brokers(self.session)
+        for broker in sorted(found.known - self._queues):
+            # A broker makes its own when it starts, a moment after it registers.
+            await self.session.ensure_path(znodes.state_queue(broker))
+            await self.session.ensure_path(znodes.elections(broker))
+            self._queues.add(broker)
+        await self.recorder.meet(found.live.values())
+        return found
+
+    async def write(
+        self,
+        multi: Multi,
+        happened: Happened,
+        *,
+        before: Sequence[Operation] = (),
+        after: Sequence[Operation] = (),
+    ) -> None:
+        """Write it, and tell that its requests were made. Raises as `FencedSession.write`."""
+        await self.session.write([*before, *multi.operations, *after], happened)
+        self.recorder.record(multi.events())
