@@ -5,7 +5,7 @@ A znode that somebody else wrote and nobody understands is logged and left out, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
@@ -19,7 +19,7 @@ from controller.fenced_session import FencedSession
 from strandline.adapters import queue_znodes, znodes
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerId, TopicId
-from strandline.metadata import PartitionState, Reassignment, Registration
+from strandline.metadata import PartitionState, Registration
 from strandline.ports import NoNode
 from strandline.tasks import pipelined
 
