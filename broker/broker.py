@@ -16,6 +16,7 @@ from broker.compaction import compact_logs
 from broker.groups.groups import Groups
 from broker.groups.server import add_group_service
 from broker.handlers import Handlers
+from broker.metrics import METRICS, BrokerMetrics
 from broker.recorder import Recorder
 from broker.replica_manager import ReplicaManager
 from broker.replica_stream import open_replica_stream
@@ -26,6 +27,8 @@ from broker.storage.data_folder import DataFolder
 from strandline.adapters import zookeeper
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.crash_points import arm
+from strandline.adapters.metrics_server import serve_metrics
+from strandline.adapters.request_times import RequestTimes
 from strandline.config import MESSAGE_BYTES_MAX, BrokerSettings
 from strandline.errors import SettingsError
 from strandline.ids import BrokerId
@@ -42,6 +45,10 @@ SERVER_OPTIONS = (
     ("grpc.http2.max_ping_strikes", 0),
     ("grpc.keepalive_permit_without_calls", 1),
 )
+
+
+HEALTH_NAMES = ("", "strandline.v1.Log", "strandline.v1.Replication", "strandline.v1.Groups")
+"""What the health service answers for: the broker as a whole, and each service; they fare alike."""
 
 
 class _Either(Exception):
@@ -66,7 +73,9 @@ class Broker:
         self._clock = SystemClock()
         self._stop = asyncio.Event()
         self._session: BrokerSession | None = None
+        self._link: zookeeper.ZooKeeperSession | None = None
         self._health = health.HealthServicer()
+        self._times = RequestTimes(self._clock)
 
     async def run(self) -> None:
         """Open the folder, listen, and serve in one session after the other."""
@@ -84,6 +93,19 @@ class Broker:
             )
             recorder = await stack.enter_async_context(
                 StateChangeRecorder(manager, view, endpoint, self._settings, self._clock)
+            )
+            metrics = BrokerMetrics(
+                manager,
+                groups,
+                (groups.events, recorder.events),
+                self._times,
+                lambda: self._link,
+                self._lease_s,
+            )
+            await stack.enter_async_context(
+                serve_metrics(
+                    self._settings.host, self._settings.metrics_port, METRICS, metrics.read, self._clock
+                )
             )
             await self._listen(server, handlers, groups)
             stack.push_async_callback(server.stop, None)
@@ -116,10 +138,16 @@ class Broker:
     def _holds_lease(self) -> bool:
         return self._session is not None and self._session.membership.holds_lease()
 
+    def _lease_s(self) -> float:
+        """How long the session surely lives on; 0 without one."""
+        if self._session is None:
+            return 0.0
+        return max(0.0, self._session.membership.lease_until - self._clock.monotonic())
+
     def _bind(self) -> tuple[grpc.aio.Server, Endpoint]:
         """A server that does not serve yet, and where others will reach it. Raises SettingsError."""
         settings = self._settings
-        server = grpc.aio.server(options=SERVER_OPTIONS)
+        server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=[self._times])
         try:
             port = server.add_insecure_port(f"{settings.host}:{settings.port}")
         except RuntimeError as error:
@@ -134,7 +162,7 @@ class Broker:
         )
 
     async def _listen(self, server: grpc.aio.Server, handlers: Handlers, groups: Groups) -> None:
-        add_services(server, LogService(handlers, self._settings), ReplicationService(handlers))
+        add_services(server, LogService(handlers, self._settings, self._times), ReplicationService(handlers))
         add_group_service(server, groups.handlers)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         await self._set_health(serving=False)
@@ -144,7 +172,8 @@ class Broker:
         status = (
             health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
         )
-        await self._health.set("", status)
+        for name in HEALTH_NAMES:
+            await self._health.set(name, status)
 
     # --- sessions ----------------------------------------------------------------------------
 
@@ -158,7 +187,9 @@ class Broker:
             session = BrokerSession(
                 manager, coordination, endpoint, self._settings, self._clock, open_replica_stream, recorder
             )
-            self._session = session
+            self._session, self._link = session, coordination
+            counts = manager.counts.broker
+            coordination.on_state(counts.link_changed)
             serving = asyncio.Event()
 
             def on_serving(session: BrokerSession = session, serving: asyncio.Event = serving) -> None:
@@ -170,12 +201,13 @@ class Broker:
                     tasks.create_task(self._announce(serving))
                     stopping = tasks.create_task(self._shut_down(session))
                     await session.run(on_serving=on_serving)
+                    counts.sessions_ended += 1
                     stopping.cancel()
                     raise SessionOver
             except* SessionOver:
                 await self._set_health(serving=False)
             finally:
-                self._session = None
+                self._session = self._link = None
                 await coordination.close()
 
     async def _announce(self, serving: asyncio.Event) -> None:

@@ -277,6 +277,8 @@ class Elector:
             return
         crash_point("election.after_claim")
         self._settle(vacancy)
+        noticed_ms = (self._clock.monotonic() - vacancy.noticed) * 1000
+        self._manager.counts.broker.elected(noticed_ms, unclean=candidacy.unclean)
         logger.info(
             "elected",
             partition=str(name),
@@ -286,7 +288,7 @@ class Elector:
             unclean=candidacy.unclean,
             log_end=replica.log.log_end_offset,
             high_watermark=replica.high_watermark,
-            noticed_ms=round((self._clock.monotonic() - vacancy.noticed) * 1000, 1),
+            noticed_ms=round(noticed_ms, 1),
         )
         if candidacy.unclean:
             logger.error(

@@ -278,6 +278,7 @@ class LeaderLink:
         replica, log = following.replica, following.replica.log
         if push.records:
             log.append_as_follower(push.records)
+            replica.counts.replication_bytes_in += len(push.records)
             if log.needs_flush(self._clock.monotonic()):
                 unsynced.append(following)
             else:

@@ -107,13 +107,15 @@ class Handlers:
         try:
             replica = self._manager.named(topic, partition)
         except StrandlineError as error:
+            self._manager.counts.others.produce_failures += 1
             done(error)
             return
         try:
             self._append(replica, records, acks, timeout_ms, done)
-        except NotLeaderOrFollower as error:
-            done(NotLeaderOrFollower(error.message, leader=self._manager.hint(replica)))
         except StrandlineError as error:
+            replica.counts.produce_failures += 1
+            if isinstance(error, NotLeaderOrFollower):
+                error = NotLeaderOrFollower(error.message, leader=self._manager.hint(replica))
             done(error)
 
     def _append(self, replica: Replica, records: bytes, acks: int, timeout_ms: int, done: Done) -> None:
@@ -142,6 +144,7 @@ class Handlers:
                 found, size = self._read(partitions, bytes_max)
                 left = deadline - self._clock.monotonic()
                 if size >= bytes_min or left <= 0 or any(f.error is not None for f in found):
+                    self._count(found)
                     return found
                 try:
                     async with asyncio.timeout(left):
@@ -151,6 +154,12 @@ class Handlers:
         finally:
             for replica in watched:
                 replica.unlisten(news.set)
+
+    def _count(self, found: Sequence[Fetched]) -> None:
+        """What leaves for a consumer; it was read in this turn of the loop."""
+        for fetched in found:
+            if fetched.records:
+                self._manager.named(*fetched.name).counts.bytes_out += len(fetched.records)
 
     def _listen(self, partitions: Sequence[FetchPartition], listener: Callable[[], None]) -> list[Replica]:
         watched: list[Replica] = []

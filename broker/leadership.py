@@ -141,10 +141,14 @@ class Leadership:
             self._on_step_down(self.replica, None)
             raise
         produced = Produced(appended.base_offset, log.log_start_offset)
+        counts = self.replica.counts
+        counts.produce_requests += 1
         now = self._clock.monotonic()
         if acks == -1:
             core.queue.push(Offset(appended.next_offset), now + timeout_ms / 1000, _Ticket(produced, done))
         if not appended.duplicate:
+            counts.messages_in += appended.next_offset - appended.base_offset
+            counts.bytes_in += len(records)
             if log.needs_flush(now):
                 self._wake.set()  # the commit task syncs first, then lets the LEO count
             else:
@@ -200,6 +204,7 @@ class Leadership:
         self._set_timer(core.next_wakeup())
 
     def _time_out(self, tickets: Sequence[_Ticket]) -> None:
+        self.replica.counts.produce_failures += len(tickets)
         for ticket in tickets:
             ticket.done(
                 RequestTimedOut(
@@ -274,6 +279,7 @@ class Leadership:
         if state is None or self.core.isr_read(state, version) is not None:
             self._on_step_down(self.replica, state)
             return
+        self.replica.counts.broker.isr_changed(write.left, write.joined)
         logger.info(
             "in-sync replicas changed",
             partition=str(name),
@@ -319,6 +325,7 @@ class Leadership:
         for follower in tuple(self.followers):
             follower()
         for ticket in self.core.resign():
+            self.replica.counts.produce_failures += 1
             ticket.done(
                 OutcomeUnknown(
                     f"leadership of {self.replica.name} ended in epoch {self.epoch} before offset "

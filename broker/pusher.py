@@ -286,6 +286,7 @@ class FollowerLink:
                 if not first and len(records) > budget:
                     return None
                 subscription.sent_offset = next_offset
+                replica.counts.replication_bytes_out += len(records)
         except (OffsetOutOfRange, StorageFailed) as error:
             return Push(subscription.id, error=error)
         known = subscription.leadership.core.knows_watermark

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from broker.core.replica_states import ReplicaState, transition
+from broker.counts import TopicCounts
 from broker.storage.log import PartitionLog
 from strandline.config import TopicConfig
 from strandline.errors import NotLeaderOrFollower, OffsetOutOfRange, StorageFailed
@@ -44,6 +45,8 @@ class Replica:
         self.leadership: Leadership | None = None
         self.high_watermark = Offset(max(log.log_start_offset, min(high_watermark, log.log_end_offset)))
         """Never above the LEO; never decreases but by an unclean truncation."""
+        self.counts = TopicCounts()
+        """Shared with the other replicas of its topic, once it has a place among them."""
         self._listeners: set[Listener] = set()
 
     def become(self, wanted: ReplicaState) -> None:
@@ -121,6 +124,8 @@ class Replica:
                 "truncating", partition=str(self.name), first=offset, end=end, epoch=self.leader_epoch
             )
         self.log.truncate_to(offset)
+        self.counts.truncated_records += max(0, cut.end - offset)
+        self.counts.lost_records += cut.committed
         self.high_watermark = Offset(min(self.high_watermark, self.log.log_end_offset))
 
     def restart_at(self, offset: Offset) -> None:

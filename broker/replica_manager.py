@@ -15,6 +15,7 @@ from typing import Protocol
 import structlog
 
 from broker.core.replica_states import ReplicaState
+from broker.counts import Counts
 from broker.leadership import Leadership
 from broker.recorder import Recorder
 from broker.replica import Replica
@@ -103,6 +104,7 @@ class ReplicaManager:
         self.live: Mapping[BrokerId, Registration] = {}
         self.session: Session | None = None
         self.watchers: list[LeadershipWatcher] = []
+        self.counts = Counts()
         self._replicas: dict[PartitionKey, Replica] = {}
         self._by_name: dict[TopicPartition, Replica] = {}
         self._loaded = False
@@ -188,6 +190,7 @@ class ReplicaManager:
             )
         watermark = self._watermarks.get(self._checkpoint_key(key))
         replica = Replica(name, key, log, config, Offset(watermark or 0))
+        replica.counts = self.counts.of(name.topic)
         replica.become(ReplicaState.FOLLOWER)
         self._replicas[key] = replica
         self._by_name[name] = replica

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from broker import wire
 from broker.handlers import Handlers
 from broker.leadership import Outcome
 from broker.pusher import FollowerLink
+from strandline.adapters.request_times import RequestTimes
 from strandline.adapters.wire_errors import abort, error_to_wire
 from strandline.config import BrokerSettings
 from strandline.errors import StrandlineError
@@ -28,11 +30,21 @@ FetchContext = grpc.aio.ServicerContext[log_pb2.FetchRequest, bytes]
 ReplicaContext = grpc.aio.ServicerContext[replication_pb2.ReplicaFetchRequest, bytes]
 
 
+@dataclass(slots=True)
+class _Arrived:
+    """A message of a produce stream: when it came, and how many of its entries wait for an answer."""
+
+    at: float
+    entries: int
+
+
 class _ProduceStream:
     """One produce stream: entries in, results out in the order in which they are known, coalesced."""
 
-    def __init__(self, handlers: Handlers, settings: BrokerSettings) -> None:
+    def __init__(self, handlers: Handlers, settings: BrokerSettings, times: RequestTimes) -> None:
         self._handlers = handlers
+        self._times = times
+        self._times_ms = times.of("Produce")
         self._in_flight_max = settings.produce_entries_in_flight_max
         self._in_flight = 0
         self._results: list[log_pb2.ProduceResult] = []
@@ -40,7 +52,10 @@ class _ProduceStream:
         self._room = asyncio.Event()
         self._finished = False
 
-    def _done(self, correlation_id: int, acks: int, outcome: Outcome) -> None:
+    def _done(self, arrived: _Arrived, correlation_id: int, acks: int, outcome: Outcome) -> None:
+        arrived.entries -= 1
+        if arrived.entries == 0:
+            self._times_ms.observe(self._times.since_ms(arrived.at))
         self._in_flight -= 1
         self._room.set()
         if acks != 0 or isinstance(outcome, StrandlineError):  # acks=0: only bad news is news
@@ -50,6 +65,7 @@ class _ProduceStream:
     async def read(self, requests: AsyncIterator[log_pb2.ProduceRequest]) -> None:
         produce, done = self._handlers.produce, self._done
         async for request in requests:
+            arrived = _Arrived(self._times.now(), len(request.entries))
             for entry in request.entries:
                 self._in_flight += 1
                 produce(
@@ -58,7 +74,7 @@ class _ProduceStream:
                     entry.records,
                     entry.acks,
                     entry.timeout_ms,
-                    partial(done, entry.correlation_id, entry.acks),
+                    partial(done, arrived, entry.correlation_id, entry.acks),
                     internal=entry.internal,
                 )
             while self._in_flight >= self._in_flight_max:
@@ -79,14 +95,15 @@ class _ProduceStream:
 class LogService:
     """`strandline.v1.Log`."""
 
-    def __init__(self, handlers: Handlers, settings: BrokerSettings) -> None:
+    def __init__(self, handlers: Handlers, settings: BrokerSettings, times: RequestTimes) -> None:
         self._handlers = handlers
         self._settings = settings
+        self._times = times
 
     async def Produce(
         self, request_iterator: AsyncIterator[log_pb2.ProduceRequest], context: ProduceContext
     ) -> None:
-        stream = _ProduceStream(self._handlers, self._settings)
+        stream = _ProduceStream(self._handlers, self._settings, self._times)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(stream.read(request_iterator))
             tasks.create_task(stream.write(context))
@@ -94,10 +111,11 @@ class LogService:
     async def Fetch(
         self, request_iterator: AsyncIterator[log_pb2.FetchRequest], context: FetchContext
     ) -> None:
+        times_ms = self._times.of("Fetch")
         slots = asyncio.Semaphore(self._settings.fetches_in_flight_max)
         writing = asyncio.Lock()
 
-        async def answer(request: log_pb2.FetchRequest) -> None:
+        async def answer(request: log_pb2.FetchRequest, arrived: float) -> None:
             try:
                 found = await self._handlers.fetch(
                     wire.fetch_partitions(request),
@@ -108,13 +126,15 @@ class LogService:
                 response = wire.fetch_response(request.correlation_id, found)
                 async with writing:
                     await context.write(response)
+                times_ms.observe(self._times.since_ms(arrived))
             finally:
                 slots.release()
 
         async with asyncio.TaskGroup() as tasks:
             async for request in request_iterator:
+                arrived = self._times.now()
                 await slots.acquire()
-                tasks.create_task(answer(request))
+                tasks.create_task(answer(request, arrived))
 
     async def ListOffsets(
         self, request: log_pb2.ListOffsetsRequest, context: object

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
 from broker.cluster_view import ClusterView
 from broker.core.groups.effects import GroupEvent
+from broker.core.groups.states import GroupState
 from broker.groups.coordinators import Coordinators
 from broker.groups.events import event_key, event_value
 from broker.groups.handlers import GroupHandlers
@@ -40,7 +42,7 @@ class Groups:
         self._transport = GrpcTransport()
         topics = InternalTopics(manager, view, self._transport)
         events_topic = group_events_topic(settings)
-        self._events = EventWriter(
+        self.events = EventWriter(
             endpoint.address,
             GROUP_EVENTS_TOPIC,
             events_max=settings.events_waiting_max,
@@ -52,24 +54,28 @@ class Groups:
         self.handlers = GroupHandlers(manager, view, self._coordinators, topics, settings)
 
     async def __aenter__(self) -> Self:
-        await self._events.start()
+        await self.events.start()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            await self._events.stop()
+            await self.events.stop()
         finally:
             await self._transport.close()
 
     async def run(self) -> None:
         await self._coordinators.run()
 
+    def count(self) -> Counter[GroupState]:
+        """Groups coordinated here, by state."""
+        return Counter(state for partition in self._coordinators for state in partition.states())
+
     async def flush(self) -> None:
         """Give the events that wait a last chance."""
-        await self._events.flush(FLUSH_S_MAX)
+        await self.events.flush(FLUSH_S_MAX)
 
     def _publish(self, event: GroupEvent) -> None:
         # By this clock: a member's may be anywhere, and retention goes by a record's time.
-        self._events.put(event_key(event), event_value(event), self._clock.wall_ms())
+        self.events.put(event_key(event), event_value(event), self._clock.wall_ms())

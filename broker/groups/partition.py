@@ -15,6 +15,7 @@ import structlog
 
 from broker.core.groups.coordinator import Coordinator
 from broker.core.groups.effects import Answer, Append, Effect, GroupEvent, Instant, Publish
+from broker.core.groups.states import GroupState
 from broker.groups.appender import Appender
 from broker.leadership import Leadership
 from strandline.config import KIB, BrokerSettings
@@ -127,6 +128,10 @@ class CoordinatorPartition:
 
     def _now(self) -> Instant:
         return Instant(self._clock.monotonic(), self._clock.wall_ms())
+
+    def states(self) -> Iterable[GroupState]:
+        """Of each group that is known here."""
+        return self._core.states()
 
     def topics_deleted(self, topics: Set[str]) -> None:
         """These are gone, and their offsets go with them."""

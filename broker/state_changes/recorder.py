@@ -38,7 +38,7 @@ class StateChangeRecorder:
         self._transport = GrpcTransport()
         topics = InternalTopics(manager, view, self._transport)
         topic = state_changes_topic(settings)
-        self._writer = EventWriter(
+        self.events = EventWriter(
             endpoint.address,
             STATE_CHANGES_TOPIC,
             events_max=settings.events_waiting_max,
@@ -49,7 +49,7 @@ class StateChangeRecorder:
         self._outbox = Outbox(manager.folder.path / "state_changes.outbox", self)
 
     async def __aenter__(self) -> Self:
-        await self._writer.start()
+        await self.events.start()
         self._outbox.open()
         return self
 
@@ -57,20 +57,20 @@ class StateChangeRecorder:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            await self._writer.stop()
+            await self.events.stop()
         finally:
             await self._transport.close()
 
     async def flush(self) -> None:
         """Give the events that wait a last chance."""
-        await self._writer.flush(FLUSH_S_MAX)
+        await self.events.flush(FLUSH_S_MAX)
 
     def record(self, events: Sequence[StateChangeEvent], on_recorded: OnRecorded | None = None) -> None:
         """See `Recorder.record`."""
         done = None if on_recorded is None else _Countdown(len(events), on_recorded).one
         at_ms = self._clock.wall_ms()  # retention goes by a record's time, and an event may be an old one
         for event in events:
-            self._writer.put(event_key(event), event_value(event), at_ms, done)
+            self.events.put(event_key(event), event_value(event), at_ms, done)
 
     def keep(self, events: Sequence[StateChangeEvent]) -> None:
         """See `Recorder.keep`."""

@@ -190,6 +190,11 @@ class ZooKeeperSession:
     def state(self) -> LinkState:
         return self._state
 
+    @property
+    def watch_count(self) -> int:
+        """Watches that ZooKeeper holds for this session, at most: one is not renewed while it is read."""
+        return len(self._watches)
+
     def on_state(self, listener: Callable[[LinkState], None]) -> None:
         """Call `listener` on the event loop at each change of state."""
         self._listeners.append(listener)

@@ -55,6 +55,10 @@ class Coordinator(Generic[Token]):
         self._keeper = OffsetKeeper(self._desk, self._groups)
         self._refusal: StrandlineError | None = CoordinatorLoading("the groups are being read from the log")
 
+    def states(self) -> list[GroupState]:
+        """Of each group that is known here."""
+        return [group.state for group in self._groups.values()]
+
     # --- becoming and unbecoming -------------------------------------------------------------
 
     def load(self, key: bytes, value: bytes | None, wall_ms: int) -> None:

@@ -1,0 +1,275 @@
+"""What a broker tells Prometheus. Names that begin with `kafka_` are those under which the usual rules of
+the JMX exporter show Kafka's own; the others are this system's.
+
+Everything is read from the live objects in one turn of the event loop, when somebody asks. Nothing has a
+label per partition: what is told of 20,000 replicas is as long as what is told of their topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from broker.core.groups.states import GroupState
+from broker.counts import Counts
+from broker.groups.groups import Groups
+from broker.leadership import Leadership
+from broker.replica_manager import ReplicaManager
+from strandline.adapters.metrics import Sample, counter, gauge, histogram
+from strandline.adapters.request_times import TOTAL_TIME_MS, RequestTimes
+from strandline.client.event_writer import EventWriter
+from strandline.ports import LinkState
+
+# --- replicas -------------------------------------------------------------------------------
+
+PARTITIONS: Final = gauge("kafka_server_replicamanager_partitioncount", "Replicas on this broker.")
+LEADERS: Final = gauge("kafka_server_replicamanager_leadercount", "Partitions that this broker leads.")
+UNDER_REPLICATED: Final = gauge(
+    "kafka_server_replicamanager_underreplicatedpartitions",
+    "Partitions led here with fewer members in the ISR than there are assigned replicas.",
+)
+UNDER_MIN_ISR: Final = gauge(
+    "kafka_server_replicamanager_underminisrpartitioncount",
+    "Partitions led here with fewer members in the ISR than `min.insync.replicas`: acks=all is refused.",
+)
+AT_MIN_ISR: Final = gauge(
+    "kafka_server_replicamanager_atminisrpartitioncount",
+    "Partitions led here with exactly `min.insync.replicas` members: one more gone, and acks=all is refused.",
+)
+OFFLINE_REPLICAS: Final = gauge(
+    "kafka_server_replicamanager_offlinereplicacount",
+    "Replicas here whose log failed or is damaged: they neither lead nor follow until that is mended.",
+)
+REASSIGNING: Final = gauge(
+    "kafka_server_replicamanager_reassigningpartitions", "Partitions led here that are being reassigned."
+)
+ISR_SHRINKS: Final = counter(
+    "kafka_server_replicamanager_isrshrinks_total", "Changes by which members left an ISR led here."
+)
+ISR_EXPANDS: Final = counter(
+    "kafka_server_replicamanager_isrexpands_total", "Changes by which members joined an ISR led here."
+)
+ELECTIONS_MS: Final = histogram(
+    "kafka_controller_controllerstats_leaderelectionrateandtimems",
+    "Elections that this broker won, and how long each took since it noticed the vacancy, milliseconds.",
+)
+UNCLEAN_ELECTIONS: Final = counter(
+    "kafka_controller_controllerstats_uncleanleaderelections_total",
+    "Elections that this broker won without having been in sync: committed records may be lost.",
+)
+COMMIT_QUEUE: Final = gauge(
+    "strandline_commit_queue_requests", "Requests that are appended here and wait under a high watermark."
+)
+WITHOUT_LEADER: Final = gauge(
+    "strandline_replicas_without_leader", "Replicas here that know of no leader of their partition."
+)
+
+# --- topics ---------------------------------------------------------------------------------
+
+TOPIC: Final = "topic"
+_KAFKA_TOPIC: Final = "kafka_server_brokertopicmetrics_"
+MESSAGES_IN: Final = counter(f"{_KAFKA_TOPIC}messagesin_total", "Records appended for producers.", TOPIC)
+BYTES_IN: Final = counter(f"{_KAFKA_TOPIC}bytesin_total", "Bytes appended for producers.", TOPIC)
+BYTES_OUT: Final = counter(f"{_KAFKA_TOPIC}bytesout_total", "Bytes that went to consumers.", TOPIC)
+PRODUCE_REQUESTS: Final = counter(
+    f"{_KAFKA_TOPIC}totalproducerequests_total", "Batches of producers that were taken.", TOPIC
+)
+PRODUCE_FAILURES: Final = counter(
+    f"{_KAFKA_TOPIC}failedproducerequests_total",
+    "Batches of producers that were refused, or timed out, or whose leader ended before they committed.",
+    TOPIC,
+)
+REPLICATION_IN: Final = counter(
+    f"{_KAFKA_TOPIC}replicationbytesin_total", "Bytes fetched from leaders.", TOPIC
+)
+REPLICATION_OUT: Final = counter(
+    f"{_KAFKA_TOPIC}replicationbytesout_total", "Bytes that went to followers.", TOPIC
+)
+TRUNCATED: Final = counter(
+    "strandline_truncated_records_total",
+    "Offsets cut off the end of replicas here because the leader's log went another way.",
+    TOPIC,
+)
+LOST: Final = counter(
+    "strandline_lost_records_total",
+    "Of these, offsets that had been committed: lost by an unclean election.",
+    TOPIC,
+)
+
+# --- ZooKeeper ------------------------------------------------------------------------------
+
+SESSIONS_ENDED: Final = counter(
+    "kafka_server_sessionexpirelistener_zookeeperexpires_total",
+    "ZooKeeper sessions that ended while this broker ran: each time it lost all its leaderships.",
+)
+DISCONNECTS: Final = counter(
+    "kafka_server_sessionexpirelistener_zookeeperdisconnects_total",
+    "Connections to ZooKeeper that were lost.",
+)
+CONNECTED: Final = gauge(
+    "strandline_zookeeper_connected", "1 while this broker has a session and is connected, else 0."
+)
+WATCHES: Final = gauge(
+    "strandline_zookeeper_watches", "Watches that this broker holds in ZooKeeper; more than 4 is a defect."
+)
+LEASE_S: Final = gauge(
+    "strandline_zookeeper_lease_seconds",
+    "How long this broker may still take its session for alive; at 0 or less acks=0 and acks=1 are refused.",
+)
+
+# --- the system's own topics, and groups ----------------------------------------------------
+
+EVENTS_WAITING: Final = gauge(
+    "strandline_events_waiting", "Events that wait to be written to a topic of the system.", TOPIC
+)
+EVENTS_WRITTEN: Final = counter("strandline_events_written_total", "Events that were written.", TOPIC)
+EVENTS_DROPPED: Final = counter(
+    "strandline_events_dropped_total",
+    "Events that were not written for lack of room, or refused. State changes that somebody keeps are told "
+    "again.",
+    TOPIC,
+)
+_KAFKA_GROUPS: Final = "kafka_coordinator_group_groupmetadatamanager_numgroups"
+GROUPS: Final = gauge(_KAFKA_GROUPS, "Groups that this broker coordinates.")
+GROUPS_IN: Final = {
+    state: gauge(f"{_KAFKA_GROUPS}{state.value.lower()}", f"Of these, groups in the state {state.value}.")
+    for state in GroupState
+    if state is not GroupState.DEAD
+}
+
+METRICS: Final = (
+    PARTITIONS, LEADERS, UNDER_REPLICATED, UNDER_MIN_ISR, AT_MIN_ISR, OFFLINE_REPLICAS, REASSIGNING,
+    ISR_SHRINKS, ISR_EXPANDS, ELECTIONS_MS, UNCLEAN_ELECTIONS, COMMIT_QUEUE, WITHOUT_LEADER,
+    MESSAGES_IN, BYTES_IN, BYTES_OUT, PRODUCE_REQUESTS, PRODUCE_FAILURES, REPLICATION_IN, REPLICATION_OUT,
+    TRUNCATED, LOST,
+    TOTAL_TIME_MS,
+    SESSIONS_ENDED, DISCONNECTS, CONNECTED, WATCHES, LEASE_S,
+    EVENTS_WAITING, EVENTS_WRITTEN, EVENTS_DROPPED,
+    GROUPS, *GROUPS_IN.values(),
+)  # fmt: skip
+
+
+class Link(Protocol):
+    """What is asked of the ZooKeeper session in force."""
+
+    @property
+    def state(self) -> LinkState: ...
+
+    @property
+    def watch_count(self) -> int: ...
+
+
+@dataclass(slots=True)
+class _Replicas:
+    """Sums over the replicas of a broker."""
+
+    replicas: int = 0
+    led: int = 0
+    under_replicated: int = 0
+    under_min_isr: int = 0
+    at_min_isr: int = 0
+    offline: int = 0
+    reassigning: int = 0
+    waiting: int = 0
+    without_leader: int = 0
+
+    def add_leadership(self, leadership: Leadership, assigned: int) -> None:
+        core = leadership.core
+        members = len(core.isr.members)
+        self.led += 1
+        self.under_replicated += members < assigned
+        self.under_min_isr += members < core.min_insync
+        self.at_min_isr += members == core.min_insync
+        self.waiting += len(core.queue)
+
+
+class BrokerMetrics:
+    """Reads one broker. `lease_s` is the time that is left; `link` the session, while there is one."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        groups: Groups,
+        writers: Sequence[EventWriter],
+        times: RequestTimes,
+        link: Callable[[], Link | None],
+        lease_s: Callable[[], float],
+    ) -> None:
+        self._manager = manager
+        self._groups = groups
+        self._writers = writers
+        self._times = times
+        self._link = link
+        self._lease_s = lease_s
+
+    def read(self) -> list[Sample]:
+        """As it is now, in one turn of the loop."""
+        return [
+            *self._read_replicas(),
+            *_read_counts(self._manager.counts),
+            *self._times.read(),
+            *self._read_session(),
+            *self._read_writers(),
+            *self._read_groups(),
+        ]
+
+    def _read_replicas(self) -> Iterator[Sample]:
+        sums = _Replicas()
+        topics = set[str]()
+        for replica in self._manager:
+            topics.add(replica.name.topic)
+            sums.replicas += 1
+            sums.offline += not replica.whole
+            sums.without_leader += replica.leader < 0
+            if replica.leadership is not None:
+                sums.add_leadership(replica.leadership, len(replica.assigned))
+                sums.reassigning += replica.reassignment is not None
+        self._manager.counts.keep(topics)
+        yield PARTITIONS.is_now(sums.replicas)
+        yield LEADERS.is_now(sums.led)
+        yield UNDER_REPLICATED.is_now(sums.under_replicated)
+        yield UNDER_MIN_ISR.is_now(sums.under_min_isr)
+        yield AT_MIN_ISR.is_now(sums.at_min_isr)
+        yield OFFLINE_REPLICAS.is_now(sums.offline)
+        yield REASSIGNING.is_now(sums.reassigning)
+        yield COMMIT_QUEUE.is_now(sums.waiting)
+        yield WITHOUT_LEADER.is_now(sums.without_leader)
+
+    def _read_session(self) -> Iterator[Sample]:
+        link = self._link()
+        yield CONNECTED.is_now(link is not None and link.state is LinkState.CONNECTED)
+        yield WATCHES.is_now(0 if link is None else link.watch_count)
+        yield LEASE_S.is_now(self._lease_s())
+
+    def _read_writers(self) -> Iterator[Sample]:
+        for writer in self._writers:
+            yield EVENTS_WAITING.is_now(writer.waiting, writer.topic)
+            yield EVENTS_WRITTEN.is_now(writer.written, writer.topic)
+            yield EVENTS_DROPPED.is_now(writer.dropped, writer.topic)
+
+    def _read_groups(self) -> Iterator[Sample]:
+        found = self._groups.count()
+        yield GROUPS.is_now(found.total())
+        for state, metric in GROUPS_IN.items():
+            yield metric.is_now(found[state])
+
+
+def _read_counts(counts: Counts) -> Iterator[Sample]:
+    broker = counts.broker
+    yield ISR_SHRINKS.is_now(broker.isr_shrinks)
+    yield ISR_EXPANDS.is_now(broker.isr_expands)
+    yield ELECTIONS_MS.is_now(broker.elections_ms.read())
+    yield UNCLEAN_ELECTIONS.is_now(broker.unclean_elections)
+    yield SESSIONS_ENDED.is_now(broker.sessions_ended)
+    yield DISCONNECTS.is_now(broker.disconnects)
+    for topic, of in counts:
+        yield MESSAGES_IN.is_now(of.messages_in, topic)
+        yield BYTES_IN.is_now(of.bytes_in, topic)
+        yield BYTES_OUT.is_now(of.bytes_out, topic)
+        yield PRODUCE_REQUESTS.is_now(of.produce_requests, topic)
+        yield PRODUCE_FAILURES.is_now(of.produce_failures, topic)
+        yield REPLICATION_IN.is_now(of.replication_bytes_in, topic)
+        yield REPLICATION_OUT.is_now(of.replication_bytes_out, topic)
+        yield TRUNCATED.is_now(of.truncated_records, topic)
+        yield LOST.is_now(of.lost_records, topic)
