@@ -5,7 +5,7 @@ A znode that somebody else wrote and nobody understands is logged and left out, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from controller.core.topics import Brokers
 from controller.fenced_session import FencedSession
 from controller.reading import Partition, read_partitions, read_topic
 from strandline.adapters import queue_znodes, znodes
-from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX, TopicConfig
+from strandline.config import STATE_QUEUE_ENTRIES_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX, TopicConfig
 from strandline.errors import InvalidConfig
 from strandline.ids import BrokerId, PartitionId, PartitionKey, TopicId, TopicPartition
 from strandline.metadata import Drain, Reassignment
@@ -31,13 +31,20 @@ T = TypeVar("T")
 _pipelined = partial(pipelined, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
 
 
-async def read_queue(session: FencedSession, broker: BrokerId, *, entries_max: int = -1) -> list[QueueEntry]:
-    """A broker's queue in its order, or the head of it; one znode may carry many requests."""
+async def read_queue(
+    session: FencedSession, broker: BrokerId, *, known: Sequence[str] | None = None
+) -> list[QueueEntry] | None:
+    """A broker's queue in its order; None if its entries are just those `known`.
+
+    One znode may carry many requests. At most so many are read as a queue may have.
+    """
     queue = znodes.state_queue(broker)
     try:
-        entries = sorted(await session.children(queue))
+        entries = sorted(await session.children(queue))[:STATE_QUEUE_ENTRIES_MAX]
     except NoNode:
-        return []
+        entries = []
+    if known is not None and entries == list(known):
+        return None
 
     async def read(entry: str) -> QueueEntry | None:
         def load(node: Znode) -> QueueEntry:
@@ -46,8 +53,7 @@ async def read_queue(session: FencedSession, broker: BrokerId, *, entries_max: i
 
         return await _load(session, f"{queue}/{entry}", load)
 
-    head = entries if entries_max < 0 else entries[:entries_max]
-    return [entry for entry in await _pipelined(read, head) if entry is not None]
+    return [entry for entry in await _pipelined(read, entries) if entry is not None]
 
 
 async def read_drains(session: FencedSession) -> dict[BrokerId, Drain]:
@@ -68,7 +74,8 @@ async def read_survey(session: FencedSession, brokers: Brokers) -> Survey:
     """Everything, as ZooKeeper has it now: about two reads a partition."""
     drains = await read_drains(session)
     reassignments = await _reassignments(session)
-    noticed = await _pipelined(partial(_notices, session), sorted(await session.children(znodes.ELECTIONS)))
+    folders = [child for child in await session.children(znodes.ELECTIONS) if child.isdigit()]
+    noticed = await _pipelined(partial(_notices, session), sorted(folders))
     moving = {name: wanted for name, (_, wanted) in reassignments.items()}
     names = sorted(await session.children(znodes.TOPICS))
     topics = [found for found in await _pipelined(partial(_survey_topic, session, moving), names) if found]

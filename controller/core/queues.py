@@ -46,13 +46,14 @@ def waiting_keys(entries: Iterable[QueueEntry]) -> set[PartitionKey]:
 
 
 def settle(
-    entries: Sequence[QueueEntry], gone: Collection[PartitionKey], now_ms: int
+    entries: Sequence[QueueEntry], gone: Collection[PartitionKey], now_ms: int, *, coalesce: bool
 ) -> dict[QueueEntry, tuple[StateChange, ...]]:
     """The entries in which requests are ended in the broker's place, with what they are to hold then.
 
-    `gone` are partitions that are no more. Whoever is to delete what it has of them still has to.
+    `gone` are partitions that are no more. Whoever is to delete what it has of them still has to. With
+    `coalesce` also what later requests supersede.
     """
-    reasons = dict(superseded([change for entry in entries for change in entry.changes]))
+    reasons = superseded([change for entry in entries for change in entry.changes]) if coalesce else {}
     for entry in entries:
         for change in entry.changes:
             if change.end is None and change.key in gone and change.command is not Command.DELETE_REPLICA:
@@ -78,10 +79,11 @@ def ended(entry: QueueEntry) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """These neighbours become one znode in the place of the first."""
+    """These neighbours become one znode in the place of the first, without the requests `left_out`."""
 
     entries: tuple[QueueEntry, ...]
     changes: tuple[StateChange, ...]
+    left_out: frozenset[str]
 
 
 def merge(
@@ -96,16 +98,11 @@ def merge(
             size = 0
         runs[-1].append(entry)
         size += entry.bytes
-    return [
-        Merge(
-            tuple(run),
-            tuple(
-                change
-                for entry in run
-                for change in entry.changes
-                if change.end is None or change.request_id not in recorded
-            ),
-        )
-        for run in runs
-        if len(run) > 1
-    ]
+    merges = [_merged(run, recorded) for run in runs if run]
+    return [each for each in merges if len(each.entries) > 1 or each.left_out]
+
+
+def _merged(run: Sequence[QueueEntry], recorded: Collection[str]) -> Merge:
+    changes = [change for entry in run for change in entry.changes]
+    left_out = frozenset(c.request_id for c in changes if c.end is not None and c.request_id in recorded)
+    return Merge(tuple(run), tuple(c for c in changes if c.request_id not in left_out), left_out)

@@ -31,10 +31,7 @@ class SurveyedPartition:
     @property
     def wanted(self) -> Assignment:
         """Who is to have it at the end of the reassignment that is under way, if one is."""
-        moving = self.reassignment
-        if moving is None:
-            return self.assigned
-        return moving.original if moving.reverting else moving.replicas
+        return self.assigned if self.reassignment is None else self.reassignment.target
 
 
 @dataclass(frozen=True, slots=True)

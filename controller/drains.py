@@ -1,0 +1,186 @@
+"""Drains: a broker's leaderships, and its replicas where that is asked, go to others.
+
+A drain is a znode: the active controller goes on with it, whoever that is, until nothing is left. Leaderships
+move in batches, replicas by reassignments of which a bounded number is under way.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final
+
+import structlog
+
+from controller.answers import PartitionOutcome
+from controller.core.drains import DrainPlan, LeadershipMove, Progress, ReplicaMove, plan_drains
+from controller.core.placement import Assignment
+from controller.core.survey import Survey
+from controller.core.topics import Brokers
+from controller.surveying import read_drains
+from controller.term import Term
+from controller.yielding import Yielding, yield_leaderships
+from strandline.adapters import znodes
+from strandline.adapters.crash_points import crash_point
+from strandline.errors import InvalidRequest, OutcomeUnknown
+from strandline.ids import BrokerId, TopicPartition
+from strandline.metadata import Drain
+from strandline.ports import BadVersion, Create, Delete, MultiFailed, NodeExists, NoNode, SetData
+from strandline.state_changes import ANY_LIFE
+
+logger = structlog.get_logger(__name__)
+
+LEADERSHIPS_AT_ONCE_MAX: Final = 50
+"""A batch; the next one follows when it has moved."""
+
+YIELD_WAIT_S: Final = 10.0
+"""A leader that has not handed over by then could not drain: it is asked again later."""
+
+ATTEMPTS_MAX: Final = 20
+"""Each one fails only if another request about the same broker's drain came between."""
+
+REASON: Final = "drain"
+
+Reassign = Callable[[Sequence[tuple[TopicPartition, Assignment]], int], Awaitable[Sequence[PartitionOutcome]]]
+"""Have these partitions get these replicas, at so many bytes a second (0: no bound of their own)."""
+
+
+class Drains:
+    """One epoch's."""
+
+    def __init__(self, term: Term, reassign: Reassign) -> None:
+        self._term = term
+        self._reassign = reassign
+
+    # --- what is asked -------------------------------------------------------------------------
+
+    async def begin(self, broker: BrokerId, *, replicas: bool, throttle_bytes_per_s: int) -> None:
+        """From now on nobody gives the broker a leadership (or a replica). Raises InvalidRequest.
+
+        To ask for the same again changes nothing; to ask for replicas as well, or another throttle, does.
+        """
+        for _ in range(ATTEMPTS_MAX):
+            brokers = await self._term.brokers()
+            standing = (await read_drains(self._term.session)).get(broker)
+            wanted = _wanted(broker, brokers, standing, replicas, throttle_bytes_per_s)
+            if wanted == standing or await self._write(broker, wanted):
+                return
+        raise OutcomeUnknown(f"the drain of broker {broker} was changed by others, again and again")
+
+    async def undo(self, broker: BrokerId) -> None:
+        """Take it back; what moves already, moves. Nothing to take back is no error."""
+        path = znodes.drain(broker)
+        if await self._term.session.exists(path) is None:
+            return
+        try:
+            await self._term.session.write([Delete(path)], partial(self._absent, path))
+        except MultiFailed as failed:
+            if not isinstance(failed.cause, NoNode):
+                raise
+        logger.info("drain taken back", broker=broker)
+
+    async def _write(self, broker: BrokerId, wanted: Drain) -> bool:
+        """False if somebody else wrote it since."""
+        path, data = znodes.drain(broker), znodes.dump_drain(wanted)
+        found = await self._term.session.exists(path)
+        write = Create(path, data) if found is None else SetData(path, data, found.version)
+
+        async def stands() -> bool:
+            return (await read_drains(self._term.session)).get(broker) == wanted
+
+        try:
+            await self._term.session.write([write], stands)
+        except MultiFailed as failed:
+            if not isinstance(failed.cause, BadVersion | NodeExists | NoNode):
+                raise
+            return False
+        logger.info("drain begins", broker=broker, replicas=wanted.replicas)
+        crash_point("controller.drain.written")
+        return True
+
+    async def _absent(self, path: str) -> bool:
+        return await self._term.session.exists(path) is None
+
+    # --- going on with it ----------------------------------------------------------------------
+
+    def plan(self, survey: Survey) -> DrainPlan:
+        return plan_drains(survey, moving_max=self._term.settings.reassignments_in_flight_max)
+
+    def progress(self, survey: Survey, broker: BrokerId) -> Progress:
+        """What it still has."""
+        found = self.plan(survey).progress.get(broker)
+        if found is not None:
+            return found
+        leads = sum(partition.state.leader == broker for partition in survey.partitions)
+        has = sum(broker in partition.assigned for partition in survey.partitions)
+        return Progress(leads, has, ())
+
+    async def step(self, survey: Survey) -> bool:
+        """Move what can be moved now; whether anything is under way. Raises Deposed."""
+        plan = self.plan(survey)
+        replicas = await self._move_replicas(plan.replicas)
+        leaderships = await self._move_leaderships(plan.leaderships)
+        moving = any(
+            partition.reassignment is not None
+            and any(survey.is_emptied(broker) for broker in partition.assigned)
+            for partition in survey.partitions
+        )
+        return replicas or leaderships or moving
+
+    async def _move_leaderships(self, moves: Sequence[LeadershipMove]) -> bool:
+        moved = 0
+        for start in range(0, len(moves), LEADERSHIPS_AT_ONCE_MAX):
+            batch = [_yielding(move) for move in moves[start : start + LEADERSHIPS_AT_ONCE_MAX]]
+            left = await yield_leaderships(self._term, batch, REASON, wait_s=YIELD_WAIT_S)
+            moved += len(batch) - len(left)
+            if left:
+                names = ", ".join(f"{each.topic}-{each.key.partition}" for each in left[:10])
+                logger.warning("leaderships have not moved", count=len(left), partitions=names)
+        if moves:
+            logger.info("drain moved leaderships", moved=moved, wanted=len(moves))
+        return moved > 0
+
+    async def _move_replicas(self, moves: Sequence[ReplicaMove]) -> bool:
+        throttles: defaultdict[int, list[tuple[TopicPartition, Assignment]]] = defaultdict(list)
+        for move in moves:
+            name = TopicPartition(move.partition.topic, move.partition.key.partition)
+            throttles[move.throttle_bytes_per_s].append((name, move.replicas))
+        begun = 0
+        for throttle_bytes_per_s, wanted in sorted(throttles.items()):
+            for outcome in await self._reassign(wanted, throttle_bytes_per_s):
+                if outcome.error is None:
+                    begun += 1
+                else:
+                    logger.warning(
+                        "drain cannot reassign", partition=str(outcome.name), reason=outcome.error.message
+                    )
+        if moves:
+            logger.info("drain moves replicas", begun=begun, wanted=len(moves))
+        return begun > 0
+
+
+def _wanted(
+    broker: BrokerId, brokers: Brokers, standing: Drain | None, replicas: bool, throttle_bytes_per_s: int
+) -> Drain:
+    """The drain as it is to stand. Raises InvalidRequest."""
+    registration = brokers.live.get(broker)
+    if broker not in brokers.known:
+        known = ", ".join(map(str, sorted(brokers.known))) or "none"
+        raise InvalidRequest(f"broker {broker} is not known; known are {known}")
+    if throttle_bytes_per_s < 0:
+        raise InvalidRequest(f"throttle_bytes_per_s {throttle_bytes_per_s} is negative")
+    if standing is not None and standing.replicas and not replicas:
+        raise InvalidRequest(
+            f"broker {broker} is being drained of its replicas too; take that back first (--undo)"
+        )
+    if registration is None and not replicas:
+        raise InvalidRequest(f"broker {broker} is not alive: it leads nothing that could be moved")
+    life = ANY_LIFE if registration is None else registration.epoch
+    return Drain(life, replicas, throttle_bytes_per_s if replicas else 0)
+
+
+def _yielding(move: LeadershipMove) -> Yielding:
+    partition = move.partition
+    state = partition.state
+    return Yielding(partition.topic, partition.key, state.leader, state.leader_epoch, move.give_to)

@@ -1,0 +1,94 @@
+"""What the active controller does of its own accord, round after round: drains, mends, queues of the dead.
+
+A round reads the whole cluster, so the rest after it is a multiple of what it took: upkeep never costs more
+than a small part of the controller's time, however many partitions there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from controller.core.drains import Progress
+from controller.core.survey import Survey
+from controller.drains import Drains, Reassign
+from controller.fenced_session import Deposed
+from controller.mending import Mending
+from controller.queues import DeadQueues
+from controller.surveying import read_survey
+from controller.term import Term
+from strandline.errors import StrandlineError
+from strandline.ids import BrokerId
+from strandline.ports import SessionEnded
+
+logger = structlog.get_logger(__name__)
+
+REST_FACTOR: Final = 20
+"""A round is followed by so many times its own duration of rest, at least."""
+
+BUSY_REST_FACTOR: Final = 2
+BUSY_REST_S: Final = 0.5
+"""The same while a drain has something under way."""
+
+
+class Upkeep:
+    """One epoch's. `run` is its task."""
+
+    def __init__(self, term: Term, reassign: Reassign) -> None:
+        self._term = term
+        self._drains = Drains(term, reassign)
+        self._mending = Mending(term)
+        self._queues = DeadQueues(term)
+        self._asked = asyncio.Event()
+        """A drain was asked for: do not rest."""
+
+    async def run(self) -> None:
+        """Until cancelled. Raises Deposed, SessionEnded."""
+        clock = self._term.clock
+        while True:
+            began = clock.monotonic()
+            self._asked.clear()
+            busy = await self._round()
+            took = clock.monotonic() - began
+            at_least = BUSY_REST_S if busy else self._term.settings.reconcile_ms / 1000
+            await self._rest(max(at_least, took * (BUSY_REST_FACTOR if busy else REST_FACTOR)))
+
+    async def _rest(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._asked.wait()
+        except TimeoutError:
+            return
+
+    async def _round(self) -> bool:
+        """One of each; whether a drain goes on. What fails is tried again in the next round."""
+        try:
+            survey = await self.survey()
+            await self._mending.step(survey)
+            await self._queues.tidy(survey)
+            return await self._drains.step(survey)
+        except (Deposed, SessionEnded):
+            raise
+        except StrandlineError as error:
+            logger.warning("a round of upkeep was cut short", reason=str(error))
+            return False
+
+    async def survey(self) -> Survey:
+        """The cluster as it is now."""
+        return await read_survey(self._term.session, await self._term.brokers())
+
+    # --- requests ------------------------------------------------------------------------------
+
+    async def drain(self, broker: BrokerId, *, replicas: bool, throttle_bytes_per_s: int) -> Progress:
+        """Begin a drain, or look how far it is. Raises InvalidRequest."""
+        await self._drains.begin(broker, replicas=replicas, throttle_bytes_per_s=throttle_bytes_per_s)
+        progress = self._drains.progress(await self.survey(), broker)
+        self._asked.set()
+        return progress
+
+    async def undo_drain(self, broker: BrokerId) -> Progress:
+        """What the broker has then."""
+        await self._drains.undo(broker)
+        return self._drains.progress(await self.survey(), broker)
