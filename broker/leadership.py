@@ -9,11 +9,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
-from broker.core.partition import Acknowledge, AdvanceWatermark, LeaderPartition, StepDown, TimeOut, WriteIsr
+from broker.core.happenings import isr_changed
+from broker.core.partition import (
+    Acknowledge,
+    AdvanceWatermark,
+    CloseReplicas,
+    CompleteReassignment,
+    LeaderPartition,
+    StepDown,
+    TimeOut,
+    WriteIsr,
+)
+from broker.isr_record import read_isr
+from broker.reassigning import Reassigning
 from broker.recorder import Recorder
 from broker.replica import Replica
 from strandline.adapters import znodes
@@ -28,13 +40,10 @@ from strandline.errors import (
     StrandlineError,
 )
 from strandline.ids import BrokerEpoch, BrokerId, Offset
-from strandline.metadata import PartitionState, Registration
+from strandline.metadata import IsrMember, PartitionState, Registration
 from strandline.ports import BadVersion, Clock, ConnectionLost, Coordination, NoNode
 
 logger = structlog.get_logger(__name__)
-
-LOOK_AGAIN_S = 0.05
-"""How soon a write of the ISR whose outcome is unknown is looked up again."""
 
 TIMER_SLACK_S = 0.001
 """A turn that is due so little later than wanted is not moved."""
@@ -73,6 +82,7 @@ class Leadership:
         live: Mapping[BrokerId, Registration],
         recorder: Recorder,
         on_step_down: Callable[[Replica, PartitionState | None], None],
+        on_handed_over: Callable[[Replica, BrokerId], None],
     ) -> None:
         self.replica = replica
         self.epoch = state.leader_epoch
@@ -81,12 +91,18 @@ class Leadership:
         self._ended = False
         self.followers: set[Callable[[], None]] = set()
         """Called after each append: the streams that push this partition."""
+        self.in_sync_since: dict[IsrMember, float] = {}
+        """Of each member of the ISR of record: since when this leader knows it there."""
+        self._members_seen: tuple[IsrMember, ...] = ()
         self._settings = settings
         self._session = session
         self._clock = clock
         self._recorder = recorder
         self._on_step_down = on_step_down
+        self._on_handed_over = on_handed_over
         self._isr_write: WriteIsr | None = None
+        self._move: CloseReplicas | CompleteReassignment | None = None
+        self._reassigning = Reassigning(replica, session, recorder, clock)
         self._wake = asyncio.Event()
         self._drained = asyncio.Event()
         self._timer: asyncio.Handle | None = None
@@ -97,11 +113,11 @@ class Leadership:
             epoch=state.leader_epoch,
             log_end_offset=Offset(replica.log.log_end_offset),
             high_watermark=replica.high_watermark,
-            assigned=replica.assigned,
+            assignment=replica.assignment,
             members=state.isr,
             version=version,
             live=live,
-            min_insync=replica.config.min_insync(len(replica.assigned)),
+            min_insync=replica.config.min_insync(replica.assignment.replication_factor),
             keep_in_sync_s=settings.keep_in_sync_ms / 1000,
             queue_entries_max=settings.commit_queue_entries_max,
             now=clock.monotonic(),
@@ -119,7 +135,7 @@ class Leadership:
         Raises, before anything is written: NotLeaderOrFollower, NotEnoughReplicas, StorageFailed, and
         what the log refuses.
         """
-        if self.draining or self.ended():
+        if self.draining or self.core.handing_over or self.ended():
             raise NotLeaderOrFollower(f"{self.replica.name} is being handed over")
         core = self.core
         if acks == -1:
@@ -171,6 +187,15 @@ class Leadership:
     def stopped_fetching(self, broker: BrokerId, broker_epoch: BrokerEpoch, *, subscription: int) -> None:
         self.core.stopped_fetching(broker, broker_epoch, subscription=subscription)
 
+    def reconfigured(self) -> None:
+        """The replica's config or assignment may be another one."""
+        replica = self.replica
+        min_insync = replica.config.min_insync(replica.assignment.replication_factor)
+        self.core.assign(replica.assignment, min_insync, self._clock.monotonic())
+        for follower in tuple(self.followers):  # some may have to begin anew
+            follower()
+        self.turn()
+
     def live_changed(self, live: Mapping[BrokerId, Registration]) -> None:
         self.core.live_changed(live)
         self.turn()
@@ -185,6 +210,8 @@ class Leadership:
         if self.ended():
             return
         core = self.core
+        if core.isr.members is not self._members_seen:
+            self._note_members()
         for effect in core.step(self._clock.monotonic()):
             match effect:
                 case AdvanceWatermark(high_watermark):
@@ -197,11 +224,19 @@ class Leadership:
                 case WriteIsr():
                     self._isr_write = effect
                     self._wake.set()
+                case CloseReplicas() | CompleteReassignment():
+                    self._move = effect
+                    self._wake.set()
                 case StepDown():
                     raise AssertionError("a turn never steps down by itself")
-        if self.draining and not core.queue and core.high_watermark == core.log_end_offset:
+        # The log's own end: what waits for its sync is accepted too, and counts for `core` only later.
+        if self.draining and not core.queue and core.high_watermark == self.replica.log.log_end_offset:
             self._drained.set()
         self._set_timer(core.next_wakeup())
+
+    def _note_members(self) -> None:
+        now, self._members_seen = self._clock.monotonic(), self.core.isr.members
+        self.in_sync_since = {m: self.in_sync_since.get(m, now) for m in self._members_seen}
 
     def _time_out(self, tickets: Sequence[_Ticket]) -> None:
         self.replica.counts.produce_failures += len(tickets)
@@ -242,6 +277,9 @@ class Leadership:
             if not self.ended() and (write := self._isr_write) is not None:
                 self._isr_write = None
                 await self._write_isr(write)
+            if not self.ended() and (move := self._move) is not None:
+                self._move = None
+                await self._reassign(move)
 
     async def _count(self) -> None:
         """Let what was appended count, once it is on the disk where that is asked for. Somebody else may
@@ -265,12 +303,24 @@ class Leadership:
         """Compare-and-set; whatever came of it, go on from what ZooKeeper has (CORRECTNESS I4, E7)."""
         name = self.replica.name
         path = znodes.isr(name.topic, name.partition)
+        event = isr_changed(
+            name.topic,
+            self.replica.key,
+            write.state,
+            write.version + 1,
+            at_ms=self._clock.wall_ms(),
+            reason=write.reason,
+            left=write.left,
+            joined=write.joined,
+        )
+        trail = self.replica.trail
+        wanted = replace(write.state, trail=trail.extended(trail.current, event))
         crash_point("isr.before_write")
         try:
-            version = await self._session.set(path, znodes.dump_isr(write.state), version=write.version)
-            state: PartitionState | None = write.state
+            version = await self._session.set(path, znodes.dump_isr(wanted), version=write.version)
+            state: PartitionState | None = wanted
         except (BadVersion, ConnectionLost):
-            state, version = await self._read_isr(path)
+            state, version = await read_isr(self._session, self._clock, name)
         except NoNode:
             state, version = None, 0
         crash_point("isr.after_write")
@@ -279,6 +329,7 @@ class Leadership:
         if state is None or self.core.isr_read(state, version) is not None:
             self._on_step_down(self.replica, state)
             return
+        trail.written(state.trail, self._recorder)
         self.replica.counts.broker.isr_changed(write.left, write.joined)
         logger.info(
             "in-sync replicas changed",
@@ -287,23 +338,31 @@ class Leadership:
             isr=list(state.isr_ids),
             left=list(write.left),
             joined=list(write.joined),
+            reason=write.reason,
             high_watermark=self.core.high_watermark,
         )
         self.replica.announce()
         self.turn()
 
-    async def _read_isr(self, path: str) -> tuple[PartitionState | None, int]:
-        """The znode after everything that was under way; waits out a broken connection."""
-        name = self.replica.name
-        while True:
-            try:
-                await self._session.sync(path)
-                znode = await self._session.get(path)
-                return znodes.load_isr(name.topic, name.partition, znode.data), znode.version
-            except NoNode:
-                return None, 0
-            except ConnectionLost:
-                await self._clock.sleep(LOOK_AGAIN_S)
+    async def _reassign(self, move: CloseReplicas | CompleteReassignment) -> None:
+        """Go on with the reassignment, from what ZooKeeper has then."""
+        match move:
+            case CloseReplicas():
+                if not await self._reassigning.close(move, self.core.me, self.epoch):
+                    self.core.close_again()
+            case CompleteReassignment():
+                state, version = await self._reassigning.complete(move, self.core.me)
+                if self.ended():
+                    return
+                if state is None or self.core.isr_read(state, version) is not None:
+                    if state is not None and state == move.state:
+                        self._on_handed_over(self.replica, move.successor)
+                    else:
+                        self._on_step_down(self.replica, state)
+                    return
+                self.replica.announce()
+        if not self.ended():
+            self.reconfigured()
 
     # --- the end -----------------------------------------------------------------------------
 
@@ -312,6 +371,12 @@ class Leadership:
         self.draining = True
         self.turn()
         await self._drained.wait()
+
+    def undrain(self) -> None:
+        """Accept again: it is not handed over after all. Nothing that was accepted is lost."""
+        if not self.ended():
+            self.draining = False
+            self._drained.clear()
 
     def end(self) -> None:
         """This epoch is over here: every queued request fails with an unknown outcome (H6)."""

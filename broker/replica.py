@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
 
+from broker.core.reassignment import Assignment
 from broker.core.replica_states import ReplicaState, transition
 from broker.counts import TopicCounts
 from broker.storage.log import PartitionLog
+from broker.trail import PartitionTrail
 from strandline.config import TopicConfig
 from strandline.errors import NotLeaderOrFollower, OffsetOutOfRange, StorageFailed
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerId, LeaderEpoch, Offset, PartitionKey, TopicPartition
+from strandline.metadata import Reassignment
 
 if TYPE_CHECKING:
     from broker.leadership import Leadership
@@ -20,6 +24,16 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 Listener = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """`first`..`end` of a log goes, `committed` records among them, unless that is `refused`."""
+
+    first: Offset
+    end: Offset
+    committed: int
+    refused: bool
 
 
 class Replica:
@@ -32,19 +46,25 @@ class Replica:
         log: PartitionLog,
         config: TopicConfig,
         high_watermark: Offset,
+        *,
+        trail_events_max: int,
     ) -> None:
         self.name = name
         self.key = key
         self.log = log
         self.config = config
-        self.assigned: tuple[BrokerId, ...] = ()
+        self.assignment = Assignment()
+        """As last read; nothing is led by one that is not ZooKeeper's any more (CORRECTNESS E16)."""
         self.state = transition(name, ReplicaState.ABSENT, ReplicaState.STARTING)
         self.leader: BrokerId = NO_BROKER
         self.leader_epoch: LeaderEpoch = NO_EPOCH
         """The highest epoch known here. Never decreases."""
+        self.yielded_epoch: LeaderEpoch = NO_EPOCH
+        """The last epoch that this broker led and gave to another one on purpose."""
         self.leadership: Leadership | None = None
         self.high_watermark = Offset(max(log.log_start_offset, min(high_watermark, log.log_end_offset)))
         """Never above the LEO; never decreases but by an unclean truncation."""
+        self.trail = PartitionTrail(name, trail_events_max)
         self.counts = TopicCounts()
         """Shared with the other replicas of its topic, once it has a place among them."""
         self._listeners: set[Listener] = set()
@@ -52,6 +72,16 @@ class Replica:
     def become(self, wanted: ReplicaState) -> None:
         """Change the state; an illegal change raises IllegalTransition."""
         self.state = transition(self.name, self.state, wanted)
+
+    @property
+    def assigned(self) -> tuple[BrokerId, ...]:
+        """AR, in order."""
+        return self.assignment.replicas
+
+    @property
+    def reassignment(self) -> Reassignment | None:
+        """Where AR is going, if it is."""
+        return self.assignment.reassignment
 
     @property
     def whole(self) -> bool:
@@ -90,6 +120,15 @@ class Replica:
 
     # --- the log, as followers change it ----------------------------------------------------
 
+    def cut_at(self, offset: Offset) -> Cut:
+        """What `truncate` to this offset would do."""
+        return Cut(
+            first=offset,
+            end=Offset(self.log.log_end_offset),
+            committed=max(0, self.high_watermark - offset),
+            refused=offset < self.high_watermark and not self.config.unclean_leader_election_enable,
+        )
+
     def truncate(self, offset: Offset) -> None:
         """Cut what diverges from the leader's log.
 
@@ -97,15 +136,15 @@ class Replica:
         so the replica fails itself rather than lose it silently (CORRECTNESS T11). With unclean
         election allowed, the loss is reported as an exact range.
         """
-        end = self.log.log_end_offset
-        if offset < self.high_watermark:
-            if not self.config.unclean_leader_election_enable:
+        cut = self.cut_at(offset)
+        if cut.committed:
+            if cut.refused:
                 logger.critical(
                     "refusing to truncate below the high watermark",
                     partition=str(self.name),
                     to=offset,
                     high_watermark=self.high_watermark,
-                    log_end=end,
+                    log_end=cut.end,
                 )
                 raise StorageFailed(
                     f"{self.name}: the leader of epoch {self.leader_epoch} lacks committed records "
@@ -116,12 +155,12 @@ class Replica:
                 partition=str(self.name),
                 first=offset,
                 end=self.high_watermark,
-                count=self.high_watermark - offset,
+                count=cut.committed,
                 epoch=self.leader_epoch,
             )
-        if offset < end:
+        if offset < cut.end:
             logger.info(
-                "truncating", partition=str(self.name), first=offset, end=end, epoch=self.leader_epoch
+                "truncating", partition=str(self.name), first=offset, end=cut.end, epoch=self.leader_epoch
             )
         self.log.truncate_to(offset)
         self.counts.truncated_records += max(0, cut.end - offset)

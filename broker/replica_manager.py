@@ -14,6 +14,7 @@ from typing import Protocol
 
 import structlog
 
+from broker.core.reassignment import Assignment
 from broker.core.replica_states import ReplicaState
 from broker.counts import Counts
 from broker.leadership import Leadership
@@ -189,22 +190,31 @@ class ReplicaManager:
                 "a log is damaged: this replica will not lead", partition=str(name), reason=log.corrupt
             )
         watermark = self._watermarks.get(self._checkpoint_key(key))
-        replica = Replica(name, key, log, config, Offset(watermark or 0))
+        replica = Replica(
+            name,
+            key,
+            log,
+            config,
+            Offset(watermark or 0),
+            trail_events_max=self.settings.isr_trail_events_max,
+        )
         replica.counts = self.counts.of(name.topic)
         replica.become(ReplicaState.FOLLOWER)
         self._replicas[key] = replica
         self._by_name[name] = replica
         return replica
 
-    def reconfigure(self, replica: Replica, assigned: tuple[BrokerId, ...], config: TopicConfig) -> None:
-        """Take what ZooKeeper says of the partition and its topic."""
-        replica.assigned = assigned
+    def reconfigure(self, replica: Replica, assignment: Assignment, config: TopicConfig) -> None:
+        """Take what ZooKeeper says of the partition and its topic. An assignment that was read before the one
+        known, and came in late, is passed over."""
+        if not assignment.older_than(replica.assignment):
+            replica.assignment = assignment
         if config != replica.config:
             replica.config = config
             replica.log.reconfigure(config)
             Description(replica.name, replica.key, config.overrides()).save(replica.log.directory)
         if replica.leadership is not None:
-            replica.leadership.core.min_insync = config.min_insync(len(assigned))
+            replica.leadership.reconfigured()
 
     def delete(self, replica: Replica) -> Path:
         """Close the replica and move its folder aside; the caller removes the folder returned."""
@@ -260,6 +270,7 @@ class ReplicaManager:
             live=self.live,
             recorder=session.recorder,
             on_step_down=self.step_down,
+            on_handed_over=self.retire,
         )
         replica.become(ReplicaState.LEADER)
         replica.leadership = leadership

@@ -13,6 +13,8 @@ from functools import partial
 
 import structlog
 
+from broker.assignments import Assignments
+from broker.balancing import Balancing
 from broker.elector import Elector
 from broker.fetcher import LeaderLink, ReplicaStream
 from broker.handover import Handover
@@ -37,8 +39,6 @@ logger = structlog.get_logger(__name__)
 
 FULL_RECONCILE_EVERY = 24
 """Rounds of the reconcile loop between two readings of every topic."""
-
-HANDOVER_POLL_S = 0.01
 
 
 class SessionOver(Exception):
@@ -76,7 +76,8 @@ class BrokerSession:
         )
         self._handover = Handover(manager, coordination, recorder, settings, clock)
         self._receiver = StateChangeReceiver(manager, coordination, recorder, clock, self._vacant)
-        self._notices = NoticeReceiver(manager, coordination, clock, self._vacant)
+        self._balancing = Balancing(manager, self.membership, coordination, self._handover, settings, clock)
+        self._notices = NoticeReceiver(manager, coordination, clock, self._vacant, self._balancing.asked)
 
     async def run(self, *, on_serving: Callable[[], None]) -> None:
         """Serve until the session ends (returns) or this broker may not go on (raises SettingsError)."""
@@ -102,6 +103,7 @@ class BrokerSession:
                 for task in (self._receiver.run(), self._notices.run(), self._elector.run()):
                     tasks.create_task(task)
                 tasks.create_task(self._reconcile())
+                tasks.create_task(self._balancing.run())
                 on_serving()
         except* (SessionEnded, SessionOver, ConnectionLost) as group:
             logger.warning(
@@ -133,7 +135,7 @@ class BrokerSession:
         self._tasks.create_task(self._resign(replica, epoch))
 
     async def _resign(self, replica: Replica, epoch: LeaderEpoch) -> None:
-        await self._handover.resign(replica, epoch, self.membership.live, keep_place=False)
+        await self._handover.resign(replica, epoch, reason="its log failed")
         self._elector.vacant(replica)
 
     def follow(self, replica: Replica) -> None:
@@ -172,6 +174,7 @@ class BrokerSession:
             on_refused=self._refused,
             settings=self._settings,
             clock=self._clock,
+            recorder=self.recorder,
         )
         self._tasks.create_task(link.run())
         return link
@@ -249,9 +252,10 @@ class BrokerSession:
         """Read every topic, and have each replica that is assigned to this broker."""
         await self.coordination.sync(znodes.TOPICS)
         topics = await self.coordination.children(znodes.TOPICS)
-        await pipelined(self._read_topic, topics, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        read = partial(self._read_topic, await Assignments.listed(self.coordination))
+        await pipelined(read, topics, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
 
-    async def _read_topic(self, topic: str) -> None:
+    async def _read_topic(self, assignments: Assignments, topic: str) -> None:
         try:
             node = znodes.load_topic(topic, (await self.coordination.get(znodes.topic(topic))).data)
         except NoNode:
@@ -259,7 +263,7 @@ class BrokerSession:
         except ValueError as error:
             logger.error("not a topic", topic=topic, reason=str(error))
             return
-        start = partial(self._receiver.start, topic, node=node)
+        start = partial(self._receiver.start, topic, node=node, assignments=assignments)
         await pipelined(start, range(node.partitions), in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
 
     # --- shutdown ----------------------------------------------------------------------------
@@ -269,13 +273,8 @@ class BrokerSession:
         self._elector.accepting = False
         try:
             await self.membership.leave()
-            live = await self.membership.read_live()
-            handed = await self._handover.leave_all(live)
-            deadline = self._clock.monotonic() + self._settings.handover_ms / 1000
-            while (
-                any(r.leader_epoch == epoch for r, epoch in handed.items())
-                and self._clock.monotonic() < deadline
-            ):
-                await self._clock.sleep(HANDOVER_POLL_S)
-        except (ConnectionLost, SessionEnded, NoNode) as error:
-            logger.warning("shutting down without a handover", reason=str(error))
+            await self._handover.leave_all()
+        except* (ConnectionLost, SessionEnded, NoNode) as group:
+            logger.warning(
+                "shutting down without a handover", reasons=sorted({repr(e) for e in group.exceptions})
+            )

@@ -10,11 +10,17 @@ Two rules carry the safety of the log (CORRECTNESS H3, I1–I9):
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from strandline.ids import BrokerEpoch, BrokerId, Offset
 from strandline.metadata import IsrMember, Registration
+
+Flow = tuple[BrokerEpoch, int]
+"""One subscription of a follower: its life, and the number of the subscription in that life."""
+
+NO_FLOW: Final[Flow] = (BrokerEpoch(-1), -1)
 
 
 @dataclass(slots=True)
@@ -29,8 +35,8 @@ class Progress:
     """The LEO that it has to reach next."""
     behind_since: float | None
     """When it was first seen short of `target`; None while it has everything."""
-    flow: tuple[BrokerEpoch, int] = (BrokerEpoch(-1), -1)
-    """The youngest subscription that told a position: the life of the follower, and its number in that life.
+    flow: Flow = NO_FLOW
+    """The youngest subscription that told a position, or the oldest one that may.
 
     A stream that broke may be read long after another one was opened: nothing older than this counts.
     """
@@ -121,7 +127,10 @@ def may_join(
 
 
 def why_changed(
-    before: Sequence[IsrMember], after: Sequence[IsrMember], live: Mapping[BrokerId, Registration]
+    before: Sequence[IsrMember],
+    after: Sequence[IsrMember],
+    live: Mapping[BrokerId, Registration],
+    closed: Callable[[BrokerId], bool],
 ) -> str:
     """What those who leave and join did, in words: "broker 2 is late, broker 3 caught up"."""
     words = []
@@ -132,6 +141,8 @@ def why_changed(
                 words.append(f"broker {member.broker} is gone")
             elif registration.epoch != member.broker_epoch:
                 words.append(f"broker {member.broker} came back in another life")
+            elif closed(member.broker):
+                words.append(f"broker {member.broker} is closed")
             else:
                 words.append(f"broker {member.broker} is late")
     words += [f"broker {member.broker} caught up" for member in after if member not in before]

@@ -3,7 +3,8 @@
     event methods   note what happened: an append, a follower's position, a change of who is alive,
                     the outcome of a write to ZooKeeper
     step(now)       the seed's loop body: late members leave, caught-up ones return (both in
-                    ZooKeeper first), the HW moves to the least LEO of the ISR, requests commit
+                    ZooKeeper first), the HW moves to the least LEO of the ISR, requests commit,
+                    and a reassignment goes on (seed 003, checkReassignedReplicas)
 
 The driver (`broker/leadership.py`) carries the effects out in their order.
 """
@@ -14,9 +15,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic
 
+from broker.core import reassignment
 from broker.core.commit_queue import CommitQueue, Ticket
-from broker.core.isr import InSyncReplicas, IsrChange, Progress, is_late, may_join, why_changed
-from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
+from broker.core.isr import (
+    NO_FLOW,
+    Flow,
+    InSyncReplicas,
+    IsrChange,
+    Progress,
+    is_late,
+    may_join,
+    why_changed,
+)
+from broker.core.reassignment import Assignment
+from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.metadata import IsrMember, PartitionState, Registration
 
 
@@ -56,7 +68,37 @@ class StepDown:
     state: PartitionState
 
 
-Effect = WriteIsr | AdvanceWatermark | Acknowledge[Ticket] | TimeOut[Ticket] | StepDown
+@dataclass(frozen=True, slots=True)
+class CloseReplicas:
+    """Ask these to stop fetching: RAR is in sync without them. If that was refused call `close_again`."""
+
+    brokers: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompleteReassignment:
+    """Write all of this at once; answer with `isr_read` and `assign`. Counts as a change of the ISR."""
+
+    state: PartitionState
+    """What `isr` says then: nobody leads if the leadership goes to `successor`."""
+    version: int
+    assigned: tuple[BrokerId, ...]
+    """AR from then on."""
+    removed: tuple[BrokerId, ...]
+    """Who has no replica then: AR − RAR, dead ones too."""
+    successor: BrokerId
+    """Who is to lead; the leader itself if it leads on."""
+
+
+Effect = (
+    WriteIsr
+    | AdvanceWatermark
+    | Acknowledge[Ticket]
+    | TimeOut[Ticket]
+    | StepDown
+    | CloseReplicas
+    | CompleteReassignment
+)
 
 
 class LeaderPartition(Generic[Ticket]):
@@ -73,7 +115,7 @@ class LeaderPartition(Generic[Ticket]):
         epoch: LeaderEpoch,
         log_end_offset: Offset,
         high_watermark: Offset,
-        assigned: tuple[BrokerId, ...],
+        assignment: Assignment,
         members: tuple[IsrMember, ...],
         version: int,
         live: Mapping[BrokerId, Registration],
@@ -89,18 +131,27 @@ class LeaderPartition(Generic[Ticket]):
         self.epoch_start = log_end_offset
         self.log_end_offset = log_end_offset
         self.high_watermark = high_watermark
-        self.assigned = assigned
+        self.assignment = assignment
         self.min_insync = min_insync
         self.keep_in_sync_s = keep_in_sync_s
         self.isr = InSyncReplicas(members, version)
         self.queue: CommitQueue[Ticket] = CommitQueue(epoch, queue_entries_max)
         self.isr_writable = True
         """False while the link to ZooKeeper is down: changes of the ISR are parked (DESIGN §3)."""
+        self.handing_over = False
+        """True while nothing may be appended, because the leadership goes away once all is committed."""
         self._live = live
         # The lag timers start at the election: a follower has KeepInSyncTime to appear (I9).
         self._followers = {
-            broker: Progress(None, Offset(-1), log_end_offset, now) for broker in assigned if broker != me
+            broker: Progress(None, Offset(-1), log_end_offset, now)
+            for broker in assignment.replicas
+            if broker != me
         }
+        self._past_flows: dict[BrokerId, Flow] = {}
+        """Of brokers that were assigned once in this epoch: what they told then counts no more (I2)."""
+        self._closing = False
+        """AR − RAR was asked to close, in this epoch and for the reassignment that stands."""
+        self._completing = False
 
     # --- what others may ask ---------------------------------------------------------------
 
@@ -178,7 +229,7 @@ class LeaderPartition(Generic[Ticket]):
         late from a stream that broke: the follower may have lost it since (I2, I6).
         """
         progress = self._followers.get(broker)
-        if progress is None:  # not assigned (any more): it may read, it does not count
+        if progress is None:  # not assigned: it may read, it does not count
             return
         flow = (broker_epoch, subscription)
         if flow >= progress.flow:
@@ -190,6 +241,37 @@ class LeaderPartition(Generic[Ticket]):
         progress = self._followers.get(broker)
         if progress is not None and progress.flow == (broker_epoch, subscription):
             progress.broker_epoch = None
+
+    def outdated(self, broker: BrokerId, broker_epoch: BrokerEpoch, subscription: int) -> bool:
+        """True if this flow began before the broker was assigned again: it has to begin another one."""
+        progress = self._followers.get(broker)
+        return progress is not None and (broker_epoch, subscription) < progress.flow
+
+    def assign(self, assignment: Assignment, min_insync: int, now: float) -> None:
+        """Where the replicas are and where they go, as ZooKeeper says now.
+
+        Who is assigned anew has told nothing yet, whatever it told when it was assigned before (I2). Who is
+        not any more counts until it has left the ISR.
+        """
+        if assignment.target != self.assignment.target or assignment.reassignment is None:
+            self._closing = False
+        self.assignment, self.min_insync = assignment, min_insync
+        for broker in assignment.replicas:
+            if broker != self.me and broker not in self._followers:
+                life, subscription = self._past_flows.get(broker, NO_FLOW)
+                flow = (life, subscription + 1)
+                self._followers[broker] = Progress(None, Offset(-1), self.log_end_offset, now, flow)
+        self._forget_unassigned()
+
+    def _forget_unassigned(self) -> None:
+        counting = self.isr.maximal()
+        for broker in tuple(self._followers):
+            if broker not in self.assignment.replicas and broker not in counting:
+                self._past_flows[broker] = self._followers.pop(broker).flow
+
+    def close_again(self) -> None:
+        """Nobody was asked to close: what the asking rested on has changed, or may have."""
+        self._closing = False
 
     def live_changed(self, live: Mapping[BrokerId, Registration]) -> None:
         """Who is alive, as a new mapping (never changed in place: H4)."""
@@ -203,6 +285,8 @@ class LeaderPartition(Generic[Ticket]):
         if state.leader != self.me or state.leader_epoch != self.epoch:
             return StepDown(state)
         self.isr.settle(state.isr, version)
+        self._completing = self.handing_over = False
+        self._forget_unassigned()
         return None
 
     # --- the loop --------------------------------------------------------------------------
@@ -218,6 +302,8 @@ class LeaderPartition(Generic[Ticket]):
             effects.append(Acknowledge(done))
         if late := self.queue.expired(now):
             effects.append(TimeOut(late))
+        if not self._completing and (move := self._reassign()) is not None:
+            effects.append(move)
         return effects
 
     def _may_write_isr(self) -> bool:
@@ -231,6 +317,7 @@ class LeaderPartition(Generic[Ticket]):
             or (
                 member.broker in self._followers
                 and not is_late(member, self._followers[member.broker], self._live, now, self.keep_in_sync_s)
+                and not self._has_to_go(member.broker)
             )
         )
         present = {member.broker for member in stay}
@@ -238,6 +325,8 @@ class LeaderPartition(Generic[Ticket]):
             IsrMember(broker, self._live[broker].epoch)
             for broker, progress in self._followers.items()
             if broker not in present
+            and broker in self.assignment.replicas
+            and not (self._closing and broker not in self.assignment.target)
             and may_join(progress, self._live.get(broker), self.high_watermark, self.epoch_start)
             and not self._overdue(progress, now)
         )
@@ -251,15 +340,23 @@ class LeaderPartition(Generic[Ticket]):
             change.version,
             left=tuple(sorted(before - now_in)),
             joined=tuple(sorted(now_in - before)),
-            reason=why_changed(change.before, after, self._live),
+            reason=why_changed(change.before, after, self._live, self._has_to_go),
         )
+
+    def _has_to_go(self, broker: BrokerId) -> bool:
+        """Not assigned any more, or asked to close and closed."""
+        if broker not in self.assignment.replicas:
+            return True
+        closed = self._closing and broker not in self.assignment.target
+        return closed and self._followers[broker].broker_epoch is None
 
     def _overdue(self, progress: Progress, now: float) -> bool:
         """Behind for so long that it would have to leave again in the same turn."""
         return progress.behind_since is not None and now - progress.behind_since >= self.keep_in_sync_s
 
     def _rank(self, broker: BrokerId) -> int:
-        return self.assigned.index(broker) if broker in self.assigned else len(self.assigned)
+        assigned = self.assignment.replicas
+        return assigned.index(broker) if broker in assigned else len(assigned)
 
     def _advance(self) -> bool:
         """HW = least LEO of the maximal ISR; frozen below min in-sync (H5); never back."""
@@ -277,6 +374,39 @@ class LeaderPartition(Generic[Ticket]):
             return False
         self.high_watermark = candidate
         return True
+
+    # --- reassignment ------------------------------------------------------------------------
+
+    def _reassign(self) -> CloseReplicas | CompleteReassignment | None:
+        """Seed 003, checkReassignedReplicas and completePartitionReassignment, both branches."""
+        self.handing_over = False
+        wanted, target = self.assignment.reassignment, self.assignment.target
+        in_sync = self.isr.maximal()
+        if (
+            wanted is None
+            or not self._may_write_isr()
+            or not reassignment.may_close(wanted, in_sync, self.min_insync)
+        ):
+            return None
+        leaving = reassignment.leaving(self.me, self.assignment)
+        others = tuple(broker for broker in leaving if broker != self.me)
+        if others and not self._closing:
+            self._closing = True
+            return CloseReplicas(others)
+        successor = reassignment.heir(self.me, target, self.isr.members, self._live)
+        if successor is None or any(broker in in_sync for broker in others):
+            return None
+        self.handing_over = successor != self.me
+        if self.handing_over and (self.queue or self.high_watermark < self.log_end_offset):
+            return None
+        members = tuple(member for member in self.isr.members if member.broker in target)
+        after = tuple(sorted(members, key=lambda member: target.index(member.broker)))
+        version = self.isr.propose(after).version
+        self._completing = True
+        leader = NO_BROKER if self.handing_over else self.me
+        return CompleteReassignment(
+            PartitionState(leader, self.epoch, after), version, target, leaving, successor
+        )
 
     def resign(self) -> list[Ticket]:
         """The end of this leadership: the requests whose outcome is now unknown (H6)."""

@@ -15,6 +15,7 @@ from typing import Final
 
 import structlog
 
+from broker.assignments import Assignments
 from broker.recorder import Recorder
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
@@ -123,9 +124,10 @@ class StateChangeReceiver:
                 await self._delete_replica(change)
             else:
                 starts[change.key] = change
+        assignments = await Assignments.listed(self._session)
         async with asyncio.TaskGroup() as tasks:
             for change in starts.values():
-                tasks.create_task(self._start_replica(change, topics.get(change.topic)))
+                tasks.create_task(self._start_replica(change, topics.get(change.topic), assignments))
 
     async def _read_topics(self, names: set[str]) -> dict[str, znodes.TopicNode]:
         found: dict[str, znodes.TopicNode] = {}
@@ -143,7 +145,9 @@ class StateChangeReceiver:
                 tasks.create_task(read(name))
         return found
 
-    async def _start_replica(self, change: StateChange, node: znodes.TopicNode | None) -> None:
+    async def _start_replica(
+        self, change: StateChange, node: znodes.TopicNode | None, assignments: Assignments
+    ) -> None:
         replica = self._manager.get(change.key)
         if node is None or node.topic_id != change.key.topic_id:
             logger.info("superseded: the topic is gone", id=change.request_id, topic=change.topic)
@@ -153,29 +157,38 @@ class StateChangeReceiver:
                 "superseded: a later epoch is known", id=change.request_id, epoch=change.leader_epoch
             )
         else:
-            await self.start(change.topic, change.key.partition, node, led_in=change.leader_epoch)
+            await self.start(
+                change.topic, change.key.partition, node, assignments, led_in=change.leader_epoch
+            )
 
     async def start(
-        self, topic: str, partition: int, node: znodes.TopicNode, *, led_in: LeaderEpoch = NO_EPOCH
+        self,
+        topic: str,
+        partition: int,
+        node: znodes.TopicNode,
+        assignments: Assignments,
+        *,
+        led_in: LeaderEpoch = NO_EPOCH,
     ) -> None:
         """Have the replica that ZooKeeper assigns to this broker, and find out who leads it.
 
         `led_in` is the epoch of the leader who asked: one of an older epoch learns here that it is deposed.
         """
+        name, key = TopicPartition(topic, partition), PartitionKey(node.topic_id, PartitionId(partition))
         try:
-            raw = (await self._session.get(znodes.replicas(topic, partition))).data
-            assigned = znodes.load_replicas(topic, partition, raw)
+            assignment = await assignments.read(topic, key)
             config = TopicConfig.parse(node.config)
         except NoNode:
             return
         except (ValueError, InvalidConfig) as error:
             logger.error("cannot start a replica", partition=f"{topic}-{partition}", reason=str(error))
             return
-        if self._manager.me not in assigned:
+        if self._manager.me not in assignment.replicas:
+            if (existing := self._manager.get(key)) is not None:
+                self._manager.reconfigure(existing, assignment, config)
             return
-        name, key = TopicPartition(topic, partition), PartitionKey(node.topic_id, PartitionId(partition))
         replica = self._manager.create(name, key, config)
-        self._manager.reconfigure(replica, assigned, config)
+        self._manager.reconfigure(replica, assignment, config)
         if replica.leadership is None or replica.leadership.epoch < led_in:
             self._vacant(replica, False)
 

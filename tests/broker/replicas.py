@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from broker.core.reassignment import Assignment
 from broker.core.replica_states import ReplicaState
 from broker.fetcher import LeaderLink
 from broker.leadership import Leadership, Outcome
@@ -49,6 +50,9 @@ class Recorded:
         if on_recorded is not None:
             on_recorded(True)
 
+    def keep(self, events: Sequence[StateChangeEvent]) -> None:
+        self.record(events)
+
 
 NAME = TopicPartition("orders", 0)
 KEY = PartitionKey(TopicId("0" * 32), PartitionId(0))
@@ -70,8 +74,8 @@ def open_replica(
     log = PartitionLog.open(
         Path("/data/orders-0"), config, clock=CLOCK, clean=False, files=files or MemoryFiles()
     )
-    replica = Replica(NAME, KEY, log, config, Offset(high_watermark))
-    replica.assigned = ASSIGNED
+    replica = Replica(NAME, KEY, log, config, Offset(high_watermark), trail_events_max=16)
+    replica.assignment = Assignment(ASSIGNED)
     replica.become(ReplicaState.FOLLOWER)
     return replica
 
@@ -118,6 +122,9 @@ class Led:
     leadership: Leadership
     session: MemorySession
     stepped_down: list[PartitionState | None]
+    handed_over: list[BrokerId]
+    """Whom it gave the leadership to."""
+    recorded: Recorded
     outcomes: list[Outcome] = field(default_factory=list)
 
     def produce(self, *values: str, acks: int = -1, timeout_ms: int = 60_000) -> None:
@@ -156,9 +163,16 @@ async def leading(
     await session.ensure_path(path)
     version = await session.set(path, znodes.dump_isr(state))
     stepped_down: list[PartitionState | None] = []
+    handed_over: list[BrokerId] = []
+    recorded = Recorded()
 
     def step_down(of: Replica, found: PartitionState | None) -> None:
         stepped_down.append(found)
+        of.leadership = None
+        leadership.end()
+
+    def hand_over(of: Replica, successor: BrokerId) -> None:
+        handed_over.append(successor)
         of.leadership = None
         leadership.end()
 
@@ -166,14 +180,14 @@ async def leading(
     replica.log.begin_epoch(epoch)
     leadership = Leadership(
         replica, state, version, settings=settings(**given), session=session, clock=CLOCK, live=LIVE,
-        recorder=Recorded(), on_step_down=step_down,
+        recorder=recorded, on_step_down=step_down, on_handed_over=hand_over,
     )  # fmt: skip
     replica.become(ReplicaState.LEADER)
     replica.leadership = leadership
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(leadership.run())
         try:
-            yield Led(replica, leadership, session, stepped_down)
+            yield Led(replica, leadership, session, stepped_down, handed_over, recorded)
         finally:
             replica.leadership = None
             leadership.end()
@@ -192,6 +206,7 @@ class Followed:
     streams: list[MemoryStream]
     refused: list[StrandlineError]
     lost: list[BrokerId]
+    recorded: Recorded
 
     @property
     def stream(self) -> MemoryStream:
@@ -206,6 +221,7 @@ async def following(
     streams: list[MemoryStream] = []
     refused: list[StrandlineError] = []
     lost: list[BrokerId] = []
+    recorded = Recorded()
     async with asyncio.TaskGroup() as tasks:
 
         def open_stream(_: Endpoint) -> MemoryStream:
@@ -224,12 +240,13 @@ async def following(
             on_refused=lambda _, error: refused.append(error),
             settings=settings(**given),
             clock=CLOCK,
+            recorder=recorded,
         )
         replica.learn_leader(BrokerId(1), LeaderEpoch(epoch))
         link.follow(replica)
         running = tasks.create_task(link.run())
         try:
-            yield Followed(replica, link, streams, refused, lost)
+            yield Followed(replica, link, streams, refused, lost, recorded)
         finally:
             running.cancel()
             for stream in streams:

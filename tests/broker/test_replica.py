@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from broker.core.partition import LeaderPartition, WriteIsr
+from broker.core.reassignment import Assignment
 from broker.membership import Membership
 from broker.storage.data_folder import DataFolder
 from strandline.adapters import znodes
@@ -40,7 +41,7 @@ def test_a_member_of_whom_nothing_is_known_holds_the_watermark_back() -> None:
         epoch=LeaderEpoch(1),
         log_end_offset=Offset(0),
         high_watermark=Offset(0),
-        assigned=ASSIGNED[:1],
+        assignment=Assignment(ASSIGNED[:1]),
         members=tuple(IsrMember(b, LIVE[b].epoch) for b in ASSIGNED[:2]),
         version=0,
         live=LIVE,

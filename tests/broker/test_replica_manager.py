@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.core.reassignment import Assignment
 from broker.core.replica_states import ReplicaState
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
@@ -44,7 +45,7 @@ def created(manager: ReplicaManager, config: TopicConfig | None = None) -> Repli
     """The one replica, with two records, both committed."""
     config = config or TopicConfig()
     replica = manager.create(NAME, KEY, config)
-    manager.reconfigure(replica, ASSIGNED, config)
+    manager.reconfigure(replica, Assignment(ASSIGNED), config)
     write(replica, 1, "a", "b")
     replica.raise_watermark(Offset(2))
     return replica

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from broker.core.partition import Acknowledge, AdvanceWatermark, LeaderPartition, TimeOut, WriteIsr
+from broker.core.reassignment import Assignment
 from strandline.ids import BrokerId, Offset
 from strandline.metadata import PartitionState, Registration
 from tests.simulation.coordination import Write
@@ -36,7 +37,7 @@ class ModelLeadership:
             epoch=state.leader_epoch,
             log_end_offset=Offset(process.log.end),
             high_watermark=Offset(process.high_watermark),
-            assigned=world.assigned,
+            assignment=Assignment(world.assigned),
             members=state.isr,
             version=version,
             live=process.live,

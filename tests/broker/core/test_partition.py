@@ -20,6 +20,7 @@ from broker.core.partition import (
     TimeOut,
     WriteIsr,
 )
+from broker.core.reassignment import Assignment
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.metadata import Endpoint, IsrMember, PartitionState, Registration
 
@@ -52,7 +53,7 @@ class Driver:
             epoch=LeaderEpoch(7),
             log_end_offset=Offset(self.log_end),
             high_watermark=Offset(0),
-            assigned=(BrokerId(1), BrokerId(2), BrokerId(3)),
+            assignment=Assignment((BrokerId(1), BrokerId(2), BrokerId(3))),
             members=tuple(member(b) for b in self.isr),
             version=0,
             live=alive(1, 2, 3),
@@ -305,7 +306,7 @@ class PartitionMachine(RuleBasedStateMachine):
             epoch=LeaderEpoch(7),
             log_end_offset=Offset(0),
             high_watermark=Offset(0),
-            assigned=tuple(BrokerId(b) for b in (1, 2, 3, 4)),
+            assignment=Assignment(tuple(BrokerId(b) for b in (1, 2, 3, 4))),
             members=self.znode.isr,
             version=0,
             live=self.live,

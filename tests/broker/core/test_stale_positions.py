@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from broker.core.partition import LeaderPartition, WriteIsr
+from broker.core.reassignment import Assignment
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.metadata import Endpoint, IsrMember, Registration
 
@@ -23,7 +24,7 @@ def partition() -> LeaderPartition[str]:
         epoch=LeaderEpoch(7),
         log_end_offset=Offset(10),
         high_watermark=Offset(5),
-        assigned=(ME, OTHER),
+        assignment=Assignment((ME, OTHER)),
         members=(IsrMember(ME, BrokerEpoch(10)),),
         version=0,
         live={

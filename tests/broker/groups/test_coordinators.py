@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from broker.core.reassignment import Assignment
 from broker.groups.coordinators import Coordinators
 from broker.groups.partition import CoordinatorPartition
 from broker.leadership import Leadership
@@ -84,7 +85,7 @@ class Broker:
         """Elected for a replica of its own, alone."""
         name, key = TopicPartition(topic, number), PartitionKey(topic_id, PartitionId(number))
         replica = self.manager.create(name, key, CONFIG)
-        self.manager.reconfigure(replica, (ME,), CONFIG)
+        self.manager.reconfigure(replica, Assignment((ME,)), CONFIG)
         state = PartitionState(ME, LeaderEpoch(epoch), (IsrMember(ME, BrokerEpoch(1)),))
         self.manager.lead(replica, state, 0)
         return replica

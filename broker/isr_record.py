@@ -1,0 +1,29 @@
+"""The `isr` znode, read so that everything that was under way counts."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from strandline.adapters import znodes
+from strandline.ids import TopicPartition
+from strandline.metadata import PartitionState
+from strandline.ports import Clock, ConnectionLost, Coordination, NoNode
+
+LOOK_AGAIN_S: Final = 0.05
+"""How soon a write whose outcome is unknown is looked up again."""
+
+
+async def read_isr(
+    session: Coordination, clock: Clock, name: TopicPartition
+) -> tuple[PartitionState | None, int]:
+    """(state, version), None if the partition is gone; waits out a broken connection."""
+    path = znodes.isr(name.topic, name.partition)
+    while True:
+        try:
+            await session.sync(path)
+            znode = await session.get(path)
+            return znodes.load_isr(name.topic, name.partition, znode.data), znode.version
+        except NoNode:
+            return None, 0
+        except ConnectionLost:
+            await clock.sleep(LOOK_AGAIN_S)
