@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
-from broker.core.election import Ballot, Follow, LeadOn, Stand, Wait, claim, decide
+from broker.core.election import Ballot, Follow, LeadOn, Stand, Wait, claim, decide, vacancy_reason
+from broker.core.happenings import elected
 from broker.membership import Membership
 from broker.recorder import Recorder
 from broker.replica import Replica
@@ -247,14 +248,31 @@ class Elector:
             unclean_allowed=replica.config.unclean_leader_election_enable,
             leads_epoch=NO_EPOCH if replica.leadership is None else replica.leadership.epoch,
             handed_over=vacancy.handed_over,
+            yielded=replica.yielded_epoch == state.leader_epoch,
         )
+
+    def _with_trail(self, candidacy: _Candidacy, state: PartitionState) -> PartitionState:
+        """The claim, with the trail that was found and its own event: whoever finds this leader dead before
+        it could record anything will."""
+        ballot, replica = candidacy.ballot, candidacy.vacancy.replica
+        event = elected(
+            replica.name.topic,
+            replica.key,
+            state,
+            at_ms=self._clock.wall_ms(),
+            reason=vacancy_reason(ballot, unclean=candidacy.unclean),
+            unclean=candidacy.unclean,
+        )
+        return replace(state, trail=replica.trail.extended(ballot.state.trail, event))
 
     async def _claim(self, candidacy: _Candidacy, epoch: LeaderEpoch) -> None:
         """One `multi`: compare-and-set the ISR, remove what stands of the old leader, take its place."""
         vacancy, ballot = candidacy.vacancy, candidacy.ballot
         replica, name = vacancy.replica, vacancy.replica.name
         registration = self._membership.registration
-        state = claim(ballot, epoch, registration.epoch, unclean=candidacy.unclean)
+        state = self._with_trail(
+            candidacy, claim(ballot, epoch, registration.epoch, unclean=candidacy.unclean)
+        )
         leader_path = znodes.leader(name.topic, name.partition)
         operations: list[Operation] = [
             SetData(znodes.isr(name.topic, name.partition), znodes.dump_isr(state), candidacy.version)
@@ -277,6 +295,7 @@ class Elector:
             return
         crash_point("election.after_claim")
         self._settle(vacancy)
+        replica.trail.written(state.trail, self._recorder)
         noticed_ms = (self._clock.monotonic() - vacancy.noticed) * 1000
         self._manager.counts.broker.elected(noticed_ms, unclean=candidacy.unclean)
         logger.info(
@@ -284,6 +303,7 @@ class Elector:
             partition=str(name),
             epoch=epoch,
             previous=ballot.state.leader,
+            reason=state.trail[-1].reason,
             isr=list(state.isr_ids),
             unclean=candidacy.unclean,
             log_end=replica.log.log_end_offset,

@@ -14,8 +14,10 @@ from typing import Protocol
 
 import structlog
 
+from broker.core.happenings import truncated
 from broker.pusher import Hello, Push, Subscribe
-from broker.replica import Replica
+from broker.recorder import Recorder
+from broker.replica import Cut, Replica
 from strandline.config import BrokerSettings
 from strandline.errors import (
     CorruptMessage,
@@ -88,8 +90,10 @@ class LeaderLink:
         on_refused: Callable[[Replica, StrandlineError], None],
         settings: BrokerSettings,
         clock: Clock,
+        recorder: Recorder,
     ) -> None:
         self.leader = leader
+        self._recorder = recorder
         self._hello = hello
         self._open_stream = open_stream
         self._endpoint = endpoint
@@ -309,18 +313,56 @@ class LeaderLink:
         log = replica.log
         own_epoch, own_end = log.end_offset_for(epoch)
         if epoch < 0 or own_epoch < 0:  # no epoch in common
-            replica.truncate(
-                Offset(max(log.log_start_offset, min(push.log_start_offset, log.log_end_offset)))
+            self._truncate(
+                replica, Offset(max(log.log_start_offset, min(push.log_start_offset, log.log_end_offset)))
             )
-            replica.restart_at(Offset(push.log_start_offset))
+            self._restart_at(replica, Offset(push.log_start_offset))
         else:
-            replica.truncate(Offset(max(log.log_start_offset, min(end, own_end))))
+            self._truncate(replica, Offset(max(log.log_start_offset, min(end, own_end))))
         self.follow(replica)
+
+    def _truncate(self, replica: Replica, offset: Offset) -> None:
+        """Told before it is done: nobody could tell from what is left (CORRECTNESS T11)."""
+        cut = replica.cut_at(offset)
+        if cut.refused:
+            reason = (
+                f"refused: the log of broker {replica.leader} lacks {cut.committed} committed records "
+                f"from {cut.first} on"
+            )
+        elif cut.committed:
+            reason = f"broker {replica.leader} was elected without these records"
+        else:
+            reason = f"the log of broker {replica.leader} went another way"
+        if cut.first < cut.end:
+            self._tell(replica, cut, reason)
+        replica.truncate(offset)
+
+    def _restart_at(self, replica: Replica, offset: Offset) -> None:
+        log = replica.log
+        cut = Cut(Offset(log.log_start_offset), Offset(log.log_end_offset), committed=0, refused=False)
+        if cut.first < cut.end:
+            self._tell(replica, cut, f"the log of broker {replica.leader} begins at {offset}")
+        replica.restart_at(offset)
+
+    def _tell(self, replica: Replica, cut: Cut, reason: str) -> None:
+        event = truncated(
+            replica.name.topic,
+            replica.key,
+            self._hello.broker_id,
+            replica.leader_epoch,
+            first=cut.first,
+            end=cut.end,
+            lost=0 if cut.refused else cut.committed,
+            at_ms=self._clock.wall_ms(),
+            reason=reason,
+            refused=cut.refused,
+        )
+        self._recorder.keep([event])
 
     def _refused(self, following: _Following, error: StrandlineError) -> None:
         replica = following.replica
         if isinstance(error, OffsetOutOfRange) and error.limit is not None:
-            replica.restart_at(Offset(error.limit))
+            self._restart_at(replica, Offset(error.limit))
             self.follow(replica)
             return
         self._drop(replica.key)

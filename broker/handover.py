@@ -1,41 +1,35 @@
 """Gives leadership away on purpose: drain, fence, name the next one, in that order.
 
-The fence is the same compare-and-set on `isr` that an election uses: after it this broker can no
-longer commit, and whoever stands next starts from the same members.
+A broker that shuts down gives all of it away, whatever comes of it. A leader that another one shall follow
+(the preferred replica, or whoever an operator names) yields: if it cannot be drained quickly, or if that
+one turns out not to be in sync, it leads on, and nothing that it accepted is lost.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from typing import Final
 
 import structlog
 
-from broker.core.election import successor
 from broker.leadership import Leadership
 from broker.recorder import Recorder
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
-from strandline.adapters import queue_znodes, znodes
-from strandline.adapters.crash_points import crash_point
+from broker.resignations import Resignation, Resignations
 from strandline.config import BrokerSettings
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
-from strandline.metadata import PartitionState, Registration
-from strandline.ports import (
-    Clock,
-    ConnectionLost,
-    Coordination,
-    Create,
-    Delete,
-    MultiFailed,
-    NoNode,
-    Operation,
-    SetData,
-)
+from strandline.ports import Clock, Coordination
 
 logger = structlog.get_logger(__name__)
 
-TRY_AGAIN_S = 0.05
+IN_HAND_MAX: Final = 100
+"""Leaderships that are drained or written at the same time: producers wait for as many, not for all."""
+DRAIN_S_MAX: Final = 0.5
+"""For a leadership that is yielded, producers wait no longer; one that takes longer to drain waits by itself
+when the broker shuts down."""
+TAKE_OVER_S_MAX: Final = 1.0
+"""How long the next leaderships wait for the successor of these."""
 
 
 class Handover:
@@ -50,86 +44,125 @@ class Handover:
         clock: Clock,
     ) -> None:
         self._manager = manager
-        self._session = session
-        self._recorder = recorder
-        self._drain_s = settings.handover_ms / 1000
+        self._handover_s = settings.handover_ms / 1000
         self._clock = clock
+        self._resignations = Resignations(manager.me, session, recorder, clock)
+        self._in_hand = asyncio.Semaphore(IN_HAND_MAX)
+        self._leaving = False
 
-    async def leave_all(self, live: Mapping[BrokerId, Registration]) -> dict[Replica, LeaderEpoch]:
-        """Hand over every partition led here, side by side.
+    # --- all of them -------------------------------------------------------------------------
 
-        Returns the replicas that have a successor, with the epoch that ended.
-        """
+    async def leave_all(self) -> None:
+        """Hand over every partition led here, some at a time, and see those that were named take over."""
+        self._leaving = True
         led = [replica.leadership for replica in self._manager if replica.leadership is not None]
         if led:
             logger.info("handing leadership over", partitions=len(led))
+        deadline = self._clock.monotonic() + self._handover_s
         async with asyncio.TaskGroup() as tasks:
             for leadership in led:
-                tasks.create_task(self._leave(leadership, live))
-        return {was.replica: was.epoch for was in led if was.replica.leader != NO_BROKER}
+                tasks.create_task(self._leave(leadership, deadline))
 
-    async def _leave(self, leadership: Leadership, live: Mapping[BrokerId, Registration]) -> None:
-        replica = leadership.replica
-        try:
-            async with asyncio.timeout(self._drain_s):
-                await leadership.drained()
-        except TimeoutError:
-            logger.warning("handing over what could not be drained", partition=str(replica.name))
+    async def _leave(self, leadership: Leadership, deadline: float) -> None:
+        async with self._in_hand:
+            if await self._drained(leadership, min(DRAIN_S_MAX, deadline - self._clock.monotonic())):
+                await self._resign(leadership)
+                await self._taken_over(leadership, deadline - self._clock.monotonic())
+                return
+        # It holds up nobody else. What it accepted may still commit; if not, its outcome is unknown.
+        if not await self._drained(leadership, deadline - self._clock.monotonic()):
+            logger.warning("handing over what could not be drained", partition=str(leadership.replica.name))
+        await self._resign(leadership)
+        await self._taken_over(leadership, deadline - self._clock.monotonic())
+
+    async def _resign(self, leadership: Leadership) -> None:
         if leadership.ended():
             return
-        next_leader = await self.resign(replica, leadership.epoch, live, keep_place=True)
+        replica = leadership.replica
+        next_leader = await self._resignations.hand_in(
+            Resignation(replica, leadership.epoch, "shutting down")
+        )
         if not leadership.ended():
-            self._manager.retire(replica, next_leader)
-
-    async def resign(
-        self,
-        replica: Replica,
-        epoch: LeaderEpoch,
-        live: Mapping[BrokerId, Registration],
-        *,
-        keep_place: bool,
-    ) -> BrokerId:
-        """Write that this broker no longer leads in this epoch; whom it named next, or NO_BROKER.
-
-        Without `keep_place` it leaves the ISR too, as a log that failed must, unless it is the last member:
-        nobody else has all that was committed.
-        """
-        name, me = replica.name, self._manager.me
-        while True:
-            try:
-                node = await self._session.get(znodes.isr(name.topic, name.partition))
-                state = znodes.load_isr(name.topic, name.partition, node.data)
-                if (state.leader, state.leader_epoch) != (me, epoch):
-                    return state.leader  # somebody leads already
-                next_leader = successor(state, replica.assigned, live)
-                others = tuple(member for member in state.isr if member.broker != me)
-                members = state.isr if keep_place or not others else others
-                crash_point("handover.before_notice")
-                await self._session.multi(
-                    self._operations(
-                        replica, PartitionState(NO_BROKER, epoch, members), node.version, next_leader
-                    )
-                )
-                crash_point("handover.after_notice")
-                return NO_BROKER if next_leader is None else next_leader
-            except NoNode:
-                return NO_BROKER
-            except (MultiFailed, ConnectionLost) as error:
-                # An ISR change of ours was under way, or nobody knows: look, and try again.
-                logger.debug("resignation not recorded yet", partition=str(name), reason=str(error))
-                await self._clock.sleep(TRY_AGAIN_S)
+            self._manager.retire(replica, NO_BROKER if next_leader is None else next_leader)
 
     @staticmethod
-    def _operations(
-        replica: Replica, resigned: PartitionState, version: int, next_leader: BrokerId | None
-    ) -> list[Operation]:
-        name = replica.name
-        operations: list[Operation] = [
-            SetData(znodes.isr(name.topic, name.partition), znodes.dump_isr(resigned), version),
-            Delete(znodes.leader(name.topic, name.partition)),
-        ]
-        if next_leader is not None:
-            notice = queue_znodes.ElectionNotice(name.topic, replica.key, resigned.leader_epoch)
-            prefix = znodes.election_notice_prefix(next_leader)
-            operations.append(Create(prefix, queue_znodes.dump_notices([notice]), sequential=True))
-        return operations
+    async def _drained(leadership: Leadership, seconds: float) -> bool:
+        """Accept nothing more; whether everything accepted is committed within this time."""
+        try:
+            async with asyncio.timeout(max(0.0, seconds)):
+                await leadership.drained()
+        except TimeoutError:
+            return False
+        return True
+
+    @staticmethod
+    async def _taken_over(leadership: Leadership, seconds: float) -> None:
+        """Return once this broker knows who leads now, if anybody was named. So a successor gets no more at a
+        time than it takes over at once, and clients are told where to go."""
+        replica = leadership.replica
+        news = asyncio.Event()
+        replica.listen(news.set)
+        try:
+            async with asyncio.timeout(min(TAKE_OVER_S_MAX, max(0.0, seconds))):
+                while replica.leader != NO_BROKER and replica.leader_epoch == leadership.epoch:
+                    await news.wait()
+                    news.clear()
+        except TimeoutError:
+            logger.debug("nobody was seen to take over", partition=str(replica.name))
+        finally:
+            replica.unlisten(news.set)
+
+    # --- one of them ---------------------------------------------------------------------------
+
+    async def yield_to(self, leadership: Leadership, broker: BrokerId, reason: str) -> bool:
+        """Give the leadership to this broker if that costs nobody anything; whether it is given.
+
+        It is written only if the broker is in sync, in the life that is registered, and not shutting down.
+        While that is not known to be written or not, nothing is accepted: with acks=1 it might be lost
+        (CORRECTNESS E1).
+        """
+        replica = leadership.replica
+        async with self._in_hand:
+            busy = leadership.draining or leadership.core.handing_over
+            if self._leaving or leadership.ended() or busy:
+                return False
+            if not await self._drained(leadership, DRAIN_S_MAX):
+                self._lead_on(leadership, f"it was not drained within {DRAIN_S_MAX} s")
+                return False
+            if leadership.ended():
+                return False
+            next_leader = await self._resignations.hand_in(
+                Resignation(replica, leadership.epoch, reason, to=broker)
+            )
+            if next_leader is None:
+                self._lead_on(leadership, f"broker {broker} could not take over")
+                return False
+            logger.info(
+                "leadership handed over",
+                partition=str(replica.name),
+                epoch=leadership.epoch,
+                to=next_leader,
+                reason=reason,
+            )
+            if not leadership.ended():
+                replica.yielded_epoch = leadership.epoch
+                self._manager.retire(replica, next_leader)
+            await self._taken_over(leadership, TAKE_OVER_S_MAX)
+        return True
+
+    def _lead_on(self, leadership: Leadership, reason: str) -> None:
+        if leadership.ended() or self._leaving:
+            return
+        logger.info(
+            "leadership not handed over",
+            partition=str(leadership.replica.name),
+            epoch=leadership.epoch,
+            reason=reason,
+        )
+        leadership.undrain()
+
+    # --- one that cannot be led on ---------------------------------------------------------------
+
+    async def resign(self, replica: Replica, epoch: LeaderEpoch, *, reason: str) -> None:
+        """Write that this broker, whose log failed, leads no longer in this epoch, and is not in sync."""
+        await self._resignations.hand_in(Resignation(replica, epoch, reason, keep_place=False))

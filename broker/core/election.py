@@ -37,6 +37,8 @@ class Ballot:
     """The epoch in which this broker itself leads the partition right now, if it does."""
     handed_over: bool = False
     """The last leader named this replica its successor."""
+    yielded: bool = False
+    """This broker was the last leader, and gave the leadership to another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,10 @@ def decide(ballot: Ballot) -> Decision:
     if state.leader_epoch == NO_EPOCH:  # never led: every replica is empty, any may begin
         return Stand(order.index(ballot.me), unclean=False)
     if any(member.broker == ballot.me and member.broker_epoch in ballot.lives for member in state.isr):
-        return Stand(0 if ballot.handed_over else order.index(ballot.me), unclean=False)
+        # Who gave it away comes after everybody, or it would be back before the one it was given to.
+        last = len(ballot.assigned)
+        rank = 0 if ballot.handed_over else last if ballot.yielded else order.index(ballot.me)
+        return Stand(rank, unclean=False)
     if ballot.unclean_allowed:
         # Behind everybody who might do it without a loss.
         return Stand(len(ballot.assigned) + order.index(ballot.me), unclean=True)

@@ -1,4 +1,8 @@
-"""Works off this broker's own queue of election notices. They wait behind no request (seed 002, goal 6)."""
+"""Works off this broker's own queue of election notices. They wait behind no request (seed 002, goal 6).
+
+One says that a partition has no leader and this broker is next; another, that it leads one which somebody
+else shall lead. Neither waits for the other: what takes time begins here, and ends elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,8 @@ import structlog
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
 from strandline.adapters import queue_znodes, znodes
+from strandline.adapters.queue_znodes import ElectionNotice
+from strandline.ids import NO_BROKER
 from strandline.ports import Clock, ConnectionLost, Coordination, NoNode
 
 logger = structlog.get_logger(__name__)
@@ -27,11 +33,13 @@ class NoticeReceiver:
         session: Coordination,
         clock: Clock,
         vacant: Callable[[Replica, bool], None],
+        give: Callable[[ElectionNotice], None],
     ) -> None:
         self._manager = manager
         self._session = session
         self._clock = clock
         self._vacant = vacant
+        self._give = give
         self._notices = znodes.elections(manager.me)
         self._changed = asyncio.Event()
 
@@ -70,10 +78,17 @@ class NoticeReceiver:
             logger.error("removing a malformed election notice", path=path, reason=str(error))
             notices = []
         for notice in notices:
-            replica = self._manager.get(notice.key)
-            if replica is not None and notice.leader_epoch >= replica.leader_epoch:
-                self._vacant(replica, True)
+            self._heed(notice)
+        # One that dies after this leads nothing any more, so what it was asked to give away goes anyway.
         await self._delete(path)
+
+    def _heed(self, notice: ElectionNotice) -> None:
+        if notice.give_to != NO_BROKER:
+            self._give(notice)
+            return
+        replica = self._manager.get(notice.key)
+        if replica is not None and notice.leader_epoch >= replica.leader_epoch:
+            self._vacant(replica, True)
 
     async def _delete(self, path: str) -> None:
         try:

@@ -1,0 +1,136 @@
+"""Leadership goes where it belongs: to preferred replicas by and by, to whoever is asked for at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+
+from broker.core.balancing import Standing, obstacle, to_balance
+from broker.drains import drained_brokers
+from broker.handover import Handover
+from broker.leadership import Leadership
+from broker.membership import Membership
+from broker.replica_manager import ReplicaManager
+from strandline.adapters.queue_znodes import ElectionNotice
+from strandline.config import BrokerSettings
+from strandline.ids import BrokerId, Offset, PartitionKey
+from strandline.ports import Clock, ConnectionLost, Coordination
+from strandline.tasks import pipelined
+
+logger = structlog.get_logger(__name__)
+
+YIELDS_IN_FLIGHT_MAX: Final = 20
+"""Leaderships that are given away at the same time; each costs its producers a moment."""
+
+
+class Balancing:
+    """One session's. `run` is its task; `asked` never awaits."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        membership: Membership,
+        session: Coordination,
+        handover: Handover,
+        settings: BrokerSettings,
+        clock: Clock,
+    ) -> None:
+        self._manager = manager
+        self._membership = membership
+        self._session = session
+        self._handover = handover
+        self._check_s = settings.preferred_leader_check_ms / 1000
+        self._clock = clock
+        self._asked: dict[PartitionKey, ElectionNotice] = {}
+        """What was asked for and is not begun: one for each partition, the last one."""
+        self._wake = asyncio.Event()
+
+    def asked(self, notice: ElectionNotice) -> None:
+        """Somebody wants another broker to lead."""
+        self._asked[notice.key] = notice
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Yield whatever should be led by others. Runs until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._answer())
+            tasks.create_task(self._balance())
+
+    # --- on demand -----------------------------------------------------------------------------
+
+    async def _answer(self) -> None:
+        slots = asyncio.Semaphore(YIELDS_IN_FLIGHT_MAX)
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                while self._asked:
+                    await slots.acquire()
+                    _, notice = self._asked.popitem()
+                    tasks.create_task(self._give(notice)).add_done_callback(lambda _: slots.release())
+
+    async def _give(self, notice: ElectionNotice) -> None:
+        leadership = self._leadership(notice.key)
+        if leadership is None or leadership.epoch != notice.leader_epoch:
+            reason: str | None = f"this broker does not lead in epoch {notice.leader_epoch}"
+        else:
+            reason = obstacle(standing(leadership), notice.give_to, self._membership.live)
+        if reason is None and leadership is not None:
+            await self._handover.yield_to(leadership, notice.give_to, notice.reason)
+            return
+        logger.info(
+            "leadership not handed over",
+            partition=f"{notice.topic}-{notice.key.partition}",
+            to=notice.give_to,
+            reason=reason,
+        )
+
+    # --- by itself -----------------------------------------------------------------------------
+
+    async def _balance(self) -> None:
+        while True:
+            await self._clock.sleep(self._check_s)
+            try:
+                await self.check()
+            except ConnectionLost:
+                logger.debug("preferred leaders not looked for: no connection to ZooKeeper")
+
+    async def check(self) -> None:
+        """Give every leadership to its preferred replica that may have it. Raises ConnectionLost."""
+        live = self._membership.live
+        drained = await drained_brokers(self._session, live)
+        standings = [
+            standing(replica.leadership) for replica in self._manager if replica.leadership is not None
+        ]
+        due = to_balance(standings, live, drained, self._clock.monotonic(), self._check_s)
+        if due:
+            logger.info("handing over to preferred leaders", partitions=len(due))
+        await pipelined(self._prefer, due, in_flight_max=YIELDS_IN_FLIGHT_MAX)
+
+    async def _prefer(self, choice: tuple[PartitionKey, BrokerId]) -> None:
+        key, preferred = choice
+        leadership = self._leadership(key)
+        if leadership is not None:
+            await self._handover.yield_to(leadership, preferred, "preferred leader")
+
+    def _leadership(self, key: PartitionKey) -> Leadership | None:
+        replica = self._manager.get(key)
+        return None if replica is None else replica.leadership
+
+
+def standing(leadership: Leadership) -> Standing:
+    """What the core decides by."""
+    replica, core = leadership.replica, leadership.core
+    ends: Mapping[BrokerId, Offset] = {broker: core.follower_end(broker) for broker in core.state.isr_ids}
+    return Standing(
+        replica.key,
+        core.me,
+        replica.assigned,
+        leadership.in_sync_since,
+        ends,
+        core.high_watermark,
+        replica.reassignment is not None,
+    )

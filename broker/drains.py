@@ -1,0 +1,45 @@
+"""Which brokers are being drained: read when somebody is about to be named, never watched."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import structlog
+
+from strandline.adapters import znodes
+from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.ids import BrokerId
+from strandline.metadata import Drain, Registration
+from strandline.ports import Coordination, NoNode
+from strandline.tasks import pipelined
+
+logger = structlog.get_logger(__name__)
+
+
+async def drained_brokers(
+    session: Coordination, live: Mapping[BrokerId, Registration]
+) -> frozenset[BrokerId]:
+    """Those that are to lead nothing, in the lives in which they are registered. Raises ConnectionLost."""
+    try:
+        listed = await session.children(znodes.DRAINS)
+    except NoNode:
+        return frozenset()
+    brokers = [BrokerId(int(child)) for child in listed if child.isdigit()]
+    drains = await pipelined(partial(_read, session), brokers, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+    lives = {broker: registration.epoch for broker, registration in live.items()}
+    return frozenset(
+        broker
+        for broker, drain in zip(brokers, drains, strict=True)
+        if drain is not None and drain.holds(lives.get(broker))
+    )
+
+
+async def _read(session: Coordination, broker: BrokerId) -> Drain | None:
+    try:
+        return znodes.load_drain(broker, (await session.get(znodes.drain(broker))).data)
+    except NoNode:
+        return None
+    except ValueError as error:
+        logger.error("not a drain", broker=broker, reason=str(error))
+        return None

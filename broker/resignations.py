@@ -1,0 +1,303 @@
+"""Writes that this broker gives leaderships up, many in one `multi`, and names who is next.
+
+The fence is the same compare-and-set on `isr` that an election uses: after it this broker can no
+longer commit, and whoever stands next starts from the same members. What was read before it is checked in
+the same `multi`: nobody is named who is shutting down by then (CORRECTNESS I7).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
+
+import structlog
+
+from broker.core.election import successor
+from broker.core.happenings import resigned
+from broker.drains import drained_brokers
+from broker.recorder import Recorder
+from broker.replica import Replica
+from strandline.adapters import queue_znodes, znodes
+from strandline.adapters.crash_points import crash_point
+from strandline.config import ZNODE_BYTES_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
+from strandline.metadata import PartitionState, Registration
+from strandline.ports import (
+    Check,
+    Clock,
+    ConnectionLost,
+    Coordination,
+    Create,
+    Delete,
+    MultiFailed,
+    NoNode,
+    Operation,
+    SetData,
+)
+from strandline.tasks import pipelined
+
+logger = structlog.get_logger(__name__)
+
+RESIGNATIONS_PER_MULTI_MAX: Final = 50
+MULTIS_IN_FLIGHT_MAX: Final = 4
+TRY_AGAIN_S: Final = 0.05
+TRIES_MAX: Final = 5
+"""Of a handover that may as well not happen; one that has to happen is tried until it is known to be done."""
+
+
+@dataclass(eq=False, slots=True)
+class Resignation:
+    """A leadership that is to end, and what came of it."""
+
+    replica: Replica
+    epoch: LeaderEpoch
+    reason: str
+    to: BrokerId | None = None
+    """For this one or not at all; None: in any case, for whoever is next."""
+    keep_place: bool = True
+    """False: this broker leaves the ISR too, as a log that failed must, unless it is the last member:
+    nobody else has all that was committed."""
+    outcome: asyncio.Future[BrokerId | None] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+    """Who leads by now or is next, NO_BROKER if nobody is known; None: this broker leads on."""
+
+    def settle(self, outcome: BrokerId | None) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class _Peers:
+    """The members of some ISRs as they are registered now."""
+
+    live: Mapping[BrokerId, Registration]
+    versions: Mapping[BrokerId, int]
+    drained: frozenset[BrokerId]
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    resignation: Resignation
+    after: PartitionState
+    version: int
+    next_leader: BrokerId | None
+    leader_node_stands: bool
+
+
+def fence_operations(
+    replica: Replica, after: PartitionState, version: int, *, leader_node_stands: bool = True
+) -> list[Operation]:
+    """Write `after`, in which nobody leads, over the `isr` of this version, and be no leader any more."""
+    name = replica.name
+    fence: Operation = SetData(znodes.isr(name.topic, name.partition), znodes.dump_isr(after), version)
+    return [fence, Delete(znodes.leader(name.topic, name.partition))] if leader_node_stands else [fence]
+
+
+def notice_operation(
+    next_leader: BrokerId, ended: Iterable[tuple[Replica, LeaderEpoch]], reason: str
+) -> Operation:
+    """Tell `next_leader` that these have no leader since their epochs ended."""
+    notices = [
+        queue_znodes.ElectionNotice(replica.name.topic, replica.key, epoch, reason=reason)
+        for replica, epoch in ended
+    ]
+    prefix = znodes.election_notice_prefix(next_leader)
+    return Create(prefix, queue_znodes.dump_notices(notices), sequential=True)
+
+
+def resign_operations(
+    replica: Replica, after: PartitionState, version: int, next_leader: BrokerId | None, reason: str
+) -> list[Operation]:
+    """All that a leader writes who steps down on purpose."""
+    operations = fence_operations(replica, after, version)
+    if next_leader is not None:
+        operations.append(notice_operation(next_leader, [(replica, after.leader_epoch)], reason))
+    return operations
+
+
+class Resignations:
+    """One session's. Whoever comes while a `multi` is under way goes into the next one."""
+
+    def __init__(self, me: BrokerId, session: Coordination, recorder: Recorder, clock: Clock) -> None:
+        self._me = me
+        self._session = session
+        self._recorder = recorder
+        self._clock = clock
+        self._waiting: list[Resignation] = []
+        self._multis = asyncio.Semaphore(MULTIS_IN_FLIGHT_MAX)
+
+    async def hand_in(self, resignation: Resignation) -> BrokerId | None:
+        """Have it written; its outcome."""
+        self._waiting.append(resignation)
+        async with self._multis:
+            await asyncio.sleep(0)  # whoever is ready now comes along
+            batch = self._waiting[:RESIGNATIONS_PER_MULTI_MAX]
+            del self._waiting[:RESIGNATIONS_PER_MULTI_MAX]
+            try:
+                await self._write(batch)
+            finally:
+                for each in batch:  # the session is over: so is everything that was to be handed over
+                    each.outcome.cancel()
+        return await resignation.outcome
+
+    async def _write(self, batch: Sequence[Resignation]) -> None:
+        """All together; each by itself if that fails, for one may be in the way of the others."""
+        try:
+            await self._together(batch)
+        except (MultiFailed, ConnectionLost) as error:
+            logger.debug("resigning one by one", partitions=len(batch), reason=str(error))
+            async with asyncio.TaskGroup() as tasks:
+                for each in batch:
+                    tasks.create_task(self._alone(each))
+
+    async def _together(self, batch: Sequence[Resignation]) -> None:
+        found = await pipelined(self._read, batch, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        peers = await self._read_peers(broker for state, _ in found for broker in state.isr_ids)
+        prepared = [
+            ready
+            for resignation, (state, version) in zip(batch, found, strict=True)
+            if (ready := self._prepare(resignation, state, version, peers)) is not None
+        ]
+        # Trails may be long: what does not fit into a znode's bound goes its own way.
+        while prepared:
+            part, prepared = _cut(prepared)
+            await self._commit(part, peers)
+
+    async def _alone(self, resignation: Resignation) -> None:
+        """Until it is known what came of it. A lost connection under a `multi` leaves that open: this broker
+        may lead on only if ZooKeeper says so after everything that was under way."""
+        replica = resignation.replica
+        tries = 0
+        while not resignation.outcome.done():
+            try:
+                await self._session.sync(znodes.isr(replica.name.topic, replica.name.partition))
+                state, version = await self._read(resignation)
+                peers = await self._read_peers(state.isr_ids)
+                leader_node = await self._session.exists(
+                    znodes.leader(replica.name.topic, replica.name.partition)
+                )
+                ready = self._prepare(
+                    resignation, state, version, peers, leader_node_stands=leader_node is not None
+                )
+                if ready is None:
+                    return
+                tries += 1
+                if tries > TRIES_MAX and resignation.to is not None:
+                    resignation.settle(None)
+                    return
+                await self._commit([ready], peers)
+            except (MultiFailed, ConnectionLost) as error:
+                # An ISR change of ours was under way, or nobody knows: look, and try again.
+                logger.debug("resignation not recorded yet", partition=str(replica.name), reason=str(error))
+                await self._clock.sleep(TRY_AGAIN_S)
+
+    # --- what ZooKeeper says -------------------------------------------------------------------
+
+    async def _read(self, resignation: Resignation) -> tuple[PartitionState, int]:
+        """`isr` and its version; as if nobody led where the partition is gone."""
+        name = resignation.replica.name
+        try:
+            node = await self._session.get(znodes.isr(name.topic, name.partition))
+        except NoNode:
+            return PartitionState(NO_BROKER, resignation.epoch, ()), 0
+        return znodes.load_isr(name.topic, name.partition, node.data), node.version
+
+    async def _read_peers(self, members: Iterable[BrokerId]) -> _Peers:
+        brokers = sorted(set(members) - {self._me})
+        found = await pipelined(
+            partial(_registration, self._session), brokers, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX
+        )
+        registered = {b: each for b, each in zip(brokers, found, strict=True) if each is not None}
+        live = {broker: registration for broker, (registration, _) in registered.items()}
+        versions = {broker: version for broker, (_, version) in registered.items()}
+        return _Peers(live, versions, await drained_brokers(self._session, live))
+
+    # --- what is written -----------------------------------------------------------------------
+
+    def _prepare(
+        self,
+        resignation: Resignation,
+        state: PartitionState,
+        version: int,
+        peers: _Peers,
+        *,
+        leader_node_stands: bool = True,
+    ) -> _Prepared | None:
+        """What to write; None if there is nothing to write, and the outcome is set."""
+        replica, epoch, me = resignation.replica, resignation.epoch, self._me
+        if (state.leader, state.leader_epoch) != (me, epoch):
+            resignation.settle(state.leader)  # somebody leads already, or it is written
+            return None
+        if resignation.to is None:
+            next_leader = successor(state, replica.assigned, peers.live, peers.drained)
+        else:
+            next_leader = successor(state, (resignation.to,), peers.live)
+            if next_leader is None:
+                resignation.settle(None)
+                return None
+        others = tuple(member for member in state.isr if member.broker != me)
+        members = state.isr if resignation.keep_place or not others else others
+        after = PartitionState(NO_BROKER, epoch, members)
+        event = resigned(
+            replica.name.topic,
+            replica.key,
+            me,
+            after,
+            at_ms=self._clock.wall_ms(),
+            reason=resignation.reason,
+            left=() if me in after else (me,),
+        )
+        after = replace(after, trail=replica.trail.extended(state.trail, event))
+        return _Prepared(resignation, after, version, next_leader, leader_node_stands)
+
+    async def _commit(self, part: Sequence[_Prepared], peers: _Peers) -> None:
+        """One `multi` for all of these."""
+        named: dict[tuple[BrokerId, str], list[tuple[Replica, LeaderEpoch]]] = defaultdict(list)
+        for each in part:
+            if each.next_leader is not None:
+                resignation = each.resignation
+                named[each.next_leader, resignation.reason].append((resignation.replica, resignation.epoch))
+        operations: list[Operation] = [
+            Check(znodes.broker(broker), peers.versions[broker])
+            for broker in sorted({broker for broker, _ in named})
+        ]
+        for each in part:
+            operations += fence_operations(
+                each.resignation.replica,
+                each.after,
+                each.version,
+                leader_node_stands=each.leader_node_stands,
+            )
+        operations += [notice_operation(broker, ended, reason) for (broker, reason), ended in named.items()]
+        crash_point("handover.before_notice")
+        await self._session.multi(operations)
+        crash_point("handover.after_notice")
+        for each in part:
+            each.resignation.replica.trail.written(each.after.trail, self._recorder)
+            each.resignation.settle(NO_BROKER if each.next_leader is None else each.next_leader)
+
+
+def _cut(prepared: list[_Prepared]) -> tuple[list[_Prepared], list[_Prepared]]:
+    """(what fits into one `multi`, at least one; the rest)."""
+    size = 0
+    for index, each in enumerate(prepared):
+        size += len(znodes.dump_isr(each.after))
+        if size > ZNODE_BYTES_MAX and index > 0:
+            return prepared[:index], prepared[index:]
+    return prepared, []
+
+
+async def _registration(session: Coordination, broker: BrokerId) -> tuple[Registration, int] | None:
+    try:
+        node = await session.get(znodes.broker(broker))
+        return znodes.load_registration(broker, node.data, node.czxid), node.version
+    except NoNode:
+        return None
+    except ValueError as error:
+        logger.error("not a registration", broker=broker, reason=str(error))
+        return None
