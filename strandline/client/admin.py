@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.rpc import GrpcTransport
@@ -28,6 +28,8 @@ from strandline.client.messages import (
 )
 from strandline.client.offsets import Found, list_offsets
 from strandline.client.scope import Scope
+from strandline.client.state_changes_admin import StateChangesReading
+from strandline.client.state_changes_admin import query as state_changes_query
 from strandline.client.wire import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CLUSTER
 from strandline.config import ClientSettings, load
 from strandline.errors import (
@@ -40,8 +42,11 @@ from strandline.groups import CommittedOffset, ListedGroup
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
 from strandline.metadata import ClusterMetadata, Endpoint, TopicMetadata
 from strandline.ports import Clock, Method, Request, Response, Transport
+from strandline.state_changes import StateChangeEvent
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 OFFSETS_WAIT_S = 0.5
 """How long a description waits for leaders to say how long their logs are."""
@@ -201,6 +206,28 @@ class Admin:
         """Brokers and controller, as the active controller knows them. Raises NotController."""
         return await self._ask_controller(DESCRIBE_CLUSTER, None)
 
+    def state_changes(
+        self,
+        brokers: Iterable[int] = (),
+        topic: str | None = None,
+        partition: int | None = None,
+        *,
+        follow: bool = False,
+        since_ms: int = 0,
+    ) -> AsyncGenerator[StateChangeEvent, None]:
+        """What happened to replicas and partitions: of these brokers, or all; of a topic, or one partition.
+
+        Each step comes once, in the order in which it was recorded. Without `follow` the reading ends
+        with what is there now; `since_ms` (milliseconds since 1970) leaves out what happened before.
+        Raises InvalidRequest, NotController, ThrottlingQuotaExceeded. Who stops before the end closes it
+        (`contextlib.aclosing`).
+        """
+        self._scope.check()
+        asked = state_changes_query(brokers, topic, partition, follow=follow, since_ms=since_ms)
+        return StateChangesReading(
+            asked, self._reach_controller, self._settings, self._transport, self._clock
+        ).events()
+
     # --- groups ------------------------------------------------------------------------------
 
     async def list_groups(self) -> list[ListedGroup]:
@@ -251,7 +278,11 @@ class Admin:
         return answer
 
     async def _ask_controller(self, method: Method[Request, Response], request: Request) -> Response:
-        """One call to the active controller, looked for within the request timeout.
+        """One call to the active controller. Raises as `_reach_controller`."""
+        return await self._reach_controller(lambda controller: self._call(controller, method, request))
+
+    async def _reach_controller(self, ask: Callable[[Endpoint], Awaitable[T]]) -> T:
+        """Ask the active controller, looked for within the request timeout.
 
         Only what certainly was not carried out is asked again. Raises NotController if there is none.
         """
@@ -264,7 +295,7 @@ class Admin:
                 if self._controller is None:
                     await self._ask(MetadataQuery(None))
                 if self._controller is not None:
-                    return await self._call(self._controller, method, request)
+                    return await ask(self._controller)
             except (NotController, BrokerNotAvailable) as error:
                 hint, reason = error.leader, error.message
                 self._controller = None
