@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from broker.assignments import Assignments
 from broker.core.election import Ballot, Follow, LeadOn, Stand, Wait, claim, decide, vacancy_reason
 from broker.core.happenings import elected
 from broker.membership import Membership
@@ -25,6 +26,7 @@ from strandline.config import BrokerSettings
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, LeaderEpoch, PartitionKey
 from strandline.metadata import IsrMember, PartitionState
 from strandline.ports import (
+    Check,
     Clock,
     ConnectionLost,
     Coordination,
@@ -58,6 +60,8 @@ class _Candidacy:
     vacancy: _Vacancy
     ballot: Ballot
     version: int
+    assigned_version: int
+    """Of the AR that the ballot has: nobody leads by one that is over (CORRECTNESS E16)."""
     leader_node_stands: bool
     unclean: bool
 
@@ -222,7 +226,14 @@ class Elector:
                 elif moment > self._clock.monotonic():
                     vacancy.due = min(vacancy.due, moment)
                 else:
-                    return _Candidacy(vacancy, ballot, node.version, leader_node is not None, unclean)
+                    return _Candidacy(
+                        vacancy,
+                        ballot,
+                        node.version,
+                        replica.assignment.version,
+                        leader_node is not None,
+                        unclean,
+                    )
         return None
 
     def _patience_s(self) -> float:
@@ -265,6 +276,19 @@ class Elector:
         )
         return replace(state, trail=replica.trail.extended(ballot.state.trail, event))
 
+    async def _read_assignment(self, replica: Replica) -> None:
+        """AR is another one than this replica knew. What cannot be read now is found out by the next look."""
+        try:
+            assignments = await Assignments.listed(self._session)
+            assignment = await assignments.read(replica.name.topic, replica.key)
+        except (NoNode, ConnectionLost):
+            return
+        except ValueError as error:
+            logger.error("not an assignment", partition=str(replica.name), reason=str(error))
+            return
+        if self._manager.get(replica.key) is replica:
+            self._manager.reconfigure(replica, assignment, replica.config)
+
     async def _claim(self, candidacy: _Candidacy, epoch: LeaderEpoch) -> None:
         """One `multi`: compare-and-set the ISR, remove what stands of the old leader, take its place."""
         vacancy, ballot = candidacy.vacancy, candidacy.ballot
@@ -275,7 +299,8 @@ class Elector:
         )
         leader_path = znodes.leader(name.topic, name.partition)
         operations: list[Operation] = [
-            SetData(znodes.isr(name.topic, name.partition), znodes.dump_isr(state), candidacy.version)
+            SetData(znodes.isr(name.topic, name.partition), znodes.dump_isr(state), candidacy.version),
+            Check(znodes.replicas(name.topic, name.partition), candidacy.assigned_version),
         ]
         if candidacy.leader_node_stands:
             operations.append(Delete(leader_path))
@@ -290,6 +315,8 @@ class Elector:
         except (MultiFailed, ConnectionLost) as error:
             # Somebody was faster, or nobody knows: look again, and follow whoever leads now.
             logger.info("election lost", partition=str(name), epoch=epoch, reason=str(error))
+            if isinstance(error, MultiFailed) and isinstance(operations[error.index], Check):
+                await self._read_assignment(replica)
             vacancy.noticed = self._clock.monotonic()
             vacancy.due = vacancy.noticed + self._step_s / 10
             return

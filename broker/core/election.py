@@ -162,6 +162,7 @@ def claim(ballot: Ballot, epoch: LeaderEpoch, broker_epoch: BrokerEpoch, *, uncl
         member
         for member in ballot.state.isr
         if member.broker != ballot.me
+        and member.broker in ballot.assigned
         and member.broker in ballot.live
         and ballot.live[member.broker].epoch == member.broker_epoch
         and member.broker_epoch not in ballot.suspects

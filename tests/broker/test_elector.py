@@ -13,7 +13,7 @@ from strandline.adapters import queue_znodes, znodes
 from strandline.config import TopicConfig
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import IsrMember
-from strandline.ports import SetData
+from strandline.ports import Create, SetData
 from strandline.state_changes import Command, StateChange
 from tests.broker.replicas import ASSIGNED, KEY, LIVE, NAME
 from tests.broker.seat import LEADER, ME, Seat, led_by, seated
@@ -137,6 +137,33 @@ def _queued(seat: Seat, broker: int) -> list[StateChange]:
         if path.startswith(prefix)
         for change in queue_znodes.load_state_changes(node.data)
     ]
+
+
+async def test_nobody_leads_by_an_assignment_that_is_over(seat: Seat) -> None:
+    """CORRECTNESS E16: AR became another one, unheard of: the claim is refused, AR is read again, and the
+    claim that follows is made by it. Broker 3 is no replica any more, and no member of the ISR."""
+    path = znodes.replicas(*NAME)
+    seat.manager.reconfigure(seat.replica, Assignment(ASSIGNED, 0), TopicConfig())
+    seat.tree.apply(SetData(path, znodes.dump_replicas(ASSIGNED[:2]), -1), owner=0)
+    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.elector.vacant(seat.replica)
+    await eventually(lambda: seat.leads_in() == 7)
+    assert seat.record == led_by(2, 2, epoch=7)
+    assert seat.replica.assigned == ASSIGNED[:2]
+
+
+async def test_whoever_is_elected_goes_on_with_the_reassignment_that_stands(seat: Seat) -> None:
+    """CORRECTNESS E16, decided by ZooKeeper alone: the leader that began it may be dead."""
+    await seat.coordination.ensure_path(znodes.reassigned_topic(NAME.topic))
+    wanted = Reassignment(KEY.topic_id, (BrokerId(2), BrokerId(3), BrokerId(4)), ASSIGNED)
+    seat.tree.apply(Create(znodes.reassigned(*NAME), znodes.dump_reassignment(wanted)), owner=0)
+    seat.manager.reconfigure(seat.replica, Assignment(ASSIGNED, 0), TopicConfig())
+    seat.tree.apply(SetData(znodes.replicas(*NAME), znodes.dump_replicas(wanted.grown), -1), owner=0)
+    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.elector.vacant(seat.replica)
+    await eventually(lambda: seat.leads_in() == 7)
+    assert seat.replica.reassignment == wanted
+    assert seat.replica.assigned == wanted.grown
 
 
 async def test_outside_the_isr_nobody_stands(seat: Seat) -> None:
