@@ -15,6 +15,7 @@ from strandline.cli.group import group
 from strandline.cli.log import log
 from strandline.cli.perf import perf
 from strandline.cli.produce import produce
+from strandline.cli.state_changes import state_changes
 from strandline.cli.topic import topic
 from strandline.cli.verify import verify
 
@@ -31,7 +32,7 @@ def cli() -> None:
     """
 
 
-for _command in (up, down, status, topic, group, produce, consume, verify, log, perf, demo):
+for _command in (up, down, status, state_changes, topic, group, produce, consume, verify, log, perf, demo):
     cli.add_command(_command)
 
 
