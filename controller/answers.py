@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from controller.core.queues import Backlog
 from strandline.errors import NotController, OutcomeUnknown, StrandlineError
-from strandline.ids import TopicId, TopicPartition
+from strandline.ids import BrokerId, TopicId, TopicPartition
 from strandline.metadata import Endpoint, Reassignment, Registration
 from strandline.ports import SessionEnded
 
@@ -39,10 +40,12 @@ class Ongoing:
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
-    """A live broker, and the number of state-change requests in its queue."""
+    """A broker that is alive, or was once and has a queue: without a registration it is gone."""
 
-    registration: Registration
-    queued: int
+    broker: BrokerId
+    registration: Registration | None
+    backlog: Backlog
+    drained: bool
 
 
 @dataclass(frozen=True, slots=True)

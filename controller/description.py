@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from controller.answers import BrokerDescription, ClusterDescription
-from controller.reading import count_requests
+from controller.core.queues import backlog
+from controller.surveying import read_drains, read_queue
 from controller.term import Term
 from strandline.adapters import znodes
 
 
 async def describe_cluster(term: Term) -> ClusterDescription:
-    """Every live broker, with the length of its queue."""
-    live = (await term.brokers()).live
+    """Every broker that is alive or has a queue, with what waits in that."""
+    brokers = await term.brokers()
+    drains = await read_drains(term.session)
     cluster_id = (await term.session.get(znodes.CLUSTER_ID)).data.decode()
-    brokers = [
-        BrokerDescription(registration, await count_requests(term.session, broker))
-        for broker, registration in sorted(live.items())
-    ]
-    return ClusterDescription(cluster_id, term.endpoint, brokers)
+    described = []
+    for broker in sorted(brokers.known):
+        registration = brokers.live.get(broker)
+        life = None if registration is None else registration.epoch
+        drained = broker in drains and drains[broker].holds(life)
+        queue = await read_queue(term.session, broker)
+        described.append(BrokerDescription(broker, registration, backlog(queue or ()), drained))
+    return ClusterDescription(cluster_id, term.endpoint, described)

@@ -1,4 +1,4 @@
-"""What the controller reads from ZooKeeper, pipelined: brokers, assignments, queues.
+"""What the controller reads from ZooKeeper, pipelined: brokers and assignments.
 
 A znode that somebody else wrote and nobody understands is logged and left out, never guessed at.
 """
@@ -16,7 +16,7 @@ from controller.core.cluster import ClusterPicture, PlacedTopic
 from controller.core.placement import Assignment
 from controller.core.topics import Brokers
 from controller.fenced_session import FencedSession
-from strandline.adapters import queue_znodes, znodes
+from strandline.adapters import znodes
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerId, TopicId
 from strandline.metadata import PartitionState, Registration
@@ -101,23 +101,6 @@ async def read_assignment(session: FencedSession, name: str, number: int) -> Ass
     return await _load(
         session, znodes.replicas(name, number), lambda data, _: znodes.load_replicas(name, number, data)
     )
-
-
-async def count_requests(session: FencedSession, broker: BrokerId) -> int:
-    """State-change requests in a broker's queue; one znode may carry many."""
-    queue = znodes.state_queue(broker)
-    try:
-        entries = await session.children(queue)
-    except NoNode:
-        return 0
-
-    async def count(entry: str) -> int:
-        requests = await _load(
-            session, f"{queue}/{entry}", lambda data, _: queue_znodes.load_state_changes(data)
-        )
-        return 0 if requests is None else len(requests)
-
-    return sum(await _pipelined(count, entries))
 
 
 async def _load(session: FencedSession, path: str, load: Callable[[bytes, int], T]) -> T | None:

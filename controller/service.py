@@ -7,8 +7,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from controller.active import ActiveController
 from controller.activity import Activity
 from controller.answers import ClusterDescription, TopicOutcome
+from controller.core.drains import Progress
+from controller.core.readiness import Readiness
 from controller.core.topics import NewTopic, check_request
 from strandline.errors import StrandlineError
+from strandline.ids import BrokerId
 
 
 class AdminService:
@@ -41,6 +44,21 @@ class AdminService:
     async def alter_topic(self, name: str, set_: Mapping[str, str], unset: Collection[str]) -> None:
         """Raises UnknownTopicOrPartition, InvalidConfig, InvalidRequest, NotController, OutcomeUnknown."""
         await self._active().alter_topic(name, set_, unset)
+
+    async def drain_broker(
+        self, broker: int, *, replicas: bool = False, undo: bool = False, throttle_bytes_per_s: int = 0
+    ) -> Progress:
+        """What the broker still has; the drain goes on by itself. To ask again is to look how far it is.
+
+        Raises InvalidRequest, NotController, OutcomeUnknown.
+        """
+        return await self._active().drain_broker(
+            BrokerId(broker), replicas=replicas, undo=undo, throttle_bytes_per_s=throttle_bytes_per_s
+        )
+
+    async def check_broker(self, broker: int) -> Readiness:
+        """Raises NotController, OutcomeUnknown."""
+        return await self._active().check_broker(BrokerId(broker))
 
     async def describe_cluster(self) -> ClusterDescription:
         """Raises NotController, OutcomeUnknown."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-from controller.answers import ClusterDescription, TopicOutcome
+from controller.answers import BrokerDescription, ClusterDescription, TopicOutcome
+from controller.core.drains import Progress
+from controller.core.readiness import Readiness
 from controller.core.topics import NewTopic
 from controller.state_changes_stream import Told
 from strandline.adapters.wire_errors import error_to_wire
 from strandline.client.messages import StateChangesQuery
 from strandline.metadata import Endpoint
 from strandline.rpc import admin_pb2, common_pb2
+from strandline.state_changes import ANY_LIFE
+
+PROBLEMS_MAX: Final = 100
+"""Told one by one in an answer; the rest is counted."""
 
 
 def new_topics(request: admin_pb2.CreateTopicsRequest) -> list[NewTopic]:
@@ -41,16 +48,49 @@ def cluster_description(description: ClusterDescription) -> admin_pb2.DescribeCl
     return admin_pb2.DescribeClusterResponse(
         cluster_id=description.cluster_id,
         controller=_endpoint(description.controller),
-        brokers=[
-            admin_pb2.BrokerDescription(
-                endpoint=_endpoint(broker.registration.endpoint),
-                broker_epoch=broker.registration.epoch,
-                shutting_down=broker.registration.shutting_down,
-                queued_state_changes=broker.queued,
-            )
-            for broker in description.brokers
-        ],
+        brokers=[_broker_description(broker) for broker in description.brokers],
     )
+
+
+def _broker_description(broker: BrokerDescription) -> admin_pb2.BrokerDescription:
+    described = admin_pb2.BrokerDescription(
+        endpoint=common_pb2.Endpoint(id=broker.broker),
+        broker_epoch=ANY_LIFE,
+        queued_state_changes=broker.backlog.requests,
+        oldest_queued_at_ms=broker.backlog.oldest_at_ms,
+        drained=broker.drained,
+    )
+    if (registration := broker.registration) is not None:
+        described.alive = True
+        described.endpoint.CopyFrom(_endpoint(registration.endpoint))
+        described.broker_epoch = registration.epoch
+        described.shutting_down = registration.shutting_down
+    return described
+
+
+def drain_progress(progress: Progress) -> admin_pb2.DrainBrokerResponse:
+    return admin_pb2.DrainBrokerResponse(
+        leaderships=progress.leaderships,
+        replicas=progress.replicas,
+        problems=_bounded(progress.problems),
+    )
+
+
+def readiness(found: Readiness) -> admin_pb2.CheckBrokerResponse:
+    return admin_pb2.CheckBrokerResponse(
+        ready=found.ready,
+        problems=_bounded(found.problems),
+        leaderships=found.leaderships,
+        replicas=found.replicas,
+    )
+
+
+def _bounded(problems: Sequence[str]) -> list[str]:
+    """The first of them, and how many more there are."""
+    told = list(problems[:PROBLEMS_MAX])
+    if len(problems) > PROBLEMS_MAX:
+        told.append(f"and {len(problems) - PROBLEMS_MAX} more")
+    return told
 
 
 def _endpoint(endpoint: Endpoint) -> common_pb2.Endpoint:
