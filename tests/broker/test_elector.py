@@ -12,7 +12,7 @@ from broker.core.reassignment import Assignment
 from strandline.adapters import queue_znodes, znodes
 from strandline.config import TopicConfig
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
-from strandline.metadata import IsrMember
+from strandline.metadata import IsrMember, Reassignment
 from strandline.ports import Create, SetData
 from strandline.state_changes import Command, StateChange
 from tests.broker.replicas import ASSIGNED, KEY, LIVE, NAME
