@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from contextlib import aclosing
 from typing import Final
 
 import grpc
@@ -13,6 +14,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from controller import wire
 from controller.activity import Activity
 from controller.service import AdminService
+from controller.state_changes_stream import StateChangeStreams
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.wire_errors import abort, error_to_wire
 from strandline.config import MESSAGE_BYTES_MAX, ControllerSettings
@@ -37,8 +39,9 @@ SERVER_OPTIONS: Final = (
 class AdminServicer(admin_pb2_grpc.AdminServicer):
     """`strandline.v1.Admin`."""
 
-    def __init__(self, service: AdminService) -> None:
+    def __init__(self, service: AdminService, streams: StateChangeStreams) -> None:
         self._service = service
+        self._streams = streams
 
     async def CreateTopics(
         self,
@@ -73,6 +76,28 @@ class AdminServicer(admin_pb2_grpc.AdminServicer):
             return admin_pb2.AlterTopicResponse(error=error_to_wire(error))
         return admin_pb2.AlterTopicResponse()
 
+    async def DrainBroker(
+        self, request: admin_pb2.DrainBrokerRequest, context: object
+    ) -> admin_pb2.DrainBrokerResponse:
+        try:
+            progress = await self._service.drain_broker(
+                request.broker,
+                replicas=request.replicas,
+                undo=request.undo,
+                throttle_bytes_per_s=request.throttle_bytes_per_s,
+            )
+        except StrandlineError as error:
+            return admin_pb2.DrainBrokerResponse(error=error_to_wire(error))
+        return wire.drain_progress(progress)
+
+    async def CheckBroker(
+        self, request: admin_pb2.CheckBrokerRequest, context: object
+    ) -> admin_pb2.CheckBrokerResponse:
+        try:
+            return wire.readiness(await self._service.check_broker(request.broker))
+        except StrandlineError as error:
+            return admin_pb2.CheckBrokerResponse(error=error_to_wire(error))
+
     async def DescribeCluster(
         self, request: admin_pb2.DescribeClusterRequest, context: object
     ) -> admin_pb2.DescribeClusterResponse:
@@ -80,6 +105,18 @@ class AdminServicer(admin_pb2_grpc.AdminServicer):
             return wire.cluster_description(await self._service.describe_cluster())
         except StrandlineError as error:
             return admin_pb2.DescribeClusterResponse(error=error_to_wire(error))
+
+    async def StateChanges(  # type: ignore[override]  # gRPC takes a coroutine too; it ends when cancelled
+        self,
+        request: admin_pb2.StateChangesRequest,
+        context: grpc.aio.ServicerContext[admin_pb2.StateChangesRequest, admin_pb2.StateChangesResponse],
+    ) -> None:
+        try:
+            async with aclosing(self._streams.tell(wire.state_changes_query(request))) as answers:
+                async for told in answers:
+                    await context.write(wire.state_changes_response(told))
+        except StrandlineError as error:
+            await context.write(admin_pb2.StateChangesResponse(error=error_to_wire(error)))
 
 
 async def serve(settings: ControllerSettings) -> None:
@@ -99,10 +136,12 @@ async def _serve(
     server: grpc.aio.Server, endpoint: Endpoint, settings: ControllerSettings, stop: asyncio.Event
 ) -> None:
     news = asyncio.Event()
-    activity = Activity(endpoint, settings, SystemClock(), news.set)
+    clock = SystemClock()
+    activity = Activity(endpoint, settings, clock, news.set)
+    streams = StateChangeStreams(activity.require, settings.state_change_streams_max, clock)
     servicer = health.aio.HealthServicer()
     await servicer.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
-    admin_pb2_grpc.add_AdminServicer_to_server(AdminServicer(AdminService(activity)), server)
+    admin_pb2_grpc.add_AdminServicer_to_server(AdminServicer(AdminService(activity), streams), server)
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
     await server.start()
     logger.info("listening", controller=endpoint.id, address=endpoint.address)
@@ -113,6 +152,7 @@ async def _serve(
         ]
         await stop.wait()
         logger.info("stopping", controller=endpoint.id)
+        streams.close()
         await server.stop(STOP_GRACE_S)
         for task in running:
             task.cancel()
