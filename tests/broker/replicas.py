@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,16 +41,31 @@ from tests.simulation.znode_tree import MemorySession, ZnodeTree
 
 @dataclass
 class Recorded:
-    """Keeps what is told, in order, as if `__state_changes` had it at once. Fulfils `Recorder`."""
+    """Keeps what is told, in order, as if `__state_changes` had it at once. Fulfils `Recorder`.
+
+    `silent`: nobody hears whether anything is recorded, until the test answers.
+    """
 
     events: list[StateChangeEvent] = field(default_factory=list)
+    silent: bool = False
+    waiting: list[OnRecorded] = field(default_factory=list)
+    on_keep: Callable[[], object] = lambda: None
 
     def record(self, events: Sequence[StateChangeEvent], on_recorded: OnRecorded | None = None) -> None:
         self.events.extend(events)
         if on_recorded is not None:
-            on_recorded(True)
+            self.waiting.append(on_recorded)
+        if not self.silent:
+            self.answer(recorded=True)
+
+    def answer(self, *, recorded: bool) -> None:
+        """To all who wait."""
+        waiting, self.waiting = self.waiting, []
+        for on_recorded in waiting:
+            on_recorded(recorded)
 
     def keep(self, events: Sequence[StateChangeEvent]) -> None:
+        self.on_keep()
         self.record(events)
 
 
