@@ -4,7 +4,7 @@ served in streams is timed by who serves it, since one stream carries many reque
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import grpc
 
@@ -23,7 +23,7 @@ TOTAL_TIME_MS: Final = histogram(
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
-Handler = grpc.RpcMethodHandler[Any, Any]
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # not one that can be subscripted at run time
 
 
 class RequestTimes(grpc.aio.ServerInterceptor):
