@@ -9,34 +9,17 @@ from typing import TypeVar
 import structlog
 
 from controller.core.placement import Assignment
+from controller.core.reassignment import Placed
 from controller.fenced_session import FencedSession
 from strandline.adapters import znodes
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.errors import UnknownTopicOrPartition
-from strandline.metadata import PartitionState, Reassignment
 from strandline.ports import NoNode
 from strandline.tasks import pipelined
 
 logger = structlog.get_logger(__name__)
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """A partition: AR, the reassignment that is under way if one is, and who leads and is in sync."""
-
-    number: int
-    assigned: Assignment
-    assigned_version: int
-    state: PartitionState
-    wanted: Reassignment | None = None
-    wanted_version: int = -1
-
-    @property
-    def settled(self) -> Assignment:
-        """AR as it will be when nothing is under way any more."""
-        return self.assigned if self.wanted is None else self.wanted.target
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ INTERVAL_MS_MAX: Final = 2**31 - 1
 """Of times that members tell their coordinator: what its messages have room for."""
 PARTITIONS_PER_TOPIC_MAX: Final = 10_000
 TOPICS_PER_REQUEST_MAX: Final = 1_000
+PARTITIONS_PER_REQUEST_MAX: Final = 10_000
+"""That one request to the controller may name, to reassign them or to have other leaders."""
 REPLICAS_PER_BROKER_MAX: Final = 20_000
 TOPIC_CHANGES_IN_FLIGHT_MAX: Final = 64
 """Topics that one request has created or deleted at the same time."""

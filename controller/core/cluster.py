@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controller.core.placement import Assignment
 from strandline.ids import BrokerId, TopicId
@@ -49,6 +49,33 @@ class ClusterPicture:
         self._placed += len(topic.assignments)
         for assignment in topic.assignments:
             self._replicas.update(assignment)
+
+    def place(self, name: str, topic_id: TopicId, number: int, assignment: Assignment) -> None:
+        """This partition has another AR now; while replicas move it has the old and the new ones."""
+        topic = self._topics.get(name)
+        if topic is None or topic.topic_id != topic_id or number >= len(topic.assignments):
+            return
+        self._replicas.subtract(topic.assignments[number])
+        self._replicas.update(assignment)
+        before, after = topic.assignments[:number], topic.assignments[number + 1 :]
+        self._topics[name] = replace(topic, assignments=[*before, assignment, *after])
+
+    def grow(self, name: str, topic_id: TopicId, added: Sequence[Assignment]) -> None:
+        """This topic has more partitions now, or will have."""
+        topic = self._topics.get(name)
+        if topic is not None and topic.topic_id == topic_id:
+            self._topics[name] = replace(topic, assignments=[*topic.assignments, *added])
+            self._placed += len(added)
+            for assignment in added:
+                self._replicas.update(assignment)
+
+    def shrink(self, name: str, topic_id: TopicId, partitions: int) -> None:
+        """What was to be added is not."""
+        topic = self._topics.get(name)
+        if topic is not None and topic.topic_id == topic_id:
+            for assignment in topic.assignments[partitions:]:
+                self._replicas.subtract(assignment)
+            self._topics[name] = replace(topic, assignments=topic.assignments[:partitions])
 
     def remove(self, name: str, topic_id: TopicId) -> None:
         """Forget this incarnation; another one of that name stays."""

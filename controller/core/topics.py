@@ -185,14 +185,15 @@ def _check_assignments(new: NewTopic, brokers: Brokers) -> tuple[Assignment, ...
         unknown = sorted(set(replicas) - brokers.known)
         if unknown:
             raise InvalidReplicaAssignment(
-                f"{where}: broker {unknown[0]} is not known; {_listed(brokers.known)}"
+                f"{where}: broker {unknown[0]} is not known; {listed(brokers.known)}"
             )
         if not any(replica in brokers.staying for replica in replicas):
             raise InvalidReplicaAssignment(f"{where}: none of them is alive, so nobody could lead")
     return tuple(tuple(map(BrokerId, replicas)) for replicas in new.assignments)
 
 
-def _listed(known: Set[BrokerId]) -> str:
+def listed(known: Set[BrokerId]) -> str:
+    """Who is known, in words."""
     return f"known are {', '.join(map(str, sorted(known)))}" if known else "none is known yet"
 
 

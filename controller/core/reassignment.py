@@ -1,0 +1,137 @@
+"""What a reassignment may be, and what it makes of a partition that may be under another one already.
+
+A reassignment begins by AR growing, never by anybody leaving: a replica that is to go may lead, or be the
+only one in sync. Who leaves does so at the end, by the leader's hand. So to ask for another target while one
+is under way adds the new target's replicas to AR, and takes none away; all of them are one reassignment with
+one life, whose last target counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from controller.core.placement import Assignment
+from controller.core.topics import Brokers, listed
+from strandline.config import REPLICAS_PER_BROKER_MAX, TopicConfig
+from strandline.errors import (
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    NoReassignmentInProgress,
+)
+from strandline.ids import BrokerId, TopicId, TopicPartition
+from strandline.metadata import PartitionState, Reassignment
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Have this partition get these replicas, the preferred leader first; none: take back what goes on."""
+
+    name: TopicPartition
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A partition: AR, the reassignment that is under way if one is, and who leads and is in sync.
+
+    The versions are those of the znodes, for who writes them.
+    """
+
+    number: int
+    assigned: Assignment
+    assigned_version: int
+    state: PartitionState
+    wanted: Reassignment | None = None
+    wanted_version: int = -1
+
+    @property
+    def settled(self) -> Assignment:
+        """AR as it will be when nothing is under way any more."""
+        return self.assigned if self.wanted is None else self.wanted.target
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a move is checked against: who may get replicas, how many each has, and the topic's bounds."""
+
+    brokers: Brokers
+    replicas: Mapping[BrokerId, int]
+    topic_id: TopicId
+    config: TopicConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How a reassignment that begins is known, and how fast all of them may be."""
+
+    request_id: str
+    at_ms: int
+    throttle_bytes_per_s: int = 0
+
+
+def plan_move(move: Move, now: Placed, ground: Ground, asked: Asked) -> Reassignment | None:
+    """The reassignment that is to stand from now on; None if nothing has to change.
+
+    Raises InvalidReplicaAssignment, InvalidReplicationFactor, NoReassignmentInProgress; the message names the
+    value.
+    """
+    standing = now.wanted
+    if not move.replicas:
+        if standing is None:
+            raise NoReassignmentInProgress(
+                f"{move.name}: no reassignment is under way, so none is taken back"
+            )
+        return None if standing.reverting else replace(standing, reverting=True)
+    _check(move, now, ground)
+    replicas = tuple(map(BrokerId, move.replicas))
+    if standing is None:
+        if replicas == now.assigned:
+            return None
+        return Reassignment(
+            ground.topic_id,
+            replicas,
+            now.assigned,
+            asked.throttle_bytes_per_s,
+            request_id=asked.request_id,
+            at_ms=asked.at_ms,
+        )
+    wanted = replace(
+        standing, replicas=replicas, throttle_bytes_per_s=asked.throttle_bytes_per_s, reverting=False
+    )
+    return None if wanted == standing else wanted
+
+
+def grown(assigned: Assignment, wanted: Reassignment) -> Assignment:
+    """AR while it is under way: as it was, then who is new. So leaders stay until the end."""
+    return assigned + tuple(broker for broker in wanted.replicas if broker not in assigned)
+
+
+def _check(move: Move, now: Placed, ground: Ground) -> None:
+    brokers = ground.brokers
+    where = f"{move.name}: replicas {list(move.replicas)}"
+    if len(set(move.replicas)) != len(move.replicas):
+        raise InvalidReplicaAssignment(f"{where} name a broker twice")
+    unknown = sorted(set(move.replicas) - brokers.known)
+    if unknown:
+        raise InvalidReplicaAssignment(f"{where}: broker {unknown[0]} is not known; {listed(brokers.known)}")
+    if not any(replica in brokers.staying for replica in move.replicas):
+        raise InvalidReplicaAssignment(f"{where}: none of them is alive, so nobody could lead")
+    bound = ground.config.min_insync_replicas
+    if bound is not None and bound > len(move.replicas):
+        raise InvalidReplicationFactor(
+            f"{where} are fewer than min.insync.replicas={bound}: no write with acks=all could ever succeed",
+            limit=bound,
+        )
+    _check_load(where, [BrokerId(each) for each in move.replicas if each not in now.assigned], ground)
+
+
+def _check_load(where: str, added: Sequence[BrokerId], ground: Ground) -> None:
+    for broker in added:
+        total = ground.replicas.get(broker, 0) + 1
+        if total > REPLICAS_PER_BROKER_MAX:
+            raise InvalidReplicaAssignment(
+                f"{where}: broker {broker} would have {total} replicas; at most {REPLICAS_PER_BROKER_MAX} "
+                "are allowed",
+                limit=REPLICAS_PER_BROKER_MAX,
+            )
