@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 import threading
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -173,6 +174,7 @@ class _Listener(ThreadingMixIn, WSGIServer):
     block_on_close = False
     allow_reuse_port = False
     """A second process on this port has to fail."""
+    request_queue_size = 64
 
     def __init__(self, host: str, port: int, registry: CollectorRegistry) -> None:
         address = host.strip("[]")  # gRPC wants brackets around IPv6
@@ -225,7 +227,7 @@ class _Listener(ThreadingMixIn, WSGIServer):
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that is too slow, or went away."""
-        logger.debug("a scrape was not answered", client=str(client_address), exc_info=True)
+        logger.debug("a scrape was not answered", client=str(client_address), reason=repr(sys.exception()))
 
 
 def _hang_up(connection: socket.socket) -> None:

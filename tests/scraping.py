@@ -1,0 +1,73 @@
+"""What Prometheus would see: one scrape over HTTP, parsed by prometheus_client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from strandline.local.ports import LOOPBACK
+from tests.waiting import eventually
+
+SCRAPE = b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n"
+ANSWER_S_MAX = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scrape:
+    """Values by name, and by label: `scrape("name", topic="orders")`."""
+
+    values: dict[tuple[str, frozenset[tuple[str, str]]], float]
+    kinds: dict[str, str]
+
+    def __call__(self, name: str, **labels: str) -> float:
+        """0 for what is not there, as in a sum."""
+        return self.values.get((name, frozenset(labels.items())), 0.0)
+
+    def has(self, name: str, **labels: str) -> bool:
+        return (name, frozenset(labels.items())) in self.values
+
+    def labels(self, name: str, label: str) -> set[str]:
+        """The values of a label that this name has."""
+        return {dict(labels)[label] for each, labels in self.values if each == name}
+
+
+async def ask(port: int, request: bytes = SCRAPE) -> tuple[int, str]:
+    """The status and the body of whatever the server answers; status 0 if that is not HTTP, or nothing."""
+    reader, writer = await asyncio.open_connection(LOOPBACK, port)
+    try:
+        async with asyncio.timeout(ANSWER_S_MAX):
+            writer.write(request)
+            answer = await reader.read()
+    except ConnectionResetError:
+        return 0, ""
+    finally:
+        writer.close()
+    head, _, body = answer.decode().partition("\r\n\r\n")
+    return (int(head.split()[1]) if head.startswith("HTTP/") else 0), body
+
+
+async def scrape(port: int) -> Scrape:
+    status, body = await ask(port)
+    assert status == 200, (status, body)
+    values: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
+    kinds: dict[str, str] = {}
+    for family in text_string_to_metric_families(body):
+        kinds[family.name] = family.type
+        for sample in family.samples:
+            values[sample.name, frozenset(sample.labels.items())] = sample.value
+    return Scrape(values, kinds)
+
+
+async def scraped(port: int, what: Callable[[Scrape], bool], *, deadline_s: float = 10) -> Scrape:
+    """The first scrape of which `what` is true."""
+
+    async def look() -> Scrape | None:
+        found = await scrape(port)
+        return found if what(found) else None
+
+    found = await eventually(look, deadline_s=deadline_s, what="a scrape that shows it")
+    assert found is not None
+    return found
