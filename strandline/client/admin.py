@@ -13,12 +13,12 @@ from strandline.adapters.clock import SystemClock
 from strandline.adapters.rpc import GrpcTransport
 from strandline.client import arguments
 from strandline.client.backoff import backoff_s
+from strandline.client.broker_admin import BrokerAdmin
 from strandline.client.cluster import TOPIC_WAIT_MS, Cluster
 from strandline.client.group_admin import GroupAdmin, GroupDescription
 from strandline.client.messages import (
     LATEST,
     AlterTopic,
-    ClusterDescription,
     CreateTopics,
     ListedOffset,
     MetadataAnswer,
@@ -30,7 +30,7 @@ from strandline.client.offsets import Found, list_offsets
 from strandline.client.scope import Scope
 from strandline.client.state_changes_admin import StateChangesReading
 from strandline.client.state_changes_admin import query as state_changes_query
-from strandline.client.wire import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_CLUSTER
+from strandline.client.wire import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS
 from strandline.config import ClientSettings, load
 from strandline.errors import (
     BrokerNotAvailable,
@@ -75,8 +75,8 @@ class TopicDescription:
     partitions: tuple[PartitionDescription, ...]
 
 
-class Admin:
-    """Creates, changes, deletes and describes topics, and looks after groups (DESIGN §11).
+class Admin(BrokerAdmin):
+    """Creates, changes, deletes and describes topics, and looks after groups and brokers (DESIGN §11).
 
     `bootstrap` and `settings` (ClientSettings) as for a producer. What the controller does, it finds the
     active controller for, and follows it when another one takes over.
@@ -201,10 +201,6 @@ class Admin:
                 raise error
             await self._clock.sleep(backoff_s(self._settings, attempt))
         raise AssertionError("counting ended")
-
-    async def describe_cluster(self) -> ClusterDescription:
-        """Brokers and controller, as the active controller knows them. Raises NotController."""
-        return await self._ask_controller(DESCRIBE_CLUSTER, None)
 
     def state_changes(
         self,

@@ -11,8 +11,6 @@ from typing import Final
 from strandline.adapters.wire_errors import error_from_wire, refuse
 from strandline.client.messages import (
     AlterTopic,
-    BrokerDescription,
-    ClusterDescription,
     CreateTopics,
     ListedOffset,
     MetadataAnswer,
@@ -186,23 +184,6 @@ def _decode_alter_topic(data: bytes) -> None:
     refuse(admin_pb2.AlterTopicResponse.FromString(data).error)
 
 
-def _encode_describe_cluster(_request: None) -> bytes:
-    return admin_pb2.DescribeClusterRequest().SerializeToString()
-
-
-def _decode_describe_cluster(data: bytes) -> ClusterDescription:
-    response = admin_pb2.DescribeClusterResponse.FromString(data)
-    refuse(response.error)
-    return ClusterDescription(
-        response.cluster_id,
-        _endpoint(response.controller),
-        tuple(
-            BrokerDescription(_endpoint(b.endpoint), b.broker_epoch, b.shutting_down, b.queued_state_changes)
-            for b in response.brokers
-        ),
-    )
-
-
 CREATE_TOPICS: Final = Method(
     "/strandline.v1.Admin/CreateTopics", _encode_create_topics, _decode_create_topics
 )
@@ -210,6 +191,3 @@ DELETE_TOPICS: Final = Method(
     "/strandline.v1.Admin/DeleteTopics", _encode_delete_topics, _decode_delete_topics
 )
 ALTER_TOPIC: Final = Method("/strandline.v1.Admin/AlterTopic", _encode_alter_topic, _decode_alter_topic)
-DESCRIBE_CLUSTER: Final = Method(
-    "/strandline.v1.Admin/DescribeCluster", _encode_describe_cluster, _decode_describe_cluster
-)
