@@ -73,6 +73,11 @@ class Replica:
         """Change the state; an illegal change raises IllegalTransition."""
         self.state = transition(self.name, self.state, wanted)
 
+    def reopened(self, log: PartitionLog) -> None:
+        """It was closed, and has its log again."""
+        self.log = log
+        self.high_watermark = Offset(max(log.log_start_offset, min(self.high_watermark, log.log_end_offset)))
+
     @property
     def assigned(self) -> tuple[BrokerId, ...]:
         """AR, in order."""

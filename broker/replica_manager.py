@@ -29,6 +29,7 @@ from strandline.config import BrokerSettings, TopicConfig
 from strandline.errors import (
     InvalidConfig,
     LeaderHint,
+    NotLeaderOrFollower,
     StorageFailed,
     StrandlineError,
     UnknownTopicOrPartition,
@@ -108,6 +109,8 @@ class ReplicaManager:
         self.counts = Counts()
         self._replicas: dict[PartitionKey, Replica] = {}
         self._by_name: dict[TopicPartition, Replica] = {}
+        self._closed: dict[PartitionKey, Replica] = {}
+        """Closing or closed: nothing here uses them, so they are in neither of the two above."""
         self._loaded = False
         self._watermarks = Checkpoint(folder.path / "watermarks")
 
@@ -119,17 +122,26 @@ class ReplicaManager:
     def get(self, key: PartitionKey) -> Replica | None:
         return self._replicas.get(key)
 
+    def closed(self, key: PartitionKey) -> Replica | None:
+        """The replica, if it is here and closing or closed."""
+        return self._closed.get(key)
+
     def named(self, topic: str, partition: int) -> Replica:
-        """Raises UnknownTopicOrPartition."""
-        replica = self._by_name.get(TopicPartition(topic, partition))
+        """Raises UnknownTopicOrPartition, and NotLeaderOrFollower for a replica that is closed."""
+        name = TopicPartition(topic, partition)
+        replica = self._by_name.get(name)
         if replica is None:
+            if any(replica.name == name for replica in self._closed.values()):
+                raise NotLeaderOrFollower(f"the replica of {name} on broker {self.me} is closed")
             raise UnknownTopicOrPartition(f"broker {self.me} has no replica of {topic}-{partition}")
         return replica
 
     def known(self, key: PartitionKey, topic: str) -> Replica:
-        """By incarnation. Raises UnknownTopicOrPartition."""
+        """By incarnation. Raises UnknownTopicOrPartition, and NotLeaderOrFollower for one that is closed."""
         replica = self._replicas.get(key)
         if replica is None:
+            if key in self._closed:
+                raise NotLeaderOrFollower(f"the replica of {topic}-{key.partition} here is closed")
             raise UnknownTopicOrPartition(
                 f"broker {self.me} has no replica of {topic}-{key.partition} with topic id {key.topic_id}"
             )
@@ -164,11 +176,16 @@ class ReplicaManager:
             self._open(found.name, found.key, path, config, clean=self.folder.clean)
 
     def create(self, name: TopicPartition, key: PartitionKey, config: TopicConfig) -> Replica:
-        """A new, empty replica, or the one that is there; requests by name go to it from now on."""
+        """A new, empty replica, or the one that is there; requests by name go to it from now on.
+
+        Raises OSError, StorageFailed.
+        """
+        assert key not in self._closed, f"{name} is {self._closed[key].state.value}: reopen it"
         existing = self._replicas.get(key)
         if existing is None:
             path = self.folder.path / folder_name(name, key)
             path.mkdir(exist_ok=True)
+            self._watermarks.begin(self._checkpoint_key(key))
             Description(name, key, config.overrides()).save(path)
             existing = self._open(name, key, path, config, clean=True)
         self._by_name[name] = existing
@@ -177,18 +194,7 @@ class ReplicaManager:
     def _open(
         self, name: TopicPartition, key: PartitionKey, path: Path, config: TopicConfig, *, clean: bool
     ) -> Replica:
-        log = PartitionLog.open(
-            path,
-            config,
-            clock=self.clock,
-            clean=clean,
-            producers_max=self.settings.producers_per_partition_max,
-            producer_expiry_ms=self.settings.producer_expiry_ms,
-        )
-        if log.corrupt is not None:
-            logger.error(
-                "a log is damaged: this replica will not lead", partition=str(name), reason=log.corrupt
-            )
+        log = self._open_log(name, path, config, clean=clean)
         watermark = self._watermarks.get(self._checkpoint_key(key))
         replica = Replica(
             name,
@@ -204,6 +210,23 @@ class ReplicaManager:
         self._by_name[name] = replica
         return replica
 
+    def _open_log(
+        self, name: TopicPartition, path: Path, config: TopicConfig, *, clean: bool
+    ) -> PartitionLog:
+        log = PartitionLog.open(
+            path,
+            config,
+            clock=self.clock,
+            clean=clean,
+            producers_max=self.settings.producers_per_partition_max,
+            producer_expiry_ms=self.settings.producer_expiry_ms,
+        )
+        if log.corrupt is not None:
+            logger.error(
+                "a log is damaged: this replica will not lead", partition=str(name), reason=log.corrupt
+            )
+        return log
+
     def reconfigure(self, replica: Replica, assignment: Assignment, config: TopicConfig) -> None:
         """Take what ZooKeeper says of the partition and its topic. An assignment that was read before the one
         known, and came in late, is passed over."""
@@ -216,23 +239,52 @@ class ReplicaManager:
         if replica.leadership is not None:
             replica.leadership.reconfigured()
 
+    async def close_replica(self, replica: Replica) -> None:
+        """Have nothing here use it any more; its log is on disk, whole, when this returns.
+
+        Raises IllegalTransition for one that leads.
+        """
+        replica.become(ReplicaState.CLOSING)
+        self._set_aside(replica)
+        await asyncio.to_thread(replica.log.close, clean=True)
+        replica.become(ReplicaState.CLOSED)
+
+    def reopen(self, replica: Replica) -> None:
+        """Have a closed replica again, as a follower. Raises OSError, StorageFailed; then it stays closed."""
+        log = self._open_log(replica.name, replica.log.directory, replica.config, clean=False)
+        replica.become(ReplicaState.STARTING)
+        replica.reopened(log)
+        replica.become(ReplicaState.FOLLOWER)
+        del self._closed[replica.key]
+        self._replicas[replica.key] = replica
+        self._by_name[replica.name] = replica
+
     def delete(self, replica: Replica) -> Path:
-        """Close the replica and move its folder aside; the caller removes the folder returned."""
+        """Close the replica, if it is not closed, and move its folder aside; the caller removes the folder
+        returned. Raises OSError; then it is closed."""
         if replica.state is ReplicaState.LEADER:
             self.step_down(replica, None)
-        self._stop_following(replica)
-        replica.become(ReplicaState.CLOSING)
-        replica.log.close(clean=False)
-        replica.become(ReplicaState.CLOSED)
+        if replica.state is not ReplicaState.CLOSED:
+            replica.become(ReplicaState.CLOSING)
+            self._set_aside(replica)
+            replica.log.close(clean=False)
+            replica.become(ReplicaState.CLOSED)
         aside = replica.log.directory.with_name(self._checkpoint_key(replica.key) + DELETED_SUFFIX)
         replica.log.directory.rename(aside)
         replica.become(ReplicaState.DELETED)
+        del self._closed[replica.key]
+        self._watermarks.forget(self._checkpoint_key(replica.key))
+        return aside
+
+    def _set_aside(self, replica: Replica) -> None:
+        """From here on nothing finds it."""
+        self._stop_following(replica)
         del self._replicas[replica.key]
         if self._by_name.get(replica.name) is replica:
             del self._by_name[replica.name]
-        self._watermarks.forget(self._checkpoint_key(replica.key))
+        self._closed[replica.key] = replica
+        replica.leader = NO_BROKER
         replica.announce()
-        return aside
 
     # --- roles -------------------------------------------------------------------------------
 
@@ -244,6 +296,9 @@ class ReplicaManager:
         """
         session = self.session
         if session is None or not replica.learn_leader(self.me, state.leader_epoch):
+            return
+        if self._replicas.get(replica.key) is not replica:  # closed or deleted since it stood
+            session.resign(replica, state.leader_epoch)
             return
         self._end(replica)
         self._stop_following(replica)
@@ -367,7 +422,8 @@ class ReplicaManager:
         return f"{key.topic_id}-{key.partition}"
 
     def _watermarks_now(self) -> dict[str, int]:
-        return {self._checkpoint_key(r.key): r.high_watermark for r in self._replicas.values()}
+        here = (*self._replicas.values(), *self._closed.values())
+        return {self._checkpoint_key(r.key): r.high_watermark for r in here}
 
     async def checkpoint_watermarks(self) -> None:
         """The HW checkpoint task: all of them, atomically; what else the file knows stays in it (H7)."""

@@ -66,20 +66,31 @@ class Checkpoint:
         self._path = path
         self._files = files
         self._entries = self._read()
+        self._forgotten: set[str] = set()
+        """In the file, perhaps, until it is written next."""
         self._lock = threading.Lock()
 
     def get(self, name: str) -> int | None:
-        return self._entries.get(name)
+        return None if name in self._forgotten else self._entries.get(name)
 
     def write(self, entries: Mapping[str, int]) -> None:
         """Set these entries and replace the file. Raises OSError; then nothing has changed."""
         with self._lock:
-            self._replace({**self._entries, **entries})
+            gone = frozenset(self._forgotten)
+            kept = {name: value for name, value in self._entries.items() if name not in gone}
+            self._replace(kept | {name: value for name, value in entries.items() if name not in gone})
+            self._forgotten -= gone
 
     def forget(self, name: str) -> None:
-        """Drop an entry, if it is there. Raises OSError."""
-        with self._lock:
-            self._replace({key: value for key, value in self._entries.items() if key != name})
+        """Drop an entry; the file follows when it is written next, so that a thousand cost one write."""
+        self._forgotten.add(name)
+
+    def begin(self, name: str) -> None:
+        """Something new has this name: what the file says of an earlier one goes first. Raises OSError."""
+        if name in self._forgotten or name in self._entries:
+            self._forgotten.add(name)
+            self.write({})
+            self._forgotten.discard(name)
 
     def _replace(self, entries: dict[str, int]) -> None:
         if entries != self._entries:

@@ -162,6 +162,7 @@ def test_a_checkpoint_keeps_entries_that_it_was_not_told_of() -> None:
     again = Checkpoint(PATH, files=files)
     assert [again.get(name) for name in ("a", "b", "c")] == [1, 3, None]
     again.forget("a")
+    again.write({})
     assert Checkpoint(PATH, files=files).get("a") is None
 
 
