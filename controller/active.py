@@ -6,22 +6,22 @@ import asyncio
 from collections.abc import Collection, Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
-from controller.answers import ClusterDescription, PartitionOutcome, TopicOutcome, for_user
+from controller.answers import ClusterDescription, TopicOutcome, for_user
 from controller.core.drains import Progress
-from controller.core.placement import Assignment
 from controller.core.readiness import Readiness
 from controller.core.topics import NewTopic
 from controller.description import describe_cluster
 from controller.fenced_session import Deposed, FencedSession
 from controller.readiness import read_readiness
 from controller.reading import read_topics
+from controller.reassignment import Reassignments
 from controller.term import Term
 from controller.topics import Topics
 from controller.upkeep import Upkeep
 from strandline.adapters import znodes
 from strandline.config import ControllerSettings
 from strandline.errors import NotController, OutcomeUnknown, StrandlineError
-from strandline.ids import BrokerId, TopicPartition
+from strandline.ids import BrokerId
 from strandline.metadata import Endpoint
 from strandline.ports import Clock, NoNode
 
@@ -39,7 +39,8 @@ class ActiveController:
         self._reconcile_s = settings.reconcile_ms / 1000
         self._term = Term(session, endpoint, settings, clock)
         self._topics = Topics(self._term)
-        self._upkeep = Upkeep(self._term, self._reassign)
+        self._reassignments = Reassignments(self._term)
+        self._upkeep = Upkeep(self._term, self._reassignments)
         self._tasks: asyncio.TaskGroup | None = None
 
     @property
@@ -56,12 +57,11 @@ class ActiveController:
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
-                upkeep = tasks.create_task(self._upkeep.run())
+                tasks.create_task(self._upkeep.run())
                 try:
                     await self._reconcile()
                 finally:
                     self._tasks = None  # before the group waits for what it cancels: it takes no more
-                    upkeep.cancel()
         finally:
             await self._term.recorder.close()
 
@@ -128,11 +128,6 @@ class ActiveController:
             else self._upkeep.drain(broker, replicas=replicas, throttle_bytes_per_s=throttle_bytes_per_s)
         )
         return await self._carry_out(work)
-
-    async def _reassign(
-        self, wanted: Sequence[tuple[TopicPartition, Assignment]], throttle_bytes_per_s: int
-    ) -> Sequence[PartitionOutcome]:
-        raise OutcomeUnknown("no reassignments yet")
 
     async def broker_addresses(self) -> list[str]:
         """Where live brokers are reached, for who reads what they keep."""

@@ -7,17 +7,17 @@ move in batches, replicas by reassignments of which a bounded number is under wa
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
 import structlog
 
-from controller.answers import PartitionOutcome
 from controller.core.drains import DrainPlan, LeadershipMove, Progress, ReplicaMove, plan_drains
-from controller.core.placement import Assignment
+from controller.core.reassignment import Move
 from controller.core.survey import Survey
 from controller.core.topics import Brokers
+from controller.reassignment import Reassignments
 from controller.surveying import read_drains
 from controller.term import Term
 from controller.yielding import Yielding, yield_leaderships
@@ -42,16 +42,13 @@ ATTEMPTS_MAX: Final = 20
 
 REASON: Final = "drain"
 
-Reassign = Callable[[Sequence[tuple[TopicPartition, Assignment]], int], Awaitable[Sequence[PartitionOutcome]]]
-"""Have these partitions get these replicas, at so many bytes a second (0: no bound of their own)."""
-
 
 class Drains:
     """One epoch's."""
 
-    def __init__(self, term: Term, reassign: Reassign) -> None:
+    def __init__(self, term: Term, reassignments: Reassignments) -> None:
         self._term = term
-        self._reassign = reassign
+        self._reassignments = reassignments
 
     # --- what is asked -------------------------------------------------------------------------
 
@@ -142,13 +139,14 @@ class Drains:
         return moved > 0
 
     async def _move_replicas(self, moves: Sequence[ReplicaMove]) -> bool:
-        throttles: defaultdict[int, list[tuple[TopicPartition, Assignment]]] = defaultdict(list)
+        throttles: defaultdict[int, list[Move]] = defaultdict(list)
         for move in moves:
             name = TopicPartition(move.partition.topic, move.partition.key.partition)
-            throttles[move.throttle_bytes_per_s].append((name, move.replicas))
+            throttles[move.throttle_bytes_per_s].append(Move(name, move.replicas))
         begun = 0
         for throttle_bytes_per_s, wanted in sorted(throttles.items()):
-            for outcome in await self._reassign(wanted, throttle_bytes_per_s):
+            outcomes = await self._reassignments.ask(wanted, throttle_bytes_per_s=throttle_bytes_per_s)
+            for outcome in outcomes:
                 if outcome.error is None:
                     begun += 1
                 else:

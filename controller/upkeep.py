@@ -13,10 +13,11 @@ import structlog
 
 from controller.core.drains import Progress
 from controller.core.survey import Survey
-from controller.drains import Drains, Reassign
+from controller.drains import Drains
 from controller.fenced_session import Deposed
 from controller.mending import Mending
 from controller.queues import DeadQueues
+from controller.reassignment import Reassignments
 from controller.surveying import read_survey
 from controller.term import Term
 from strandline.errors import StrandlineError
@@ -36,9 +37,9 @@ BUSY_REST_S: Final = 0.5
 class Upkeep:
     """One epoch's. `run` is its task."""
 
-    def __init__(self, term: Term, reassign: Reassign) -> None:
+    def __init__(self, term: Term, reassignments: Reassignments) -> None:
         self._term = term
-        self._drains = Drains(term, reassign)
+        self._drains = Drains(term, reassignments)
         self._mending = Mending(term)
         self._queues = DeadQueues(term)
         self._asked = asyncio.Event()
