@@ -12,6 +12,7 @@ from broker.leadership import Done
 from broker.pusher import FollowerLink, Hello
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
+from broker.throttle import ReassignmentThrottle
 from strandline.adapters import znodes
 from strandline.config import RECORDS_BYTES_MAX, BrokerSettings
 from strandline.errors import (
@@ -86,6 +87,8 @@ class Handlers:
         self._clock = clock
         self._holds_lease = holds_lease
         self._producer_ids = iter(range(0))
+        self.throttle = ReassignmentThrottle(settings, clock)
+        """Shared by the streams of all followers."""
 
     # --- produce -----------------------------------------------------------------------------
 
@@ -310,4 +313,4 @@ class Handlers:
             raise StaleBrokerEpoch(
                 f"broker {hello.broker_id} lives in epoch {registration.epoch}, not {hello.broker_epoch}"
             )
-        return FollowerLink(hello, self._manager.known, self._settings)
+        return FollowerLink(hello, self._manager.known, self.throttle, self._settings, self._clock)

@@ -15,6 +15,7 @@ import structlog
 
 from broker.leadership import Leadership
 from broker.replica import Replica
+from broker.throttle import Grant, ReassignmentThrottle
 from strandline.config import BrokerSettings
 from strandline.errors import (
     FencedLeaderEpoch,
@@ -26,6 +27,7 @@ from strandline.errors import (
     UnknownLeaderEpoch,
 )
 from strandline.ids import BrokerEpoch, BrokerId, PartitionKey
+from strandline.ports import Clock
 
 logger = structlog.get_logger(__name__)
 
@@ -68,7 +70,10 @@ class Push:
 class _Subscription:
     """The flow of one partition in one epoch to one follower."""
 
-    __slots__ = ("_link", "id", "leadership", "queued", "replica", "sent_offset", "stale", "told_watermark")
+    __slots__ = (
+        "_link", "grant", "held", "id", "leadership", "queued", "replica", "sent_offset", "stale",
+        "told_watermark",
+    )  # fmt: skip
 
     def __init__(self, link: FollowerLink, sub_id: int, leadership: Leadership, sent_offset: int) -> None:
         self._link = link
@@ -79,12 +84,22 @@ class _Subscription:
         self.told_watermark = -1
         self.queued = False
         self.stale = False
+        self.grant: Grant | None = None
+        """By which the next records go, if they are throttled."""
+        self.held: asyncio.TimerHandle | None = None
+        """Ends the wait for the grant's moment."""
+
+    @property
+    def over(self) -> bool:
+        """The leadership ended, or the follower was assigned anew since: it has to ask again (I2)."""
+        hello, core = self._link.hello, self.leadership.core
+        return self.leadership.ended() or core.outdated(hello.broker_id, hello.broker_epoch, self.id)
 
     def wake(self) -> None:
         """Something may have to be told: records, a watermark, or the end."""
-        if self.queued:
+        if self.queued or (self.held is not None and self._link.has_to_wait(self)):
             return
-        if self.leadership.ended() or self.sent_offset < self.replica.log.log_end_offset:
+        if self.over or self.sent_offset < self.replica.log.log_end_offset:
             self._link.queue(self)
         elif self.told_watermark < self.replica.high_watermark:
             self._link.queue_watermark(self)
@@ -94,10 +109,17 @@ class FollowerLink:
     """One stream of one follower."""
 
     def __init__(
-        self, hello: Hello, find: Callable[[PartitionKey, str], Replica], settings: BrokerSettings
+        self,
+        hello: Hello,
+        find: Callable[[PartitionKey, str], Replica],
+        throttle: ReassignmentThrottle,
+        settings: BrokerSettings,
+        clock: Clock,
     ) -> None:
         self.hello = hello
         self._find = find
+        self._throttle = throttle
+        self._clock = clock
         self._settings = settings
         self._subscriptions: dict[int, _Subscription] = {}
         self._ready: deque[_Subscription] = deque()
@@ -203,6 +225,7 @@ class FollowerLink:
         self._subscriptions.clear()
 
     def _stop(self, subscription: _Subscription) -> None:
+        self._let_go(subscription)
         subscription.leadership.followers.discard(subscription.wake)
         subscription.replica.unlisten(subscription.wake)
         subscription.leadership.stopped_fetching(
@@ -254,7 +277,12 @@ class FollowerLink:
             if subscription.id not in self._subscriptions:
                 self._ready.popleft()
                 continue
-            push = self._push(subscription, budget, first=budget == self._settings.push_bytes_max)
+            room = self._room(subscription, budget)
+            if room == 0:  # held back: those behind it go on
+                self._ready.popleft()
+                subscription.queued = False
+                continue
+            push = self._push(subscription, budget, room, first=budget == self._settings.push_bytes_max)
             if push is None:
                 break  # its next batch does not fit this message
             self._ready.popleft()
@@ -267,12 +295,49 @@ class FollowerLink:
                 self.queue(subscription)
         return pushes
 
-    def _push(self, subscription: _Subscription, budget: int, *, first: bool) -> Push | None:
+    # --- what is held back -------------------------------------------------------------------
+
+    def has_to_wait(self, subscription: _Subscription) -> bool:
+        """False once nothing can hold this one back any more: it is in sync, or the reassignment is over."""
+        throttled = self._throttle.concerns(subscription.leadership, self.hello.broker_id)
+        return throttled and not subscription.over
+
+    def _room(self, subscription: _Subscription, budget: int) -> int:
+        """How much of its records may go now; 0: none, and a timer queues it again."""
+        if not self.has_to_wait(subscription) or not self._throttle.is_bounded(
+            subscription.replica, subscription.sent_offset
+        ):
+            self._let_go(subscription)
+            return budget
+        if subscription.grant is None:
+            subscription.grant = self._throttle.grant(subscription.replica, self._settings.push_bytes_max)
+        wait_s = subscription.grant.due - self._clock.monotonic()
+        if wait_s <= 0:
+            return min(budget, subscription.grant.size)
+        if subscription.held is None:
+            loop = asyncio.get_running_loop()
+            subscription.held = loop.call_later(wait_s, self._held_long_enough, subscription)
+        return 0
+
+    def _held_long_enough(self, subscription: _Subscription) -> None:
+        subscription.held = None
+        self.queue(subscription)
+
+    @staticmethod
+    def _let_go(subscription: _Subscription, sent: int = 0) -> None:
+        """Whatever it waited for: this was sent."""
+        if subscription.held is not None:
+            subscription.held.cancel()
+            subscription.held = None
+        if subscription.grant is not None:
+            subscription.grant.used(sent)
+            subscription.grant = None
+
+    def _push(self, subscription: _Subscription, budget: int, room: int, *, first: bool) -> Push | None:
         replica, log = subscription.replica, subscription.replica.log
-        if subscription.leadership.ended():
-            return Push(
-                subscription.id, error=NotLeaderOrFollower(f"this broker no longer leads {replica.name}")
-            )
+        if subscription.over:
+            reason = f"this broker no longer leads {replica.name}, or leads it with other replicas"
+            return Push(subscription.id, error=NotLeaderOrFollower(reason))
         records = b""
         try:
             if subscription.sent_offset < log.log_start_offset:
@@ -281,12 +346,13 @@ class FollowerLink:
                 )
             if subscription.sent_offset < log.log_end_offset:
                 records, next_offset = log.read_range(
-                    subscription.sent_offset, budget, below=log.log_end_offset
+                    subscription.sent_offset, room, below=log.log_end_offset
                 )
                 if not first and len(records) > budget:
                     return None
                 subscription.sent_offset = next_offset
                 replica.counts.replication_bytes_out += len(records)
+                self._let_go(subscription, len(records))
         except (OffsetOutOfRange, StorageFailed) as error:
             return Push(subscription.id, error=error)
         known = subscription.leadership.core.knows_watermark

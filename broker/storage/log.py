@@ -299,6 +299,11 @@ class PartitionLog:
                 return b"", offset
             return self._segments.read(offset, bytes_max, limit)
 
+    def bytes_from(self, offset: int) -> int:
+        """From the batch that contains `offset` to the end. Raises StorageFailed."""
+        with self._fence:
+            return self._segments.bytes_from(offset)
+
     def offset_for_timestamp(self, timestamp_ms: int, *, below: int) -> tuple[int, int] | None:
         """(offset, timestamp) of the first record of this time or later, below an offset; or None.
 

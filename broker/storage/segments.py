@@ -116,6 +116,15 @@ class Segments:
                 stop = segment.boundary_after(start)
         return segment.read(start.position, stop.position - start.position), stop.offset
 
+    def bytes_from(self, offset: int) -> int:
+        """See `PartitionLog.bytes_from`."""
+        size = 0
+        for segment in reversed(self._list):
+            if segment.base_offset <= offset:
+                return size + segment.size - segment.boundary_of(offset).position
+            size += segment.size
+        return size
+
     def first_not_older(self, timestamp_ms: int, *, start: int, below: int) -> Record | None:
         """The first record from `start` on, below `below`, of this time or later."""
         for segment in self._list:

@@ -17,6 +17,7 @@ from broker.pusher import FollowerLink, Hello, Subscribe
 from broker.recorder import OnRecorded
 from broker.replica import Replica
 from broker.storage.log import PartitionLog
+from broker.throttle import ReassignmentThrottle
 from strandline.adapters import znodes
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.memory_files import MemoryFiles
@@ -157,7 +158,8 @@ class Led:
     def link(self, follower: int = 2, **given: Any) -> FollowerLink:
         """The leader's end of a stream, to be played by hand."""
         hello = Hello(BrokerId(follower), BrokerEpoch(follower * 10), BrokerId(1), "cluster")
-        return FollowerLink(hello, self.find, settings(**given))
+        wanted = settings(**given)
+        return FollowerLink(hello, self.find, ReassignmentThrottle(wanted, CLOCK), wanted, CLOCK)
 
 
 @asynccontextmanager
