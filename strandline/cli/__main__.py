@@ -7,6 +7,7 @@ from typing import Final
 
 import click
 
+from strandline.cli.broker import broker
 from strandline.cli.cluster import down, status, up
 from strandline.cli.command import Root
 from strandline.cli.consume import consume
@@ -32,7 +33,9 @@ def cli() -> None:
     """
 
 
-for _command in (up, down, status, state_changes, topic, group, produce, consume, verify, log, perf, demo):
+for _command in (
+    up, down, status, state_changes, broker, topic, group, produce, consume, verify, log, perf, demo,
+):  # fmt: skip
     cli.add_command(_command)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from strandline.cli.command import FAILED, Command, Invocation, pass_invocation, run
+from strandline.cli.state_changes import age
 from strandline.cli.topic import PARTITION_COLUMNS, partition_rows
 from strandline.errors import SettingsError
 
@@ -162,6 +163,9 @@ def _processes(invocation: Invocation) -> dict[str, Any]:
 
 def _add_what_the_cluster_says(result: dict[str, Any], description: ClusterDescription) -> None:
     """Merge in what the controller knows; members of other machines have no pid here."""
+    from strandline.adapters.clock import SystemClock
+
+    now_ms = SystemClock().wall_ms()
     result["cluster_id"] = description.cluster_id
     active = description.controller
     if active is not None:
@@ -176,13 +180,17 @@ def _add_what_the_cluster_says(result: dict[str, Any], description: ClusterDescr
         endpoint = broker.endpoint
         row = brokers.setdefault(
             endpoint.id,
-            {"id": endpoint.id, "pid": None, "host": endpoint.host, "port": endpoint.port, "alive": True},
+            {"id": endpoint.id, "pid": None, "host": None, "port": None, "alive": broker.alive},
         )
+        if broker.alive:
+            row |= {"host": endpoint.host, "port": endpoint.port, "rack": endpoint.rack}
+        oldest_ms = broker.oldest_queued_at_ms or None
         row |= {
-            "rack": endpoint.rack,
-            "epoch": broker.broker_epoch,
+            "epoch": broker.broker_epoch if broker.alive else None,
             "shutting_down": broker.shutting_down,
+            "drained": broker.drained,
             "queued_state_changes": broker.queued_state_changes,
+            "oldest_queued_age_ms": None if oldest_ms is None else max(0, now_ms - oldest_ms),
         }
     result["brokers"] = sorted(brokers.values(), key=lambda row: int(row["id"]))
 
@@ -191,13 +199,15 @@ def _show(invocation: Invocation, result: dict[str, Any]) -> None:
     if invocation.out.json:
         invocation.out.emit(result)
         return
-    columns = ("process", "id", "pid", "port", "alive", "active", "queued")
-    rows = [["zookeeper", None, *_place(result["zookeeper"]), None, None]] if result["zookeeper"] else []
-    rows += [["controller", row["id"], *_place(row), row["active"], None] for row in result["controllers"]]
+    columns = ("process", "id", "pid", "port", "alive", "active", "drained", "queued", "oldest")
+    nothing = [None] * 4
+    rows = [["zookeeper", None, *_place(result["zookeeper"]), *nothing]] if result["zookeeper"] else []
     rows += [
-        ["broker", row["id"], *_place(row), None, row.get("queued_state_changes")]
-        for row in result["brokers"]
+        ["controller", row["id"], *_place(row), row["active"], *nothing[1:]] for row in result["controllers"]
     ]
+    for row in result["brokers"]:
+        queue = [row.get("queued_state_changes"), age(row.get("oldest_queued_age_ms"))]
+        rows.append(["broker", row["id"], *_place(row), None, row.get("drained"), *queue])
     if rows:
         invocation.out.table(columns, rows)
     partitions = [

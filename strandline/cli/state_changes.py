@@ -117,11 +117,11 @@ def _show_backlog(invocation: Invocation, brokers: Collection[int]) -> None:
         for row in rows:
             invocation.out.emit(row)
         return
-    table = [[row["broker"], row["alive"], row["queued"], _age(row["oldest_age_ms"])] for row in rows]
+    table = [[row["broker"], row["alive"], row["queued"], age(row["oldest_age_ms"])] for row in rows]
     invocation.out.table(("broker", "alive", "queued", "oldest"), table)
 
 
-def _age(age_ms: int | None) -> str | None:
+def age(age_ms: int | None) -> str | None:
     """As a person says it: the first two units that matter."""
     if age_ms is None:
         return None

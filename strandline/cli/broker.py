@@ -1,0 +1,214 @@
+"""`strandline broker`: list brokers, empty one, and ask whether one may be stopped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from strandline.cli.command import FAILED, Group, Invocation, pass_invocation, run
+from strandline.cli.state_changes import age
+
+if TYPE_CHECKING:
+    from strandline import Admin
+    from strandline.client.messages import BrokerCheck, BrokerDescription, DrainProgress
+
+LOOK_AGAIN_S: Final = 0.5
+STUCK_S: Final = 30.0
+"""A drain of which so long nothing moves, with problems told, is not waited for any longer."""
+
+BROKER_ID: Final = click.IntRange(0, 2**31 - 1)
+
+
+@click.group(cls=Group)
+def broker() -> None:
+    """List brokers, drain them, and ask whether they may be stopped."""
+
+
+@broker.command("list")
+@pass_invocation
+def list_(invocation: Invocation) -> None:
+    """List the brokers, also those that are gone and have a queue of state changes."""
+    from strandline import Admin
+    from strandline.adapters.clock import SystemClock
+
+    async def main() -> tuple[BrokerDescription, ...]:
+        async with Admin(invocation.bootstrap_servers()) as admin:
+            return (await admin.describe_cluster()).brokers
+
+    described = run(main)
+    now_ms = SystemClock().wall_ms()
+    rows = [broker_row(each, now_ms) for each in sorted(described, key=lambda each: each.endpoint.id)]
+    if invocation.out.json:
+        for row in rows:
+            invocation.out.emit(row)
+        return
+    columns = ("broker", "host", "port", "rack", "alive", "shutting_down", "drained", "queued", "oldest")
+    table = [[*(row[column] for column in columns[:-1]), age(row["oldest_age_ms"])] for row in rows]
+    invocation.out.table(columns, table)
+
+
+def broker_row(each: BrokerDescription, now_ms: int) -> dict[str, Any]:
+    """A broker as `broker list` shows it; where one that is gone was reached, nobody knows."""
+    end, oldest_ms = each.endpoint, each.oldest_queued_at_ms or None
+    return {
+        "broker": end.id,
+        "host": end.host if each.alive else None,
+        "port": end.port if each.alive else None,
+        "rack": end.rack if each.alive else None,
+        "alive": each.alive,
+        "epoch": each.broker_epoch if each.alive else None,
+        "shutting_down": each.shutting_down,
+        "drained": each.drained,
+        "queued": each.queued_state_changes,
+        "oldest_at": oldest_ms,
+        "oldest_age_ms": None if oldest_ms is None else max(0, now_ms - oldest_ms),
+    }
+
+
+@broker.command()
+@click.argument("broker_id", metavar="ID", type=BROKER_ID)
+@click.option("--replicas", is_flag=True, help="Move its replicas away too, not only its leaderships.")
+@click.option(
+    "--throttle", type=click.IntRange(min=1), metavar="BYTES",
+    help="Send each partition's new replica at most so many bytes a second.",
+)  # fmt: skip
+@click.option("--undo", is_flag=True, help="Take the drain back; what moves already goes on to do so.")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until nothing is left.")
+@pass_invocation
+def drain(
+    invocation: Invocation, broker_id: int, replicas: bool, throttle: int | None, undo: bool, wait: bool
+) -> None:
+    """Have the broker ID lead nothing, and with --replicas have nothing either.
+
+    It goes on without this command. Leaderships stay away until the broker was restarted, replicas until
+    --undo. Exits with 1 if something cannot be moved.
+    """
+    if throttle is not None and not replicas:
+        raise click.UsageError("--throttle is for the replicas that move: give --replicas as well")
+    if undo and replicas:
+        raise click.UsageError("--undo takes the whole drain back: leave --replicas out")
+    from strandline import Admin
+
+    async def main() -> DrainProgress:
+        async with Admin(invocation.bootstrap_servers()) as admin:
+            if undo:
+                return await admin.undrain_broker(broker_id)
+            if not wait:
+                return await admin.drain_broker(
+                    broker_id, replicas=replicas, throttle_bytes_per_s=throttle or 0
+                )
+            return await _drained(admin, invocation, broker_id, replicas, throttle or 0)
+
+    progress = run(main)
+    left = progress.leaderships > 0 or (replicas and progress.replicas > 0)
+    if invocation.out.json:
+        invocation.out.emit(
+            {
+                "broker": broker_id,
+                "drained": not undo and not left,
+                "leaderships": progress.leaderships,
+                "replicas": progress.replicas,
+                "problems": list(progress.problems),
+            }
+        )
+    else:
+        done = "drain taken back" if undo else "drain under way" if left else "drained"
+        invocation.out.line(
+            f"broker {broker_id}: {done}, {progress.leaderships} leaderships, {progress.replicas} replicas"
+        )
+        for problem in progress.problems:
+            invocation.out.note(problem)
+    if not undo and (progress.problems or (wait and left)):
+        click.get_current_context().exit(FAILED)
+
+
+async def _drained(
+    admin: Admin, invocation: Invocation, broker_id: int, replicas: bool, throttle: int
+) -> DrainProgress:
+    """Its progress once nothing is left, or nothing moves any more."""
+    from strandline.adapters.clock import SystemClock
+    from strandline.errors import StrandlineError
+
+    clock = SystemClock()
+    said: tuple[int, int] | None = None
+    moved_at = clock.monotonic()
+    while True:
+        try:
+            progress = await admin.drain_broker(broker_id, replicas=replicas, throttle_bytes_per_s=throttle)
+        except StrandlineError as error:
+            if not error.retriable or clock.monotonic() - moved_at >= STUCK_S:
+                raise
+            await clock.sleep(LOOK_AGAIN_S)
+            continue
+        left = progress.leaderships, progress.replicas if replicas else 0
+        if left == (0, 0):
+            return progress
+        if left != said:
+            said, moved_at = left, clock.monotonic()
+            what = f"{left[0]} leaderships" + (f" and {left[1]} replicas" if replicas else "")
+            invocation.out.note(f"broker {broker_id} still has {what}")
+        if progress.problems and clock.monotonic() - moved_at >= STUCK_S:
+            return progress
+        await clock.sleep(LOOK_AGAIN_S)
+
+
+@broker.command()
+@click.argument("broker_id", metavar="ID", type=BROKER_ID)
+@click.option(
+    "--wait", "wait_s", type=click.FloatRange(min=0), metavar="S", default=0.0,
+    help="Ask again for so many seconds.",
+)  # fmt: skip
+@pass_invocation
+def ready(invocation: Invocation, broker_id: int, wait_s: float) -> None:
+    """Ask whether the broker ID is caught up and may be stopped safely.
+
+    It is if it is in the ISR of all that it is assigned, nothing waits in its queue, and each of these
+    partitions has min.insync.replicas members in sync without it. Exits with 0 only then; with 1 it says
+    what is in the way.
+    """
+    from strandline import Admin
+
+    async def main() -> BrokerCheck:
+        async with Admin(invocation.bootstrap_servers()) as admin:
+            return await _checked(admin, broker_id, wait_s)
+
+    check = run(main)
+    if invocation.out.json:
+        invocation.out.emit(
+            {
+                "broker": broker_id,
+                "ready": check.ready,
+                "problems": list(check.problems),
+                "leaderships": check.leaderships,
+                "replicas": check.replicas,
+            }
+        )
+    elif check.ready:
+        invocation.out.line(
+            f"broker {broker_id} is ready: {check.replicas} replicas in sync, {check.leaderships} led"
+        )
+    else:
+        invocation.out.line(f"broker {broker_id} is not ready")
+        for problem in check.problems:
+            invocation.out.note(problem)
+    if not check.ready:
+        click.get_current_context().exit(FAILED)
+
+
+async def _checked(admin: Admin, broker_id: int, wait_s: float) -> BrokerCheck:
+    """The last answer: the first that says it is ready, or the one when the time was up."""
+    from strandline.adapters.clock import SystemClock
+    from strandline.errors import StrandlineError
+
+    clock = SystemClock()
+    deadline = clock.monotonic() + wait_s
+    while True:
+        try:
+            check = await admin.check_broker(broker_id)
+            if check.ready or clock.monotonic() >= deadline:
+                return check
+        except StrandlineError as error:
+            if not error.retriable or clock.monotonic() >= deadline:
+                raise
+        await clock.sleep(LOOK_AGAIN_S)
