@@ -29,6 +29,7 @@ from strandline.adapters.clock import SystemClock
 from strandline.adapters.crash_points import arm
 from strandline.adapters.metrics_server import serve_metrics
 from strandline.adapters.request_times import RequestTimes
+from strandline.adapters.session_metrics import Sessions
 from strandline.config import MESSAGE_BYTES_MAX, BrokerSettings
 from strandline.errors import SettingsError
 from strandline.ids import BrokerId
@@ -73,7 +74,7 @@ class Broker:
         self._clock = SystemClock()
         self._stop = asyncio.Event()
         self._session: BrokerSession | None = None
-        self._link: zookeeper.ZooKeeperSession | None = None
+        self._sessions = Sessions()
         self._health = health.HealthServicer()
         self._times = RequestTimes(self._clock)
 
@@ -99,7 +100,7 @@ class Broker:
                 groups,
                 (groups.events, recorder.events),
                 self._times,
-                lambda: self._link,
+                self._sessions,
                 self._lease_s,
             )
             await stack.enter_async_context(
@@ -187,9 +188,8 @@ class Broker:
             session = BrokerSession(
                 manager, coordination, endpoint, self._settings, self._clock, open_replica_stream, recorder
             )
-            self._session, self._link = session, coordination
-            counts = manager.counts.broker
-            coordination.on_state(counts.link_changed)
+            self._session = session
+            self._sessions.begin(coordination)
             serving = asyncio.Event()
 
             def on_serving(session: BrokerSession = session, serving: asyncio.Event = serving) -> None:
@@ -201,13 +201,13 @@ class Broker:
                     tasks.create_task(self._announce(serving))
                     stopping = tasks.create_task(self._shut_down(session))
                     await session.run(on_serving=on_serving)
-                    counts.sessions_ended += 1
                     stopping.cancel()
                     raise SessionOver
             except* SessionOver:
                 await self._set_health(serving=False)
             finally:
-                self._session = self._link = None
+                self._session = None
+                self._sessions.leave()
                 await coordination.close()
 
     async def _announce(self, serving: asyncio.Event) -> None:

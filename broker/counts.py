@@ -11,7 +11,6 @@ from typing import Final
 
 from strandline.adapters.metrics import Histogram
 from strandline.config import METRICS_TOPICS_MAX
-from strandline.ports import LinkState
 
 OTHERS: Final = "__others"
 """Stands for all topics beyond the bound. No topic has this name: only the system's own begin like this."""
@@ -26,18 +25,11 @@ class BrokerCounts:
     elections_ms: Histogram = field(default_factory=Histogram)
     """Of elections that this broker won: from the notice of the vacancy to the claim that succeeded."""
     unclean_elections: int = 0
-    sessions_ended: int = 0
-    """ZooKeeper sessions that this broker did not end by itself."""
-    disconnects: int = 0
 
     def elected(self, noticed_ms: float, *, unclean: bool) -> None:
         """This broker won an election, so long after it noticed the vacancy."""
         self.elections_ms.observe(noticed_ms)
         self.unclean_elections += unclean
-
-    def link_changed(self, state: LinkState) -> None:
-        """Of a ZooKeeper session."""
-        self.disconnects += state is LinkState.SUSPENDED
 
     def isr_changed(self, left: Sized, joined: Sized) -> None:
         """A leader here changed its ISR; as in Kafka one change counts once, however many leave."""

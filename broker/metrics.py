@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from broker.core.groups.states import GroupState
 from broker.counts import Counts
@@ -18,8 +18,9 @@ from broker.leadership import Leadership
 from broker.replica_manager import ReplicaManager
 from strandline.adapters.metrics import Sample, counter, gauge, histogram
 from strandline.adapters.request_times import TOTAL_TIME_MS, RequestTimes
+from strandline.adapters.session_metrics import SESSION_METRICS, Sessions
+from strandline.client.event_metrics import EVENT_METRICS, read_writer
 from strandline.client.event_writer import EventWriter
-from strandline.ports import LinkState
 
 # --- replicas -------------------------------------------------------------------------------
 
@@ -97,38 +98,11 @@ LOST: Final = counter(
     TOPIC,
 )
 
-# --- ZooKeeper ------------------------------------------------------------------------------
+# --- the session, and groups ------------------------------------------------------------------
 
-SESSIONS_ENDED: Final = counter(
-    "kafka_server_sessionexpirelistener_zookeeperexpires_total",
-    "ZooKeeper sessions that ended while this broker ran: each time it lost all its leaderships.",
-)
-DISCONNECTS: Final = counter(
-    "kafka_server_sessionexpirelistener_zookeeperdisconnects_total",
-    "Connections to ZooKeeper that were lost.",
-)
-CONNECTED: Final = gauge(
-    "strandline_zookeeper_connected", "1 while this broker has a session and is connected, else 0."
-)
-WATCHES: Final = gauge(
-    "strandline_zookeeper_watches", "Watches that this broker holds in ZooKeeper; more than 4 is a defect."
-)
 LEASE_S: Final = gauge(
     "strandline_zookeeper_lease_seconds",
     "How long this broker may still take its session for alive; at 0 or less acks=0 and acks=1 are refused.",
-)
-
-# --- the system's own topics, and groups ----------------------------------------------------
-
-EVENTS_WAITING: Final = gauge(
-    "strandline_events_waiting", "Events that wait to be written to a topic of the system.", TOPIC
-)
-EVENTS_WRITTEN: Final = counter("strandline_events_written_total", "Events that were written.", TOPIC)
-EVENTS_DROPPED: Final = counter(
-    "strandline_events_dropped_total",
-    "Events that were not written for lack of room, or refused. State changes that somebody keeps are told "
-    "again.",
-    TOPIC,
 )
 _KAFKA_GROUPS: Final = "kafka_coordinator_group_groupmetadatamanager_numgroups"
 GROUPS: Final = gauge(_KAFKA_GROUPS, "Groups that this broker coordinates.")
@@ -144,20 +118,10 @@ METRICS: Final = (
     MESSAGES_IN, BYTES_IN, BYTES_OUT, PRODUCE_REQUESTS, PRODUCE_FAILURES, REPLICATION_IN, REPLICATION_OUT,
     TRUNCATED, LOST,
     TOTAL_TIME_MS,
-    SESSIONS_ENDED, DISCONNECTS, CONNECTED, WATCHES, LEASE_S,
-    EVENTS_WAITING, EVENTS_WRITTEN, EVENTS_DROPPED,
+    *SESSION_METRICS, LEASE_S,
+    *EVENT_METRICS,
     GROUPS, *GROUPS_IN.values(),
 )  # fmt: skip
-
-
-class Link(Protocol):
-    """What is asked of the ZooKeeper session in force."""
-
-    @property
-    def state(self) -> LinkState: ...
-
-    @property
-    def watch_count(self) -> int: ...
 
 
 @dataclass(slots=True)
@@ -185,7 +149,7 @@ class _Replicas:
 
 
 class BrokerMetrics:
-    """Reads one broker. `lease_s` is the time that is left; `link` the session, while there is one."""
+    """Reads one broker. `lease_s` is the time that is left."""
 
     def __init__(
         self,
@@ -193,14 +157,14 @@ class BrokerMetrics:
         groups: Groups,
         writers: Sequence[EventWriter],
         times: RequestTimes,
-        link: Callable[[], Link | None],
+        sessions: Sessions,
         lease_s: Callable[[], float],
     ) -> None:
         self._manager = manager
         self._groups = groups
         self._writers = writers
         self._times = times
-        self._link = link
+        self._sessions = sessions
         self._lease_s = lease_s
 
     def read(self) -> list[Sample]:
@@ -209,8 +173,9 @@ class BrokerMetrics:
             *self._read_replicas(),
             *_read_counts(self._manager.counts),
             *self._times.read(),
-            *self._read_session(),
-            *self._read_writers(),
+            *self._sessions.read(),
+            LEASE_S.is_now(self._lease_s()),
+            *(sample for writer in self._writers for sample in read_writer(writer)),
             *self._read_groups(),
         ]
 
@@ -236,18 +201,6 @@ class BrokerMetrics:
         yield COMMIT_QUEUE.is_now(sums.waiting)
         yield WITHOUT_LEADER.is_now(sums.without_leader)
 
-    def _read_session(self) -> Iterator[Sample]:
-        link = self._link()
-        yield CONNECTED.is_now(link is not None and link.state is LinkState.CONNECTED)
-        yield WATCHES.is_now(0 if link is None else link.watch_count)
-        yield LEASE_S.is_now(self._lease_s())
-
-    def _read_writers(self) -> Iterator[Sample]:
-        for writer in self._writers:
-            yield EVENTS_WAITING.is_now(writer.waiting, writer.topic)
-            yield EVENTS_WRITTEN.is_now(writer.written, writer.topic)
-            yield EVENTS_DROPPED.is_now(writer.dropped, writer.topic)
-
     def _read_groups(self) -> Iterator[Sample]:
         found = self._groups.count()
         yield GROUPS.is_now(found.total())
@@ -261,8 +214,6 @@ def _read_counts(counts: Counts) -> Iterator[Sample]:
     yield ISR_EXPANDS.is_now(broker.isr_expands)
     yield ELECTIONS_MS.is_now(broker.elections_ms.read())
     yield UNCLEAN_ELECTIONS.is_now(broker.unclean_elections)
-    yield SESSIONS_ENDED.is_now(broker.sessions_ended)
-    yield DISCONNECTS.is_now(broker.disconnects)
     for topic, of in counts:
         yield MESSAGES_IN.is_now(of.messages_in, topic)
         yield BYTES_IN.is_now(of.bytes_in, topic)

@@ -18,7 +18,9 @@ from controller.reassignment import Reassignments
 from controller.term import Term
 from controller.topics import Topics
 from controller.upkeep import Upkeep
+from controller.vitals import Vitals
 from strandline.adapters import znodes
+from strandline.client.event_writer import EventWriter
 from strandline.config import ControllerSettings
 from strandline.errors import NotController, OutcomeUnknown, StrandlineError
 from strandline.ids import BrokerId
@@ -46,6 +48,16 @@ class ActiveController:
     @property
     def epoch(self) -> int:
         return self._session.epoch
+
+    @property
+    def vitals(self) -> Vitals:
+        """The cluster's health, as last seen."""
+        return self._upkeep.vitals
+
+    @property
+    def events(self) -> EventWriter | None:
+        """Who writes what this controller tells; None before a broker was met."""
+        return self._term.recorder.events
 
     async def load(self) -> None:
         """Learn what there is; requests come after this."""

@@ -19,6 +19,7 @@ import structlog
 from controller.active import ActiveController
 from controller.fenced_session import Deposed, FencedSession, until_answered
 from strandline.adapters import znodes
+from strandline.adapters.session_metrics import Sessions
 from strandline.adapters.zookeeper import ZooKeeperSession, connect
 from strandline.config import ControllerSettings
 from strandline.errors import LeaderHint, NotController
@@ -49,6 +50,7 @@ class Activity:
         """This controller, while it is the active one."""
         self.known: znodes.ControllerNode | None = None
         """Whoever is active, as far as this one knows."""
+        self.sessions = Sessions()
         self._endpoint = endpoint
         self._settings = settings
         self._clock = clock
@@ -70,10 +72,12 @@ class Activity:
         """Contend for ever; when cancelled, the session ends at once and the next one takes over."""
         while True:
             session = await connect(self._settings, on_waiting=_say_waiting)
+            self.sessions.begin(session)
             try:
                 await self._live(session)
             finally:
                 self._learn(None)
+                self.sessions.leave()
                 await session.close()
 
     async def _live(self, session: ZooKeeperSession) -> None:

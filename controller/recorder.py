@@ -27,7 +27,8 @@ class Recorder:
     def __init__(self, settings: ControllerSettings, clock: Clock) -> None:
         self._settings = settings
         self._clock = clock
-        self._writer: EventWriter | None = None
+        self.events: EventWriter | None = None
+        """None until the first broker was met."""
         self._early: deque[tuple[Sequence[StateChangeEvent], OnRecorded | None]] = deque()
         """Told before any broker was met."""
         self._early_events = 0
@@ -38,8 +39,8 @@ class Recorder:
             if on_recorded is not None:
                 on_recorded(True)
             return
-        if self._writer is not None:
-            self._put(self._writer, events, on_recorded)
+        if self.events is not None:
+            self._put(self.events, events, on_recorded)
             return
         self._early.append((events, on_recorded))
         self._early_events += len(events)
@@ -54,10 +55,10 @@ class Recorder:
         addresses = [broker.endpoint.address for broker in brokers]
         if not addresses:
             return
-        if self._writer is not None:
-            self._writer.reach(addresses)
+        if self.events is not None:
+            self.events.reach(addresses)
             return
-        writer = self._writer = EventWriter(
+        writer = self.events = EventWriter(
             addresses,
             STATE_CHANGES_TOPIC,
             events_max=self._settings.events_waiting_max,
@@ -70,8 +71,8 @@ class Recorder:
 
     async def close(self) -> None:
         """What waits is left to those who carry the requests out."""
-        if self._writer is not None:
-            await self._writer.stop()
+        if self.events is not None:
+            await self.events.stop()
 
     def _put(
         self, writer: EventWriter, events: Sequence[StateChangeEvent], on_recorded: OnRecorded | None

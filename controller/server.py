@@ -13,9 +13,12 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from controller import wire
 from controller.activity import Activity
+from controller.metrics import METRICS, ControllerMetrics
 from controller.service import AdminService
 from controller.state_changes_stream import StateChangeStreams
 from strandline.adapters.clock import SystemClock
+from strandline.adapters.metrics_server import serve_metrics
+from strandline.adapters.request_times import RequestTimes
 from strandline.adapters.wire_errors import abort, error_to_wire
 from strandline.config import MESSAGE_BYTES_MAX, ControllerSettings
 from strandline.errors import InvalidRequest, SettingsError, StrandlineError
@@ -26,6 +29,9 @@ logger = structlog.get_logger(__name__)
 
 STOP_GRACE_S: Final = 1.0
 """For requests that are being answered when the controller is told to stop."""
+
+HEALTH_NAMES: Final = ("", "strandline.v1.Admin")
+"""What the health service answers for: the controller as a whole, and its service; they fare alike."""
 
 SERVER_OPTIONS: Final = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
@@ -125,27 +131,36 @@ async def serve(settings: ControllerSettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    server = grpc.aio.server(options=SERVER_OPTIONS)
+    times = RequestTimes(SystemClock())
+    server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=[times])
     try:
-        await _serve(server, _listen(server, settings), settings, stop)
+        await _serve(server, _listen(server, settings), settings, stop, times)
     finally:
         await server.stop(None)
 
 
 async def _serve(
-    server: grpc.aio.Server, endpoint: Endpoint, settings: ControllerSettings, stop: asyncio.Event
+    server: grpc.aio.Server,
+    endpoint: Endpoint,
+    settings: ControllerSettings,
+    stop: asyncio.Event,
+    times: RequestTimes,
 ) -> None:
     news = asyncio.Event()
     clock = SystemClock()
     activity = Activity(endpoint, settings, clock, news.set)
     streams = StateChangeStreams(activity.require, settings.state_change_streams_max, clock)
     servicer = health.aio.HealthServicer()
-    await servicer.set("", health_pb2.HealthCheckResponse.NOT_SERVING)
+    await _set_health(servicer, serving=False)
+    metrics = ControllerMetrics(activity, times, clock)
     admin_pb2_grpc.add_AdminServicer_to_server(AdminServicer(AdminService(activity), streams), server)
     health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
     await server.start()
     logger.info("listening", controller=endpoint.id, address=endpoint.address)
-    async with asyncio.TaskGroup() as tasks:
+    async with (
+        serve_metrics(settings.host, settings.metrics_port, METRICS, metrics.read, clock),
+        asyncio.TaskGroup() as tasks,
+    ):
         running = [
             tasks.create_task(activity.run()),
             tasks.create_task(_tell_health(activity, servicer, news)),
@@ -179,5 +194,10 @@ async def _tell_health(activity: Activity, servicer: health.aio.HealthServicer, 
     while True:
         await news.wait()
         news.clear()
-        status = health_pb2.HealthCheckResponse
-        await servicer.set("", status.NOT_SERVING if activity.known is None else status.SERVING)
+        await _set_health(servicer, serving=activity.known is not None)
+
+
+async def _set_health(servicer: health.aio.HealthServicer, *, serving: bool) -> None:
+    status = health_pb2.HealthCheckResponse
+    for name in HEALTH_NAMES:
+        await servicer.set(name, status.SERVING if serving else status.NOT_SERVING)

@@ -20,6 +20,7 @@ from controller.queues import DeadQueues
 from controller.reassignment import Reassignments
 from controller.surveying import read_survey
 from controller.term import Term
+from controller.vitals import Vitals
 from strandline.errors import StrandlineError
 from strandline.ids import BrokerId
 from strandline.ports import SessionEnded
@@ -38,6 +39,7 @@ class Upkeep:
     """One epoch's. `run` is its task."""
 
     def __init__(self, term: Term, reassignments: Reassignments) -> None:
+        self.vitals = Vitals(term)
         self._term = term
         self._drains = Drains(term, reassignments)
         self._mending = Mending(term)
@@ -67,6 +69,7 @@ class Upkeep:
         """One of each; whether a drain goes on. What fails is tried again in the next round."""
         try:
             survey = await self.survey()
+            await self.vitals.look(survey)
             await self._mending.step(survey)
             await self._queues.tidy(survey)
             return await self._drains.step(survey)

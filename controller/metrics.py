@@ -1,0 +1,118 @@
+"""What a controller tells Prometheus. Names that begin with `kafka_` are those under which the usual rules
+of the JMX exporter show Kafka's own; the others are this system's.
+
+What is about the whole cluster is told by the active controller alone, as it last saw it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from controller.activity import Activity
+from controller.vitals import Vitals
+from strandline.adapters.metrics import Sample, gauge
+from strandline.adapters.request_times import TOTAL_TIME_MS, RequestTimes
+from strandline.adapters.session_metrics import SESSION_METRICS
+from strandline.client.event_metrics import EVENT_METRICS, read_writer
+from strandline.ports import Clock
+
+_KAFKA: Final = "kafka_controller_kafkacontroller_"
+ACTIVE: Final = gauge(
+    f"{_KAFKA}activecontrollercount", "1 if this controller is the active one, else 0: the sum should be 1."
+)
+EPOCH: Final = gauge("strandline_controller_epoch", "The epoch of the active controller.")
+TOPICS: Final = gauge(f"{_KAFKA}globaltopiccount", "Topics.")
+PARTITIONS: Final = gauge(f"{_KAFKA}globalpartitioncount", "Partitions.")
+OFFLINE: Final = gauge(
+    f"{_KAFKA}offlinepartitionscount", "Partitions that nobody who is alive leads: no reads, no writes."
+)
+NOT_PREFERRED: Final = gauge(
+    f"{_KAFKA}preferredreplicaimbalancecount", "Partitions that are led, but not by their first replica."
+)
+BROKERS: Final = gauge(f"{_KAFKA}activebrokercount", "Brokers that are registered.")
+BROKERS_GONE: Final = gauge(
+    f"{_KAFKA}fencedbrokercount", "Brokers that were registered once, have a queue still, and are not alive."
+)
+UNDER_REPLICATED: Final = gauge(
+    "strandline_underreplicated_partitions",
+    "Partitions with fewer live replicas in sync than are assigned; also those that no broker leads.",
+)
+UNDER_MIN_INSYNC: Final = gauge(
+    "strandline_underminisr_partitions",
+    "Partitions with fewer live replicas in sync than `min.insync.replicas`.",
+)
+REASSIGNING: Final = gauge("strandline_reassigning_partitions", "Partitions that are being reassigned.")
+DRAINED: Final = gauge("strandline_drained_brokers", "Brokers that are to lead nothing, or to have nothing.")
+ALIVE: Final = gauge("strandline_broker_alive", "1 if this broker is registered, else 0.", "broker")
+QUEUE_REQUESTS: Final = gauge(
+    "strandline_state_queue_requests", "State-change requests that wait for this broker.", "broker"
+)
+QUEUE_AGE_S: Final = gauge(
+    "strandline_state_queue_oldest_age_seconds",
+    "How long the oldest of them has waited by the controller's clock; 0 if none waits.",
+    "broker",
+)
+QUEUE_ZNODES: Final = gauge(
+    "strandline_state_queue_znodes", "Znodes of this broker's queue; 10,000 is the bound.", "broker"
+)
+LOOK_AGE_S: Final = gauge(
+    "strandline_controller_look_age_seconds",
+    "How long ago the active controller last looked at the whole cluster: everything above is as old.",
+)
+
+METRICS: Final = (
+    ACTIVE, EPOCH, TOPICS, PARTITIONS, OFFLINE, NOT_PREFERRED, BROKERS, BROKERS_GONE,
+    UNDER_REPLICATED, UNDER_MIN_INSYNC, REASSIGNING, DRAINED,
+    ALIVE, QUEUE_REQUESTS, QUEUE_AGE_S, QUEUE_ZNODES, LOOK_AGE_S,
+    TOTAL_TIME_MS,
+    *SESSION_METRICS,
+    *EVENT_METRICS,
+)  # fmt: skip
+
+
+class ControllerMetrics:
+    """Reads one controller."""
+
+    def __init__(self, activity: Activity, times: RequestTimes, clock: Clock) -> None:
+        self._activity = activity
+        self._times = times
+        self._clock = clock
+
+    def read(self) -> list[Sample]:
+        """As it is now, in one turn of the loop."""
+        active = self._activity.active
+        samples = [
+            ACTIVE.is_now(active is not None),
+            *self._times.read(),
+            *self._activity.sessions.read(),
+        ]
+        if active is not None:
+            samples.append(EPOCH.is_now(active.epoch))
+            samples += self._read_vitals(active.vitals)
+            if (events := active.events) is not None:
+                samples += read_writer(events)
+        return samples
+
+    def _read_vitals(self, vitals: Vitals) -> Iterator[Sample]:
+        census = vitals.census
+        if census is None:
+            return
+        yield TOPICS.is_now(census.topics)
+        yield PARTITIONS.is_now(census.partitions)
+        yield OFFLINE.is_now(census.offline)
+        yield NOT_PREFERRED.is_now(census.not_preferred)
+        yield BROKERS.is_now(census.brokers_alive)
+        yield BROKERS_GONE.is_now(census.brokers_gone)
+        yield UNDER_REPLICATED.is_now(census.under_replicated)
+        yield UNDER_MIN_INSYNC.is_now(census.under_min_insync)
+        yield REASSIGNING.is_now(census.reassigning)
+        yield DRAINED.is_now(census.brokers_drained)
+        yield LOOK_AGE_S.is_now(self._clock.monotonic() - vitals.looked_at)
+        now_ms = self._clock.wall_ms()
+        for broker, backlog in vitals.backlogs.items():
+            age_ms = max(0, now_ms - backlog.oldest_at_ms) if backlog.requests else 0
+            yield ALIVE.is_now(broker in vitals.live, str(broker))
+            yield QUEUE_REQUESTS.is_now(backlog.requests, str(broker))
+            yield QUEUE_AGE_S.is_now(age_ms / 1000, str(broker))
+            yield QUEUE_ZNODES.is_now(backlog.znodes, str(broker))

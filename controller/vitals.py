@@ -1,0 +1,45 @@
+"""What the active controller last saw of the cluster's health, kept for whoever asks for its metrics.
+
+It looks when a round of upkeep has surveyed the cluster anyway; a scrape reads nothing from ZooKeeper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from controller.core.census import Census, take_census
+from controller.core.queues import Backlog, backlog
+from controller.core.survey import Survey
+from controller.surveying import read_queue
+from controller.term import Term
+from strandline.ids import BrokerId
+
+
+class Vitals:
+    """One epoch's."""
+
+    def __init__(self, term: Term) -> None:
+        self._term = term
+        self.census: Census | None = None
+        """None before the first look."""
+        self.live: frozenset[BrokerId] = frozenset()
+        self.backlogs: Mapping[BrokerId, Backlog] = {}
+        """Of every broker that is alive, or was once and has a queue still."""
+        self.looked_at = 0.0
+        """When the last look ended, by the monotonic clock."""
+        self._resting: dict[BrokerId, tuple[str, ...]] = {}
+        """The znodes that a broker who is gone had in its queue: it is read again when there are others."""
+
+    async def look(self, survey: Survey) -> None:
+        """Take note of a survey, and read the queues."""
+        backlogs = {broker: await self._read_backlog(broker, survey) for broker in sorted(survey.known)}
+        self.census, self.live, self.backlogs = take_census(survey), frozenset(survey.live), backlogs
+        self.looked_at = self._term.clock.monotonic()
+
+    async def _read_backlog(self, broker: BrokerId, survey: Survey) -> Backlog:
+        resting = None if broker in survey.live else self._resting.get(broker)
+        entries = await read_queue(self._term.session, broker, known=resting)
+        if entries is None:
+            return self.backlogs[broker]
+        self._resting[broker] = tuple(entry.name for entry in entries)
+        return backlog(entries)
