@@ -404,7 +404,7 @@ _BY_CODE: dict[ErrorCode, type[StrandlineError]] = {
         IllegalGeneration, InconsistentGroupProtocol, InvalidGroupId, UnknownMemberId,
         InvalidSessionTimeout, RebalanceInProgress, NonEmptyGroup, GroupIdNotFound,
         MemberIdRequired, GroupMaxSizeReached, FencedInstanceId, PreferredLeaderNotAvailable,
-        ElectionNotNeeded, NoReassignmentInProgress,
+        ElectionNotNeeded, NoReassignmentInProgress, ThrottlingQuotaExceeded,
     )
 }  # fmt: skip
 
