@@ -27,7 +27,7 @@ STATUS_TIMEOUT_MS: Final = 2_000
 @click.option("--controllers", type=click.IntRange(1, 9), help="How many, in a new cluster; default: 1.")
 @click.option(
     "--base-port", type=click.IntRange(1024, 65_000), metavar="P",
-    help="Brokers from P on, controllers from P+100, ZooKeeper at P+200; default: free ports.",
+    help="Brokers from P on, controllers from P+100, ZooKeeper at P+200, metrics 300 above; default: free.",
 )  # fmt: skip
 @pass_invocation
 def up(invocation: Invocation, brokers: int | None, controllers: int | None, base_port: int | None) -> None:
@@ -150,7 +150,14 @@ def _processes(invocation: Invocation) -> dict[str, Any]:
         "brokers": [],
     }
     for member in cluster.members():
-        where = {"pid": member.pid, "host": member.host, "port": member.port, "alive": member.alive}
+        where: dict[str, Any] = {
+            "pid": member.pid,
+            "host": member.host,
+            "port": member.port,
+            "alive": member.alive,
+        }
+        if member.kind != "zookeeper":
+            where["metrics_port"] = member.metrics_port
         match member.kind:
             case "zookeeper":
                 result["zookeeper"] = where
@@ -170,18 +177,15 @@ def _add_what_the_cluster_says(result: dict[str, Any], description: ClusterDescr
     active = description.controller
     if active is not None:
         controllers = {row["id"]: row for row in result["controllers"]}
-        row = controllers.setdefault(
-            active.id, {"id": active.id, "pid": None, "host": active.host, "port": active.port, "alive": True}
-        )
+        elsewhere = {"id": active.id, "pid": None, "host": active.host, "port": active.port, "alive": True}
+        row = controllers.setdefault(active.id, {**elsewhere, "metrics_port": None})
         row["active"] = True
         result["controllers"] = list(controllers.values())
     brokers = {row["id"]: row for row in result["brokers"]}
     for broker in description.brokers:
         endpoint = broker.endpoint
-        row = brokers.setdefault(
-            endpoint.id,
-            {"id": endpoint.id, "pid": None, "host": None, "port": None, "alive": broker.alive},
-        )
+        elsewhere = {"id": endpoint.id, "pid": None, "host": None, "port": None, "alive": broker.alive}
+        row = brokers.setdefault(endpoint.id, {**elsewhere, "metrics_port": None})
         if broker.alive:
             row |= {"host": endpoint.host, "port": endpoint.port, "rack": endpoint.rack}
         oldest_ms = broker.oldest_queued_at_ms or None
@@ -199,7 +203,7 @@ def _show(invocation: Invocation, result: dict[str, Any]) -> None:
     if invocation.out.json:
         invocation.out.emit(result)
         return
-    columns = ("process", "id", "pid", "port", "alive", "active", "drained", "queued", "oldest")
+    columns = ("process", "id", "pid", "port", "metrics", "alive", "active", "drained", "queued", "oldest")
     nothing = [None] * 4
     rows = [["zookeeper", None, *_place(result["zookeeper"]), *nothing]] if result["zookeeper"] else []
     rows += [
@@ -219,4 +223,4 @@ def _show(invocation: Invocation, result: dict[str, Any]) -> None:
 
 
 def _place(row: dict[str, Any]) -> list[object]:
-    return [row["pid"], row["port"], row["alive"]]
+    return [row["pid"], row["port"], row.get("metrics_port"), row["alive"]]

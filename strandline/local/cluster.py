@@ -21,7 +21,7 @@ from typing import Any, Final, Self
 
 from strandline.errors import SettingsError
 from strandline.local.layout import ClusterFile, Layout, Locked, MemberFile
-from strandline.local.ports import LOOPBACK, free_ports
+from strandline.local.ports import LOOPBACK, cluster_ports, free_ports
 from strandline.local.process import Process, ProcessFailed
 from strandline.local.service import Service, as_environment
 from strandline.local.zookeeper_process import ZooKeeperProcess
@@ -31,9 +31,6 @@ LOCK_S_MAX: Final = 2 * START_S_MAX
 """How long a stop waits for a start of another process; that one ends by itself."""
 LOCK_POLL_S: Final = 0.05
 BROKERS_MAX: Final = 100
-CONTROLLER_PORT_OFFSET: Final = 100
-ZOOKEEPER_PORT_OFFSET: Final = 200
-"""With a base port: brokers from it on, controllers 100 above, ZooKeeper 200 above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +41,8 @@ class MemberStatus:
     id: int
     host: str
     port: int
+    metrics_port: int | None
+    """Where Prometheus finds it."""
     rack: str
     pid: int | None
     """None if it does not run."""
@@ -82,20 +81,22 @@ class LocalCluster:
         for_controllers = as_environment("controller", controller_settings or {})
         if directory is not None:
             _refuse_cluster(Layout(directory))
-        ports = _ports(brokers, controllers, base_port)
+        ports = cluster_ports(brokers, controllers, base_port)
         file = ClusterFile(
-            zookeeper=MemberFile(id=1, port=ports.pop(0)),
+            zookeeper=MemberFile(id=1, port=ports.zookeeper),
             controllers=[
-                MemberFile(id=1 + i, port=ports.pop(0), settings=for_controllers) for i in range(controllers)
+                MemberFile(id=number, port=port, metrics_port=metrics_port, settings=for_controllers)
+                for number, (port, metrics_port) in enumerate(ports.controllers, 1)
             ],
             brokers=[
                 MemberFile(
-                    id=1 + i,
-                    port=ports.pop(0),
-                    rack=racks[i % len(racks)] if racks else "",
+                    id=number,
+                    port=port,
+                    metrics_port=metrics_port,
+                    rack=racks[(number - 1) % len(racks)] if racks else "",
                     settings=for_brokers,
                 )
-                for i in range(brokers)
+                for number, (port, metrics_port) in enumerate(ports.brokers, 1)
             ],
         )
         self._broker_settings = for_brokers
@@ -167,6 +168,13 @@ class LocalCluster:
 
     def controller_address(self, controller_id: int) -> str:
         return self._controller(controller_id).address
+
+    def metrics_port(self, broker_id: int) -> int | None:
+        """Where a broker serves `/metrics`, if it does."""
+        return self._broker(broker_id).member.metrics_port
+
+    def controller_metrics_port(self, controller_id: int) -> int | None:
+        return self._controller(controller_id).member.metrics_port
 
     def pid(self, broker_id: int) -> int:
         """Raises SettingsError if the broker does not run."""
@@ -329,9 +337,11 @@ class LocalCluster:
 
     async def add_broker(self, *, rack: str = "", wait_s: float | None = START_S_MAX, **settings: Any) -> int:
         """Add a broker with the cluster's settings and these; returns its id."""
+        port, metrics_port = free_ports(2)
         member = MemberFile(
             id=max(self._brokers, default=0) + 1,
-            port=free_ports(1)[0],
+            port=port,
+            metrics_port=metrics_port,
             rack=rack,
             settings=self._broker_settings | as_environment("broker", settings),
         )
@@ -460,17 +470,5 @@ def _note(member: MemberFile, process: Process | None) -> None:
 
 def _status(kind: str, member: MemberFile, process: Process | None) -> MemberStatus:
     running = process is not None and process.alive
-    return MemberStatus(
-        kind, member.id, LOOPBACK, member.port, member.rack, process.pid if process and running else None
-    )
-
-
-def _ports(brokers: int, controllers: int, base_port: int | None) -> list[int]:
-    """ZooKeeper's, the controllers', the brokers'."""
-    if base_port is None:
-        return free_ports(1 + controllers + brokers)
-    return [
-        base_port + ZOOKEEPER_PORT_OFFSET,
-        *(base_port + CONTROLLER_PORT_OFFSET + i for i in range(controllers)),
-        *(base_port + i for i in range(brokers)),
-    ]
+    pid = process.pid if process and running else None
+    return MemberStatus(kind, member.id, LOOPBACK, member.port, member.metrics_port, member.rack, pid)

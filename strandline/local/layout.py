@@ -38,6 +38,8 @@ class MemberFile(BaseModel):
 
     id: int
     port: int
+    metrics_port: int | None = None
+    """None: it serves none; ZooKeeper, and members of clusters that were made without."""
     rack: str = ""
     settings: dict[str, str] = Field(default_factory=dict)
     """What differs from the defaults, as the environment has it."""

@@ -73,6 +73,7 @@ class Service:
             **as_environment(self.kind, fixed),
             f"{self.kind}_id": str(self.member.id),
             "port": str(self.member.port),
+            **self._metrics_setting(),
         }
         load(_KINDS[self.kind], **settings)
         environment = {f"STRANDLINE_{name.upper()}": value for name, value in settings.items()}
@@ -83,6 +84,10 @@ class Service:
             environment={**os.environ, **_MALLOC, **_python_path(), **environment},
             detached=self._detached,
         )
+
+    def _metrics_setting(self) -> dict[str, str]:
+        port = self.member.metrics_port
+        return {} if port is None else {"metrics_port": str(port)}
 
     async def wait_serving(self) -> None:
         """Return once its health service says SERVING. Raises ProcessFailed if it dies before.

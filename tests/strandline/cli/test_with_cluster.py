@@ -149,6 +149,10 @@ async def test_status_shows_processes_and_partitions(shell: Shell, cluster: Loca
     assert [broker["id"] for broker in seen["brokers"]] == [1, 2, 3]
     assert [broker["pid"] for broker in seen["brokers"]] == [cluster.pid(each) for each in cluster.broker_ids]
     assert all(broker["alive"] for broker in seen["brokers"])
+    assert [broker["metrics_port"] for broker in seen["brokers"]] == [
+        cluster.metrics_port(each) for each in cluster.broker_ids
+    ]
+    assert controller["metrics_port"] == cluster.controller_metrics_port(controller["id"])
     (rows,) = [each["partitions"] for each in seen["topics"] if each["topic"] == topic]
     assert [row["partition"] for row in rows] == [0, 1]
     assert all(row["leader"] in (1, 2, 3) and row["epoch"] >= 0 for row in rows)

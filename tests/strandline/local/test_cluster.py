@@ -292,9 +292,10 @@ async def test_a_wrong_value_is_refused_with_its_name(tmp_path: Path) -> None:
 
 
 def test_with_a_base_port_ports_are_known_beforehand(tmp_path: Path) -> None:
-    """Brokers from the base port on, controllers 100 above, ZooKeeper 200 above."""
+    """Brokers from the base port on, controllers 100 above, ZooKeeper 200 above; metrics 300 above those."""
     cluster = LocalCluster(2, directory=tmp_path / "home", base_port=20_000)
     assert [member.port for member in cluster.members()] == [20_200, 20_100, 20_000, 20_001]
+    assert [member.metrics_port for member in cluster.members()] == [None, 20_400, 20_300, 20_301]
     assert cluster.bootstrap == "127.0.0.1:20000,127.0.0.1:20001"
 
 
@@ -306,4 +307,4 @@ def test_an_unknown_member_is_said(tmp_path: Path) -> None:
 
 def test_a_member_without_a_pid_does_not_run() -> None:
     port = free_ports(1)[0]
-    assert not MemberStatus("broker", 1, LOOPBACK, port, "", None).alive
+    assert not MemberStatus("broker", 1, LOOPBACK, port, None, "", None).alive
