@@ -1,0 +1,166 @@
+"""What a drain asks for next, and what it says cannot be moved (USERS 11)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.core.drains import DrainPlan, plan_drains
+from controller.core.survey import Survey
+from strandline.ids import BrokerEpoch, BrokerId
+from strandline.metadata import Drain
+from tests.controller.core.surveys import has_nothing, leads_nothing, partition, survey
+
+
+def plan(given_survey: Survey, moving_max: int = 20) -> DrainPlan:
+    return plan_drains(given_survey, moving_max=moving_max)
+
+
+def takers(found: DrainPlan) -> list[tuple[int, int]]:
+    return [(move.partition.key.partition, move.give_to) for move in found.leaderships]
+
+
+def targets(found: DrainPlan) -> list[tuple[int, tuple[int, ...]]]:
+    return [(move.partition.key.partition, move.replicas) for move in found.replicas]
+
+
+def test_without_a_drain_nothing_moves() -> None:
+    found = plan(survey(partition(0, [1, 2, 3])))
+    assert (found.leaderships, found.replicas, found.progress) == ([], [], {})
+
+
+def test_leaderships_go_to_the_first_other_in_sync_replica_in_ar_order() -> None:
+    found = plan(
+        survey(
+            partition(0, [1, 3, 2]),
+            partition(1, [2, 1, 3], [1, 3, 2]),  # led by 1, though 2 is preferred
+            partition(2, [1, 2, 3], [1, 3]),  # 2 is not in sync
+            partition(3, [3, 1, 2]),  # led by another
+            drains={1: leads_nothing(1)},
+        )
+    )
+    assert takers(found) == [(0, 3), (1, 2), (2, 3)]
+    assert found.replicas == []
+    progress = found.progress[BrokerId(1)]
+    assert (progress.leaderships, progress.replicas, progress.problems) == (3, 4, [])
+
+
+def test_who_stops_or_is_drained_or_lives_again_takes_nothing_over() -> None:
+    """CORRECTNESS I6, I7: nobody is asked to lead who would not be let in sync."""
+    found = plan(
+        survey(
+            partition(0, [1, 2, 3]),
+            partition(1, [1, 4, 3], lives={4: 99}),
+            partition(2, [1, 2]),
+            live=(1, 2, 3, 4),
+            leaving=(2,),
+            drains={1: leads_nothing(1), 3: leads_nothing(3)},
+        )
+    )
+    assert takers(found) == []
+    problems = found.progress[BrokerId(1)].problems
+    assert [problem.split()[0] for problem in problems] == ["t-0", "t-1", "t-2"]
+    assert "ISR is 1,2,3 of the replicas 1,2,3" in problems[0]
+
+
+def test_a_drain_of_leaderships_is_over_when_the_broker_is_back_in_another_life() -> None:
+    """So a rolling restart needs no second command: drain, restart, it leads again."""
+    found = plan(survey(partition(0, [1, 2]), drains={1: Drain(BrokerEpoch(1), replicas=False)}))
+    assert (found.leaderships, found.progress) == ([], {})
+
+
+def test_a_drain_of_replicas_goes_on_in_every_life_and_in_none() -> None:
+    old = Drain(BrokerEpoch(1), replicas=True)
+    assert targets(plan(survey(partition(0, [1, 2]), drains={1: old}))) == [(0, (3, 2))]
+    gone = survey(partition(0, [1, 2], [2]), live=(2, 3), dead=(1,), drains={1: old})
+    assert targets(plan(gone)) == [(0, (3, 2))]
+
+
+def test_a_replica_is_replaced_in_its_place_by_the_broker_with_the_fewest() -> None:
+    """Whoever takes the place of the preferred replica becomes it: leaderships stay even."""
+    found = plan(
+        survey(
+            partition(0, [1, 2]),
+            partition(1, [2, 1]),
+            partition(2, [3, 2]),
+            live=(1, 2, 3, 4),
+            drains={1: has_nothing(1, 5_000)},
+        )
+    )
+    assert targets(found) == [(0, (4, 2)), (1, (2, 3))]
+    assert {move.throttle_bytes_per_s for move in found.replicas} == {5_000}
+
+
+def test_racks_are_kept_apart_before_loads_are_kept_even() -> None:
+    found = plan(
+        survey(
+            partition(0, [1, 2]),
+            partition(1, [4, 2]),
+            partition(2, [4, 3]),
+            live=(1, 2, 3, 4),
+            racks={1: "a", 2: "b", 3: "b", 4: "a"},
+            drains={1: has_nothing(1)},
+        )
+    )
+    assert targets(found) == [(0, (4, 2))]
+
+
+def test_what_moves_already_is_left_to_move() -> None:
+    found = plan(
+        survey(
+            partition(0, [1, 2], to=[3, 2]),
+            partition(1, [2, 3], [2, 3], to=[1, 3]),
+            live=(1, 2, 3),
+            drains={1: has_nothing(1)},
+        )
+    )
+    assert found.replicas == []
+    problems = found.progress[BrokerId(1)].problems
+    assert len(problems) == 1
+    assert problems[0].startswith("t-1 is being reassigned to 1,3")
+
+
+def test_with_too_few_brokers_the_problem_names_partition_and_replicas() -> None:
+    found = plan(survey(partition(4, [1, 2, 3]), drains={1: has_nothing(1)}))
+    assert found.replicas == []
+    assert "t-4 has the replicas 1,2,3" in found.progress[BrokerId(1)].problems[0]
+
+
+def test_at_most_so_many_partitions_move_at_once_with_those_that_others_began() -> None:
+    moving = partition(0, [2, 3], to=[2, 4])
+    waiting = [partition(number, [1, 2]) for number in range(1, 9)]
+    found = plan(survey(moving, *waiting, live=(1, 2, 3, 4), drains={1: has_nothing(1)}), moving_max=3)
+    assert len(found.replicas) == 2
+    assert found.progress[BrokerId(1)].problems == []
+
+
+@given(st.data())
+def test_a_target_has_as_many_replicas_none_twice_none_drained_and_keeps_who_stays(
+    data: st.DataObject,
+) -> None:
+    live = data.draw(st.sets(st.integers(1, 8), min_size=2))
+    emptied = data.draw(st.sets(st.sampled_from(sorted(live)), min_size=1, max_size=3))
+    assigned = st.lists(st.sampled_from(sorted(live)), min_size=1, max_size=len(live), unique=True)
+    placed = data.draw(st.lists(assigned, max_size=6))
+    racks = {broker: data.draw(st.sampled_from("ab")) for broker in live}
+    found = plan(
+        survey(
+            *(partition(number, replicas) for number, replicas in enumerate(placed)),
+            live=live,
+            racks=racks,
+            drains={broker: has_nothing(broker) for broker in emptied},
+        )
+    )
+    moved = dict(targets(found))
+    for number, before in enumerate(placed):
+        leaving = emptied.intersection(before)
+        room = len(live - emptied - set(before))
+        assert (number in moved) == bool(leaving and len(leaving) <= room)
+        after = moved.get(number, tuple(before))
+        assert len(set(after)) == len(before)
+        if number in moved:
+            assert emptied.isdisjoint(after)
+            assert all(a == b for a, b in zip(after, before, strict=True) if b not in emptied)
+    assert Counter(len(replicas) for replicas in moved.values()) == Counter(len(placed[n]) for n in moved)
