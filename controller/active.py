@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Coroutine, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from controller.answers import ClusterDescription, TopicOutcome, for_user
+from controller.answers import ClusterDescription, Ongoing, PartitionOutcome, TopicOutcome, for_user
 from controller.core.drains import Progress
 from controller.core.readiness import Readiness
-from controller.core.topics import NewTopic
+from controller.core.reassignment import Move
+from controller.core.topics import Alteration, NewTopic
 from controller.description import describe_cluster
+from controller.election import elect_preferred
 from controller.fenced_session import Deposed, FencedSession
 from controller.readiness import read_readiness
 from controller.reading import read_topics
@@ -23,7 +25,7 @@ from strandline.adapters import znodes
 from strandline.client.event_writer import EventWriter
 from strandline.config import ControllerSettings
 from strandline.errors import NotController, OutcomeUnknown, StrandlineError
-from strandline.ids import BrokerId
+from strandline.ids import BrokerId, TopicPartition
 from strandline.metadata import Endpoint
 from strandline.ports import Clock, NoNode
 
@@ -62,7 +64,7 @@ class ActiveController:
     async def load(self) -> None:
         """Learn what there is; requests come after this."""
         await self._session.sync()
-        self._term.picture = await read_topics(self._session)
+        self._term.picture, self._topics.growth.left = await read_topics(self._session)
 
     async def run(self) -> None:
         """Serve until another controller is active: raises Deposed or SessionEnded then."""
@@ -83,6 +85,7 @@ class ActiveController:
             await self._check_role()
             await self._term.brokers()
             await self._topics.resume()
+            await self._reassignments.follow()
             try:
                 async with asyncio.timeout(self._reconcile_s):
                     await self._session.deposed.wait()
@@ -122,8 +125,29 @@ class ActiveController:
     async def delete_topics(self, names: Sequence[str], repeated: Collection[str]) -> list[TopicOutcome]:
         return await self._carry_out(self._topics.delete(names, repeated))
 
-    async def alter_topic(self, name: str, set_: Mapping[str, str], unset: Collection[str]) -> None:
-        await self._carry_out(self._topics.alter(name, set_, unset))
+    async def alter_topic(self, alteration: Alteration) -> None:
+        await self._carry_out(self._topics.alter(alteration))
+
+    async def reassign(
+        self,
+        moves: Sequence[Move],
+        repeated: Collection[TopicPartition],
+        *,
+        throttle_bytes_per_s: int,
+        validate_only: bool,
+    ) -> list[PartitionOutcome]:
+        work = self._reassignments.ask(
+            moves, repeated, throttle_bytes_per_s=throttle_bytes_per_s, validate_only=validate_only
+        )
+        return await self._carry_out(work)
+
+    async def list_reassignments(self) -> list[Ongoing]:
+        return await self._carry_out(self._reassignments.ongoing())
+
+    async def elect_preferred(
+        self, names: Sequence[TopicPartition], repeated: Collection[TopicPartition]
+    ) -> list[PartitionOutcome]:
+        return await self._carry_out(elect_preferred(self._term, names, repeated))
 
     async def describe_cluster(self) -> ClusterDescription:
         return await self._carry_out(describe_cluster(self._term))

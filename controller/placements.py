@@ -33,6 +33,12 @@ class PlacedPartitions:
     partitions: Mapping[int, Placed]
 
 
+def unknown_partition(topic: PlacedPartitions, number: int) -> UnknownTopicOrPartition:
+    """What to say of a partition that is not among these."""
+    last = topic.node.partitions - 1
+    return UnknownTopicOrPartition(f"topic {topic.name!r} has partitions 0 to {last}, there is no {number}")
+
+
 async def read_placements(
     session: FencedSession, name: str, numbers: Iterable[int] | None = None
 ) -> PlacedPartitions:

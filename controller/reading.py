@@ -56,21 +56,24 @@ async def _registration(session: FencedSession, child: str) -> Registration | No
     )
 
 
-async def read_topics(session: FencedSession) -> ClusterPicture:
-    """Every topic that is there, with its assignments."""
+async def read_topics(session: FencedSession) -> tuple[ClusterPicture, set[str]]:
+    """Every topic that is there, with its assignments; and the names of those that grow."""
     picture = ClusterPicture()
+    growing: set[str] = set()
 
     async def read(name: str) -> tuple[str, PlacedTopic] | None:
         node = await read_topic(session, name)
         if node is None or node.partitions == 0:
             return None
+        if node.growing:
+            growing.add(name)
         assignments = await _pipelined(partial(read_assignment, session, name), range(node.partitions))
         return name, PlacedTopic(node.topic_id, [assigned or () for assigned in assignments])
 
     for found in await _pipelined(read, sorted(await session.children(znodes.TOPICS))):
         if found is not None:
             picture.add(*found)
-    return picture
+    return picture, growing
 
 
 async def read_topic(session: FencedSession, name: str) -> znodes.TopicNode | None:

@@ -19,7 +19,13 @@ import structlog
 from controller.answers import Ongoing, PartitionOutcome, for_user
 from controller.core.reassignment import Asked, Ground, Move, Placed, grown, plan_move
 from controller.core.topics import Brokers
-from controller.placements import PlacedPartitions, read_assigned, read_moving, read_placements
+from controller.placements import (
+    PlacedPartitions,
+    read_assigned,
+    read_moving,
+    read_placements,
+    unknown_partition,
+)
 from controller.reading import read_marker, read_topic
 from controller.term import Term
 from controller.topic_writes import Multi, Step, Subject, pack_each, requests
@@ -171,10 +177,7 @@ class Reassignments:
     ) -> Reassignment | None:
         now = topic.partitions.get(move.name.partition)
         if now is None:
-            last = topic.node.partitions - 1
-            raise UnknownTopicOrPartition(
-                f"topic {topic.name!r} has partitions 0 to {last}, there is no {move.name.partition}"
-            )
+            raise unknown_partition(topic, move.name.partition)
         config = TopicConfig.parse(topic.node.config)
         ground = Ground(brokers, self._term.picture.replicas, topic.node.topic_id, config)
         return plan_move(move, now, ground, asked)

@@ -77,7 +77,7 @@ class AdminServicer(admin_pb2_grpc.AdminServicer):
         self, request: admin_pb2.AlterTopicRequest, context: object
     ) -> admin_pb2.AlterTopicResponse:
         try:
-            await self._service.alter_topic(request.topic, dict(request.set), list(request.unset))
+            await self._service.alter_topic(wire.alteration(request))
         except StrandlineError as error:
             return admin_pb2.AlterTopicResponse(error=error_to_wire(error))
         return admin_pb2.AlterTopicResponse()
@@ -103,6 +103,38 @@ class AdminServicer(admin_pb2_grpc.AdminServicer):
             return wire.readiness(await self._service.check_broker(request.broker))
         except StrandlineError as error:
             return admin_pb2.CheckBrokerResponse(error=error_to_wire(error))
+
+    async def Reassign(
+        self,
+        request: admin_pb2.ReassignRequest,
+        context: grpc.aio.ServicerContext[admin_pb2.ReassignRequest, admin_pb2.ReassignResponse],
+    ) -> admin_pb2.ReassignResponse:
+        try:
+            outcomes = await self._service.reassign(
+                wire.moves(request),
+                throttle_bytes_per_s=request.throttle_bytes_per_s,
+                validate_only=request.validate_only,
+            )
+        except InvalidRequest as error:
+            await abort(context, error)
+        return admin_pb2.ReassignResponse(results=wire.partition_results(outcomes))
+
+    async def ListReassignments(
+        self, request: admin_pb2.ListReassignmentsRequest, context: object
+    ) -> admin_pb2.ListReassignmentsResponse:
+        try:
+            return wire.reassignments(await self._service.list_reassignments())
+        except StrandlineError as error:
+            return admin_pb2.ListReassignmentsResponse(error=error_to_wire(error))
+
+    async def ElectPreferred(
+        self, request: admin_pb2.ElectPreferredRequest, context: object
+    ) -> admin_pb2.ElectPreferredResponse:
+        try:
+            outcomes = await self._service.elect_preferred(wire.partition_names(request))
+        except StrandlineError as error:
+            return admin_pb2.ElectPreferredResponse(error=error_to_wire(error))
+        return admin_pb2.ElectPreferredResponse(results=wire.partition_results(outcomes))
 
     async def DescribeCluster(
         self, request: admin_pb2.DescribeClusterRequest, context: object

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from controller.active import ActiveController
 from controller.activity import Activity
-from controller.answers import ClusterDescription, TopicOutcome
+from controller.answers import ClusterDescription, Ongoing, PartitionOutcome, TopicOutcome
 from controller.core.drains import Progress
 from controller.core.readiness import Readiness
-from controller.core.topics import NewTopic, check_request
-from strandline.errors import StrandlineError
-from strandline.ids import BrokerId
+from controller.core.reassignment import Move
+from controller.core.topics import Alteration, NewTopic, check_partitions_asked, check_request
+from strandline.errors import InvalidRequest, StrandlineError
+from strandline.ids import BrokerId, TopicPartition
 
 
 class AdminService:
@@ -41,9 +42,40 @@ class AdminService:
         repeated = check_request(names)
         return await self._for_each(names, lambda active: active.delete_topics(names, repeated))
 
-    async def alter_topic(self, name: str, set_: Mapping[str, str], unset: Collection[str]) -> None:
-        """Raises UnknownTopicOrPartition, InvalidConfig, InvalidRequest, NotController, OutcomeUnknown."""
-        await self._active().alter_topic(name, set_, unset)
+    async def alter_topic(self, alteration: Alteration) -> None:
+        """Raises UnknownTopicOrPartition, InvalidConfig, InvalidPartitions, InvalidReplicaAssignment,
+        InvalidReplicationFactor, InvalidTopic, InvalidRequest, NotController, OutcomeUnknown."""
+        await self._active().alter_topic(alteration)
+
+    async def reassign(
+        self, moves: Sequence[Move], *, throttle_bytes_per_s: int = 0, validate_only: bool = False
+    ) -> list[PartitionOutcome]:
+        """One outcome a partition, in order: without an error its reassignment is under way, or needless.
+
+        Raises InvalidRequest for too many partitions at once, or a throttle below zero.
+        """
+        names = [move.name for move in moves]
+        repeated = check_partitions_asked(names)
+        if throttle_bytes_per_s < 0:
+            raise InvalidRequest(f"throttle_bytes_per_s = {throttle_bytes_per_s}: give 0 (none) or more")
+        try:
+            return await self._active().reassign(
+                moves, repeated, throttle_bytes_per_s=throttle_bytes_per_s, validate_only=validate_only
+            )
+        except StrandlineError as error:
+            return [PartitionOutcome(name, error) for name in names]
+
+    async def list_reassignments(self) -> list[Ongoing]:
+        """Raises NotController, OutcomeUnknown."""
+        return await self._active().list_reassignments()
+
+    async def elect_preferred(self, names: Sequence[TopicPartition]) -> list[PartitionOutcome]:
+        """One outcome for each of these partitions, or (none named) for each that another one leads.
+
+        Raises InvalidRequest for too many partitions at once, NotController, OutcomeUnknown.
+        """
+        repeated = check_partitions_asked(names)
+        return await self._active().elect_preferred(names, repeated)
 
     async def drain_broker(
         self, broker: int, *, replicas: bool = False, undo: bool = False, throttle_bytes_per_s: int = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from uuid import uuid4
@@ -12,12 +12,19 @@ import structlog
 from controller.alteration import alter_config
 from controller.answers import TopicOutcome, for_user
 from controller.core.cluster import PlacedTopic
-from controller.core.topics import Brokers, NewTopic, TopicPlan, plan_topic
+from controller.core.topics import Alteration, Brokers, NewTopic, TopicPlan, plan_topic
 from controller.creation import create_topic
 from controller.deletion import mark_for_deletion, read_deletions, remove_topic
+from controller.growth import Growth
 from controller.term import Term
 from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX
-from strandline.errors import InvalidRequest, InvalidTopic, OutcomeUnknown, StrandlineError
+from strandline.errors import (
+    InvalidReplicaAssignment,
+    InvalidRequest,
+    InvalidTopic,
+    OutcomeUnknown,
+    StrandlineError,
+)
 from strandline.ids import INTERNAL_PREFIX, TopicId
 from strandline.tasks import pipelined
 
@@ -37,6 +44,7 @@ class Topics:
         self._term = term
         self._under_way: set[TopicId] = set()
         """Topics that a request is creating or deleting; their markers are not left over."""
+        self.growth = Growth(term)
 
     async def create(
         self, topics: Sequence[NewTopic], repeated: Collection[str], validate_only: bool, internal: bool
@@ -53,12 +61,26 @@ class Topics:
         work = partial(self._delete, repeated=repeated)
         return await pipelined(work, names, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
 
-    async def alter(self, name: str, set_: Mapping[str, str], unset: Collection[str]) -> None:
-        """Raises UnknownTopicOrPartition, InvalidConfig, InvalidRequest."""
-        await alter_config(self._term, name, set_, unset)
+    async def alter(self, alteration: Alteration) -> None:
+        """Config first, then the size; what is wrong with either is said before anything is done.
+
+        Raises UnknownTopicOrPartition, InvalidConfig, InvalidRequest, and what `Growth.grow` raises.
+        """
+        name, partitions, assignments = alteration.name, alteration.partitions, alteration.assignments
+        if assignments and not partitions:
+            raise InvalidReplicaAssignment(
+                f"topic {name!r}: assignments are given, but not how many partitions there are to be"
+            )
+        if partitions:
+            await self.growth.check(name, partitions, assignments)
+        if alteration.set or alteration.unset or not partitions:
+            await alter_config(self._term, name, alteration.set, alteration.unset)
+        if partitions:
+            await self.growth.grow(name, partitions, assignments)
 
     async def resume(self) -> None:
-        """Go on with deletions that were left, and remove topics whose creation was not finished."""
+        """Go on with what was left: deletions, and creations and additions that were not finished."""
+        await self.growth.resume()
 
         async def resume(marked: tuple[str, TopicId]) -> None:
             name, topic_id = marked

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from controller.answers import BrokerDescription, ClusterDescription, TopicOutcome
+from controller.answers import BrokerDescription, ClusterDescription, Ongoing, PartitionOutcome, TopicOutcome
 from controller.core.drains import Progress
 from controller.core.readiness import Readiness
-from controller.core.topics import NewTopic
+from controller.core.reassignment import Move
+from controller.core.topics import Alteration, NewTopic
 from controller.state_changes_stream import Told
 from strandline.adapters.wire_errors import error_to_wire
 from strandline.client.messages import StateChangesQuery
+from strandline.ids import TopicPartition
 from strandline.metadata import Endpoint
 from strandline.rpc import admin_pb2, common_pb2
 from strandline.state_changes import ANY_LIFE
@@ -31,6 +33,54 @@ def new_topics(request: admin_pb2.CreateTopicsRequest) -> list[NewTopic]:
         )
         for topic in request.topics
     ]
+
+
+def alteration(request: admin_pb2.AlterTopicRequest) -> Alteration:
+    return Alteration(
+        request.topic,
+        dict(request.set),
+        list(request.unset),
+        request.partitions,
+        tuple(tuple(assignment.replicas) for assignment in request.assignments),
+    )
+
+
+def moves(request: admin_pb2.ReassignRequest) -> list[Move]:
+    return [
+        Move(TopicPartition(each.topic, each.partition), tuple(each.replicas)) for each in request.partitions
+    ]
+
+
+def partition_names(request: admin_pb2.ElectPreferredRequest) -> list[TopicPartition]:
+    return [TopicPartition(each.topic, each.partition) for each in request.partitions]
+
+
+def partition_results(outcomes: Iterable[PartitionOutcome]) -> list[admin_pb2.PartitionResult]:
+    return [
+        admin_pb2.PartitionResult(
+            topic=outcome.name.topic,
+            partition=outcome.name.partition,
+            error=None if outcome.error is None else error_to_wire(outcome.error),
+        )
+        for outcome in outcomes
+    ]
+
+
+def reassignments(found: Iterable[Ongoing]) -> admin_pb2.ListReassignmentsResponse:
+    return admin_pb2.ListReassignmentsResponse(
+        reassignments=[
+            admin_pb2.OngoingReassignment(
+                topic=each.name.topic,
+                partition=each.name.partition,
+                original=each.wanted.original,
+                replicas=each.wanted.replicas,
+                isr=each.isr,
+                throttle_bytes_per_s=each.wanted.throttle_bytes_per_s,
+                reverting=each.wanted.reverting,
+            )
+            for each in found
+        ]
+    )
 
 
 def topic_results(outcomes: Iterable[TopicOutcome]) -> list[admin_pb2.TopicResult]:

@@ -8,11 +8,11 @@ one life, whose last target counts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from controller.core.placement import Assignment
-from controller.core.topics import Brokers, listed
+from controller.core.topics import Brokers, check_replicas
 from strandline.config import REPLICAS_PER_BROKER_MAX, TopicConfig
 from strandline.errors import (
     InvalidReplicaAssignment,
@@ -83,8 +83,7 @@ def plan_move(move: Move, now: Placed, ground: Ground, asked: Asked) -> Reassign
                 f"{move.name}: no reassignment is under way, so none is taken back"
             )
         return None if standing.reverting else replace(standing, reverting=True)
-    _check(move, now, ground)
-    replicas = tuple(map(BrokerId, move.replicas))
+    replicas = _check(move, now, ground)
     if standing is None:
         if replicas == now.assigned:
             return None
@@ -107,31 +106,21 @@ def grown(assigned: Assignment, wanted: Reassignment) -> Assignment:
     return assigned + tuple(broker for broker in wanted.replicas if broker not in assigned)
 
 
-def _check(move: Move, now: Placed, ground: Ground) -> None:
-    brokers = ground.brokers
+def _check(move: Move, now: Placed, ground: Ground) -> Assignment:
     where = f"{move.name}: replicas {list(move.replicas)}"
-    if len(set(move.replicas)) != len(move.replicas):
-        raise InvalidReplicaAssignment(f"{where} name a broker twice")
-    unknown = sorted(set(move.replicas) - brokers.known)
-    if unknown:
-        raise InvalidReplicaAssignment(f"{where}: broker {unknown[0]} is not known; {listed(brokers.known)}")
-    if not any(replica in brokers.staying for replica in move.replicas):
-        raise InvalidReplicaAssignment(f"{where}: none of them is alive, so nobody could lead")
+    replicas = check_replicas(where, move.replicas, ground.brokers)
     bound = ground.config.min_insync_replicas
-    if bound is not None and bound > len(move.replicas):
+    if bound is not None and bound > len(replicas):
         raise InvalidReplicationFactor(
             f"{where} are fewer than min.insync.replicas={bound}: no write with acks=all could ever succeed",
             limit=bound,
         )
-    _check_load(where, [BrokerId(each) for each in move.replicas if each not in now.assigned], ground)
-
-
-def _check_load(where: str, added: Sequence[BrokerId], ground: Ground) -> None:
-    for broker in added:
-        total = ground.replicas.get(broker, 0) + 1
+    for broker in replicas:
+        total = ground.replicas.get(broker, 0) + (broker not in now.assigned)
         if total > REPLICAS_PER_BROKER_MAX:
             raise InvalidReplicaAssignment(
                 f"{where}: broker {broker} would have {total} replicas; at most {REPLICAS_PER_BROKER_MAX} "
                 "are allowed",
                 limit=REPLICAS_PER_BROKER_MAX,
             )
+    return replicas

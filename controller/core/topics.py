@@ -10,6 +10,7 @@ from typing import Final
 from controller.core.cluster import ClusterPicture
 from controller.core.placement import Assignment, place
 from strandline.config import (
+    PARTITIONS_PER_REQUEST_MAX,
     PARTITIONS_PER_TOPIC_MAX,
     REPLICAS_PER_BROKER_MAX,
     TOPICS_PER_REQUEST_MAX,
@@ -24,7 +25,7 @@ from strandline.errors import (
     InvalidTopic,
     TopicAlreadyExists,
 )
-from strandline.ids import INTERNAL_PREFIX, BrokerId
+from strandline.ids import INTERNAL_PREFIX, BrokerId, TopicPartition
 from strandline.metadata import Registration
 from strandline.topics import check_topic_name
 
@@ -39,6 +40,18 @@ class NewTopic:
     partitions: int = 0
     replication_factor: int = 0
     config: Mapping[str, str] = field(default_factory=dict)
+    assignments: Sequence[Sequence[int]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """What is to be another of a topic. `partitions`: as many from now on, 0 as it is; `assignments` are
+    those of the new ones, in order."""
+
+    name: str
+    set: Mapping[str, str] = field(default_factory=dict)
+    unset: Collection[str] = ()
+    partitions: int = 0
     assignments: Sequence[Sequence[int]] = ()
 
 
@@ -70,6 +83,16 @@ def check_request(names: Collection[str]) -> set[str]:
         raise InvalidRequest(
             f"{len(names)} topics in one request; send at most {TOPICS_PER_REQUEST_MAX} at a time",
             limit=TOPICS_PER_REQUEST_MAX,
+        )
+    return {name for name, count in Counter(names).items() if count > 1}
+
+
+def check_partitions_asked(names: Collection[TopicPartition]) -> set[TopicPartition]:
+    """The partitions that stand more than once. Raises InvalidRequest if there are too many."""
+    if len(names) > PARTITIONS_PER_REQUEST_MAX:
+        raise InvalidRequest(
+            f"{len(names)} partitions in one request; send at most {PARTITIONS_PER_REQUEST_MAX} at a time",
+            limit=PARTITIONS_PER_REQUEST_MAX,
         )
     return {name for name, count in Counter(names).items() if count > 1}
 
@@ -138,12 +161,12 @@ def plan_topic(new: NewTopic, brokers: Brokers, picture: ClusterPicture, *, inte
             first=picture.placed,
             load=picture.replicas,
         )
-    _check_load(new.name, assignments, picture)
+    check_load(new.name, assignments, picture)
     return TopicPlan(new.name, config, assignments)
 
 
 def _check_size(new: NewTopic, brokers: Brokers) -> None:
-    _check_partitions(new.name, new.partitions)
+    check_partitions(new.name, new.partitions)
     live = len(brokers.staying)
     if not 1 <= new.replication_factor <= live:
         raise InvalidReplicationFactor(
@@ -155,7 +178,8 @@ def _check_size(new: NewTopic, brokers: Brokers) -> None:
         )
 
 
-def _check_partitions(name: str, partitions: int) -> None:
+def check_partitions(name: str, partitions: int) -> None:
+    """Raises InvalidPartitions."""
     if not 1 <= partitions <= PARTITIONS_PER_TOPIC_MAX:
         raise InvalidPartitions(
             f"topic {name!r}: {partitions} partitions; 1 to {PARTITIONS_PER_TOPIC_MAX} are allowed",
@@ -165,39 +189,56 @@ def _check_partitions(name: str, partitions: int) -> None:
 
 def _check_assignments(new: NewTopic, brokers: Brokers) -> tuple[Assignment, ...]:
     count = len(new.assignments)
-    _check_partitions(new.name, count)
+    check_partitions(new.name, count)
     if new.partitions not in (0, count):
         raise InvalidReplicaAssignment(
             f"topic {new.name!r}: {new.partitions} partitions, but assignments for {count}"
         )
     replication_factor = len(new.assignments[0])
-    for partition, replicas in enumerate(new.assignments):
-        where = f"topic {new.name!r}, partition {partition}: replicas {list(replicas)}"
-        if not replicas:
-            raise InvalidReplicaAssignment(f"{where} name no broker")
-        if len(set(replicas)) != len(replicas):
-            raise InvalidReplicaAssignment(f"{where} name a broker twice")
+    return check_assignments(new.name, new.assignments, brokers, replication_factor)
+
+
+def check_assignments(
+    name: str,
+    assignments: Sequence[Sequence[int]],
+    brokers: Brokers,
+    replication_factor: int,
+    *,
+    first: int = 0,
+) -> tuple[Assignment, ...]:
+    """Those of new partitions, from number `first` on. Raises InvalidReplicaAssignment."""
+    checked = []
+    for partition, replicas in enumerate(assignments, first):
+        where = f"topic {name!r}, partition {partition}: replicas {list(replicas)}"
+        checked.append(check_replicas(where, replicas, brokers))
         if len(replicas) != replication_factor:
             raise InvalidReplicaAssignment(
                 f"{where} are {len(replicas)}, those of partition 0 are {replication_factor}; "
                 "all partitions of a topic have equally many"
             )
-        unknown = sorted(set(replicas) - brokers.known)
-        if unknown:
-            raise InvalidReplicaAssignment(
-                f"{where}: broker {unknown[0]} is not known; {listed(brokers.known)}"
-            )
-        if not any(replica in brokers.staying for replica in replicas):
-            raise InvalidReplicaAssignment(f"{where}: none of them is alive, so nobody could lead")
-    return tuple(tuple(map(BrokerId, replicas)) for replicas in new.assignments)
+    return tuple(checked)
 
 
-def listed(known: Set[BrokerId]) -> str:
-    """Who is known, in words."""
+def check_replicas(where: str, replicas: Sequence[int], brokers: Brokers) -> Assignment:
+    """Who is to have one partition. Raises InvalidReplicaAssignment that begins with `where`."""
+    if not replicas:
+        raise InvalidReplicaAssignment(f"{where} name no broker")
+    if len(set(replicas)) != len(replicas):
+        raise InvalidReplicaAssignment(f"{where} name a broker twice")
+    unknown = sorted(set(replicas) - brokers.known)
+    if unknown:
+        raise InvalidReplicaAssignment(f"{where}: broker {unknown[0]} is not known; {_listed(brokers.known)}")
+    if not any(replica in brokers.staying for replica in replicas):
+        raise InvalidReplicaAssignment(f"{where}: none of them is alive, so nobody could lead")
+    return tuple(map(BrokerId, replicas))
+
+
+def _listed(known: Set[BrokerId]) -> str:
     return f"known are {', '.join(map(str, sorted(known)))}" if known else "none is known yet"
 
 
-def _check_load(name: str, assignments: Sequence[Assignment], picture: ClusterPicture) -> None:
+def check_load(name: str, assignments: Sequence[Assignment], picture: ClusterPicture) -> None:
+    """Raises InvalidPartitions if a broker would have too many replicas with these."""
     added = Counter(broker for assignment in assignments for broker in assignment)
     for broker, count in sorted(added.items()):
         total = picture.replicas.get(broker, 0) + count

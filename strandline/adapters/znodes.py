@@ -135,22 +135,32 @@ class TopicNode:
     """`/brokers/topics/[topic]`: the incarnation's id, the overridden config, the partition count.
 
     No partitions: the topic is not there yet. Its creation takes more than one write, and this is the
-    first of them; the last one writes the count.
+    first of them; the last one writes the count. So does an addition of partitions that takes more than one:
+    `growing` says how many there are to be, and nobody sees those beyond the count until they all are.
     """
 
     topic_id: TopicId
     partitions: int
     config: Mapping[str, str]
+    growing: int = 0
 
 
 def dump_topic(node: TopicNode) -> bytes:
-    return dump({"id": node.topic_id, "partitions": node.partitions, "config": dict(node.config)})
+    fields: dict[str, Any] = {
+        "id": node.topic_id,
+        "partitions": node.partitions,
+        "config": dict(node.config),
+    }
+    if node.growing:
+        fields["growing"] = node.growing
+    return dump(fields)
 
 
 def load_topic(name: str, data: bytes) -> TopicNode:
     raw = load(topic(name), data)
     try:
-        return TopicNode(TopicId(raw["id"]), int(raw["partitions"]), dict(raw["config"]))
+        growing = int(raw.get("growing", 0))
+        return TopicNode(TopicId(raw["id"]), int(raw["partitions"]), dict(raw["config"]), growing)
     except (KeyError, TypeError) as error:
         raise ValueError(f"{topic(name)} lacks {error}: {data[:200]!r}") from error
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from controller.answers import TopicOutcome
-from controller.core.topics import NewTopic
+from controller.core.topics import Alteration, NewTopic
 from strandline.adapters import znodes
 from strandline.config import TOPICS_PER_REQUEST_MAX
 from strandline.errors import (
@@ -301,7 +301,7 @@ async def test_altering_keeps_other_configs_and_tells_every_replica_in_the_prese
         await create(controller, NewTopic("t", 2, 2, {"retention.ms": "1000", "segment.ms": "7"}))
         led = PartitionState(BrokerId(1), LeaderEpoch(41), ())
         await session.set(znodes.isr("t", 1), znodes.dump_isr(led))
-        await controller.admin.alter_topic("t", {"retention.ms": "2000"}, ["segment.ms"])
+        await controller.admin.alter_topic(Alteration("t", {"retention.ms": "2000"}, ["segment.ms"]))
         node = await topic_node(session, "t")
         assert node is not None
         assert node.config == {"retention.ms": "2000"}
@@ -322,7 +322,7 @@ async def test_concurrent_changes_of_one_topic_are_all_kept(
         await create(controller, NewTopic("t", 1, 1))
         async with asyncio.TaskGroup() as tasks:
             for name, value in changes.items():
-                tasks.create_task(controller.admin.alter_topic("t", {name: value}, []))
+                tasks.create_task(controller.admin.alter_topic(Alteration("t", {name: value})))
         node = await topic_node(session, "t")
         assert node is not None
         assert node.config == changes
@@ -336,9 +336,9 @@ async def test_altering_is_refused_for_what_cannot_be(zookeeper: str, open_sessi
         await controller.wait_active()
         await create(controller, NewTopic("t", 1, 2))
         with pytest.raises(InvalidConfig, match="replication factor 2"):
-            await controller.admin.alter_topic("t", {"min.insync.replicas": "3"}, [])
+            await controller.admin.alter_topic(Alteration("t", {"min.insync.replicas": "3"}))
         with pytest.raises(UnknownTopicOrPartition):
-            await controller.admin.alter_topic("never", {"retention.ms": "1"}, [])
+            await controller.admin.alter_topic(Alteration("never", {"retention.ms": "1"}))
         node = await topic_node(session, "t")
         assert node is not None
         assert node.config == {}
