@@ -23,6 +23,7 @@ class Scope:
         self._on_failure = on_failure
         self._root: asyncio.Task[None] | None = None
         self._tasks: asyncio.TaskGroup | None = None
+        self._members: set[asyncio.Task[None]] = set()
         self._stop = asyncio.Event()
 
     async def start(self) -> None:
@@ -45,14 +46,22 @@ class Scope:
             raise
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Run a task until it ends or the scope does. Raises as `check`."""
+        """Run a task until it ends or the scope does. Raises as `check`.
+
+        A task of the scope that asks while the scope is being stopped has its own cancellation before it:
+        it ends with that, and not with an error that would be taken for a failure of the client.
+        """
         try:
+            if self._stop.is_set() and asyncio.current_task() in self._members:
+                raise asyncio.CancelledError
             self.check()
         except BaseException:
             work.close()
             raise
         assert self._tasks is not None
-        self._tasks.create_task(work, name=f"{self._what}: {name}")
+        task = self._tasks.create_task(work, name=f"{self._what}: {name}")
+        self._members.add(task)
+        task.add_done_callback(self._members.discard)
 
     def check(self) -> None:
         """Raises InvalidRequest if the client does not run, and what made it fail if something did."""

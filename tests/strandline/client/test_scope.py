@@ -1,0 +1,43 @@
+"""What owns the tasks of a client."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from strandline.client.scope import Scope
+from strandline.errors import InvalidRequest
+
+
+async def test_a_task_that_starts_another_while_the_client_stops_is_no_failure() -> None:
+    """Between a stop and the cancellation that follows, a task may have one more turn."""
+    failures: list[BaseException] = []
+    scope = Scope("client", failures.append)
+    await scope.start()
+    go = asyncio.Event()
+
+    async def other() -> None:
+        await asyncio.Event().wait()
+
+    async def starts_another() -> None:
+        await go.wait()
+        scope.spawn(other(), "other")
+
+    scope.spawn(starts_another(), "one")
+    await asyncio.sleep(0)
+    go.set()
+    await scope.stop()
+    assert failures == []
+
+
+async def test_who_is_no_task_of_a_stopped_client_is_told() -> None:
+    scope = Scope("client", lambda _: None)
+    await scope.start()
+    await scope.stop()
+
+    async def work() -> None:
+        return
+
+    with pytest.raises(InvalidRequest, match="stopped"):
+        scope.spawn(work(), "late")
