@@ -122,6 +122,11 @@ class ReplicaManager:
     def get(self, key: PartitionKey) -> Replica | None:
         return self._replicas.get(key)
 
+    def all(self) -> list[Replica]:
+        """Those that are closed, too, but for the moment in which they are closing."""
+        closed = (r for r in self._closed.values() if r.state is ReplicaState.CLOSED)
+        return [*self._replicas.values(), *closed]
+
     def closed(self, key: PartitionKey) -> Replica | None:
         """The replica, if it is here and closing or closed."""
         return self._closed.get(key)

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from functools import partial
 
 import structlog
 
-from broker.assignments import Assignments
 from broker.balancing import Balancing
 from broker.elector import Elector
 from broker.fetcher import LeaderLink, ReplicaStream
@@ -26,14 +24,13 @@ from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
 from broker.state_changes.notices import NoticeReceiver
 from broker.state_changes.receiver import StateChangeReceiver
+from broker.state_changes.reconciler import Reconciler
 from broker.state_changes.sender import StateChangeSender
-from strandline.adapters import znodes
-from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX, BrokerSettings
+from strandline.config import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
 from strandline.metadata import Endpoint, Registration
 from strandline.ports import Clock, ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
-from strandline.tasks import pipelined
 
 logger = structlog.get_logger(__name__)
 
@@ -70,12 +67,13 @@ class BrokerSession:
         self._following: dict[TopicPartition, BrokerId] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self.membership = Membership(coordination, manager.folder, settings, clock, endpoint)
-        self._sender = StateChangeSender(manager.me, coordination, clock)
+        self._sender = StateChangeSender(manager.me, coordination, recorder, clock)
         self._elector = Elector(
             manager, self.membership, coordination, self._sender, recorder, settings, clock
         )
         self._handover = Handover(manager, coordination, recorder, settings, clock)
         self._receiver = StateChangeReceiver(manager, coordination, recorder, clock, self._vacant)
+        self._reconciler = Reconciler(manager, coordination, self._receiver.executor, recorder, clock)
         self._balancing = Balancing(manager, self.membership, coordination, self._handover, settings, clock)
         self._notices = NoticeReceiver(manager, coordination, clock, self._vacant, self._balancing.asked)
 
@@ -97,10 +95,11 @@ class BrokerSession:
                 tasks.create_task(self._sender.run())
                 # A broker that starts drains its queue before it serves (DESIGN §4).
                 await self._notices.open()
-                await self._receiver.open()
+                await self._receiver.open(self.membership.registration.epoch)
+                tasks.create_task(self._receiver.run())
                 await self._receiver.drain()
-                await self._read_assignments()
-                for task in (self._receiver.run(), self._notices.run(), self._elector.run()):
+                await self._compare()
+                for task in (self._notices.run(), self._elector.run()):
                     tasks.create_task(task)
                 tasks.create_task(self._reconcile())
                 tasks.create_task(self._balancing.run())
@@ -244,27 +243,14 @@ class BrokerSession:
                 self._receiver.look_again()
                 self._notices.look_again()
                 if rounds % FULL_RECONCILE_EVERY == 0:
-                    await self._read_assignments()
+                    await self._compare()
             except ConnectionLost:
                 logger.debug("not reconciled: no connection to ZooKeeper")
 
-    async def _read_assignments(self) -> None:
-        """Read every topic, and have each replica that is assigned to this broker."""
-        await self.coordination.sync(znodes.TOPICS)
-        topics = await self.coordination.children(znodes.TOPICS)
-        read = partial(self._read_topic, await Assignments.listed(self.coordination))
-        await pipelined(read, topics, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
-
-    async def _read_topic(self, assignments: Assignments, topic: str) -> None:
-        try:
-            node = znodes.load_topic(topic, (await self.coordination.get(znodes.topic(topic))).data)
-        except NoNode:
-            return
-        except ValueError as error:
-            logger.error("not a topic", topic=topic, reason=str(error))
-            return
-        start = partial(self._receiver.start, topic, node=node, assignments=assignments)
-        await pipelined(start, range(node.partitions), in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+    async def _compare(self) -> None:
+        """Have what is assigned to this broker, and nothing that is not."""
+        assigned = await self._reconciler.read_assignments()
+        await self._reconciler.remove_strays(assigned, self.cluster_id, self.membership.registration.epoch)
 
     # --- shutdown ----------------------------------------------------------------------------
 

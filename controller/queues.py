@@ -32,8 +32,8 @@ from strandline.adapters import queue_znodes, znodes
 from strandline.adapters.crash_points import crash_point
 from strandline.config import (
     MULTI_BYTES_MAX,
+    STATE_ENTRY_BYTES_MAX,
     STATE_QUEUE_ENTRIES_MAX,
-    ZNODE_BYTES_MAX,
     ZOOKEEPER_READS_IN_FLIGHT_MAX,
 )
 from strandline.ids import BrokerId, PartitionKey
@@ -194,7 +194,7 @@ class DeadQueues:
         over = sum(change.request_id in recorded for entry in entries for change in entry.changes)
         if len(entries) < MERGE_FROM_ZNODES and over < self._term.settings.queue_coalesce_requests:
             return 0
-        merges = merge(entries, recorded, bytes_max=ZNODE_BYTES_MAX, entries_max=MERGED_ZNODES_MAX)
+        merges = merge(entries, recorded, bytes_max=STATE_ENTRY_BYTES_MAX, entries_max=MERGED_ZNODES_MAX)
         for each in merges:
             await self._merge_one(broker, each)
             recorded.difference_update(each.left_out)

@@ -13,7 +13,7 @@ from uuid import uuid4
 from controller.core.cluster import PlacedTopic
 from controller.core.placement import Assignment
 from strandline.adapters import queue_znodes, znodes
-from strandline.config import KIB, MULTI_BYTES_MAX, ZNODE_BYTES_MAX
+from strandline.config import KIB, MULTI_BYTES_MAX, STATE_ENTRY_BYTES_MAX
 from strandline.ids import (
     NO_BROKER,
     NO_EPOCH,
@@ -188,7 +188,7 @@ class _Multi:
             return True
         total = self._bytes + cost.operations + sum(cost.requests.values())
         entries = max((self._request_bytes[b] + size for b, size in cost.requests.items()), default=0)
-        return total <= MULTI_BYTES_MAX and entries <= ZNODE_BYTES_MAX
+        return total <= MULTI_BYTES_MAX and entries <= STATE_ENTRY_BYTES_MAX
 
     def add(self, step: Step, cost: _Cost) -> None:
         self._operations += step.operations

@@ -58,6 +58,10 @@ ZOOKEEPER_READS_IN_FLIGHT_MAX: Final = 1_000
 ZNODE_BYTES_MAX: Final = 512 * KIB
 """Half of ZooKeeper's limit of 1 MB, which shows as a lost connection when it is broken."""
 
+REQUESTS_PER_ZNODE_MAX: Final = 1_000
+STATE_ENTRY_BYTES_MAX: Final = 192 * KIB
+"""Of state-change requests in one znode, as they are queued: there their ends are written beside them."""
+
 STATE_QUEUE_ENTRIES_MAX: Final = 10_000
 """Znodes in one broker's queue: ZooKeeper lists the children of a znode in one message of at most 1 MB."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, PartitionKey
+from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, PartitionKey
 from strandline.metadata import PartitionState, Reassignment
 from strandline.state_changes import Happening, RequestState, StateChangeEvent
 
@@ -110,6 +110,30 @@ def truncated(
         first=first,
         end=end,
         lost=lost,
+    )
+
+
+def stray_removed(
+    topic: str,
+    key: PartitionKey,
+    broker: BrokerId,
+    epoch: LeaderEpoch,
+    life: BrokerEpoch,
+    *,
+    at_ms: int,
+    reason: str,
+) -> StateChangeEvent:
+    """`broker` found a replica in this life that nobody assigns to it."""
+    return StateChangeEvent(
+        id=f"stray-{key.topic_id}-{key.partition}-{broker}-{life}",
+        command=Happening.DELETE_STRAY,
+        state=RequestState.COMPLETED,
+        topic=topic,
+        key=key,
+        broker=broker,
+        epoch=epoch,
+        at_ms=at_ms,
+        reason=reason,
     )
 
 

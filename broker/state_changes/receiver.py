@@ -1,37 +1,43 @@
 """Works off the state-change requests in this broker's own queue.
 
-A request is a hint with a fence: what it asks is done only if ZooKeeper still says so (Q7), a request
-of another incarnation of the topic or of an older epoch is superseded (Q1), and doing one twice
-changes nothing, so it is removed from the queue only after it was done.
+`broker/core/state_queue.py` decides in which order; here it is done. A broker that dies between any two steps
+does the earlier ones again: execution changes nothing the second time, the end of a request is written by one
+compare-and-set, and a record that is repeated has the same identity (CORRECTNESS Q2).
 """
 
 from __future__ import annotations
 
 import asyncio
-import shutil
-from collections.abc import Callable
-from pathlib import Path
-from typing import Final
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final, TypeVar
 
 import structlog
 
 from broker.assignments import Assignments
+from broker.core.state_queue import Execute, Read, Record, Remove, Settle, StateQueue
 from broker.recorder import Recorder
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
+from broker.state_changes.execution import Executor, Outcome, Topic, read_topic
 from strandline.adapters import queue_znodes, znodes
 from strandline.adapters.crash_points import crash_point
-from strandline.config import TopicConfig
-from strandline.errors import InvalidConfig
-from strandline.ids import NO_EPOCH, LeaderEpoch, PartitionId, PartitionKey, TopicPartition
-from strandline.ports import Clock, ConnectionLost, Coordination, NoNode
-from strandline.state_changes import Command, StateChange
+from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.ids import BrokerEpoch
+from strandline.ports import BadVersion, Clock, ConnectionLost, Coordination, NoNode
+from strandline.state_changes import RequestState, StateChange, life_of
+from strandline.tasks import pipelined
 
 logger = structlog.get_logger(__name__)
 
-REQUESTS_PER_ZNODE_MAX: Final = 1_000
-ENTRIES_PER_ROUND_MAX: Final = 200
-READ_AGAIN_S: Final = 0.1
+ENTRIES_HELD_MAX: Final = 200
+EVENTS_OF_A_LIFE: Final = 3
+REASON_LENGTH_MAX: Final = 120
+"""Of an end: a thousand of them have to have room in one znode."""
+TRY_AGAIN_S: Final = 0.1
+
+T = TypeVar("T")
 
 
 class StateChangeReceiver:
@@ -49,155 +55,178 @@ class StateChangeReceiver:
         self._session = session
         self._recorder = recorder
         self._clock = clock
-        self._vacant = vacant
-        self._queue = znodes.state_queue(manager.me)
-        self._queue_changed = asyncio.Event()
+        self.executor = Executor(manager, session, vacant)
+        self._path = znodes.state_queue(manager.me)
+        self._queue: StateQueue
+        self._asked = asyncio.Event()
+        self._news = asyncio.Event()
+        self._turned = asyncio.Event()
 
-    async def open(self) -> None:
-        """Make sure of the folder and set the watch."""
-        await self._session.ensure_path(self._queue)
-        self._session.watch_children(self._queue, lambda _: self._queue_changed.set())
-
-    async def run(self) -> None:
-        """Drain the queue whenever it changes. Runs until cancelled."""
-        while True:
-            await self._queue_changed.wait()
-            self._queue_changed.clear()
-            try:
-                await self.drain()
-            except ConnectionLost:
-                await self._clock.sleep(READ_AGAIN_S)
-                self._queue_changed.set()
+    async def open(self, life: BrokerEpoch) -> None:
+        """Make sure of the folder and set the watch. `life` is this broker's, now that it is registered."""
+        self._queue = StateQueue(
+            life,
+            entries_max=ENTRIES_HELD_MAX,
+            executions_max=ZOOKEEPER_READS_IN_FLIGHT_MAX,
+            # Half of the room: what happens meanwhile is told as well.
+            recordings_max=max(1, self._manager.settings.events_waiting_max // (2 * EVENTS_OF_A_LIFE)),
+        )
+        await self._session.ensure_path(self._path)
+        self._session.watch_children(self._path, self._listed)
 
     def look_again(self) -> None:
         """Have `run` read the queue, whether the watch fired or not."""
-        self._queue_changed.set()
+        self._asked.set()
 
     async def drain(self) -> None:
-        """Do everything that is queued now, in order, then remove it."""
+        """Returns once everything that is in the queue now has been executed, by `run`.
+
+        It need not be recorded yet: `__state_changes` may be led by brokers that wait for this one.
+        """
+        await self._session.sync(self._path)
+        names = await self._session.children(self._path)
+        self._listed(names)
+        while not self._queue.executed_all(names):
+            self._turned.clear()
+            await self._turned.wait()
+
+    async def run(self) -> None:
+        """Work the queue off whenever it changes. Runs until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._list())
+            while True:
+                await self._news.wait()
+                self._news.clear()
+                effects = self._queue.step(self._clock.wall_ms())
+                self._turned.set()
+                if to_do := [effect for effect in effects if isinstance(effect, Execute)]:
+                    tasks.create_task(self._execute_all(tasks, to_do))
+                for effect in effects:
+                    if isinstance(effect, Record):
+                        self._record(effect)
+                    elif not isinstance(effect, Execute):
+                        tasks.create_task(self._until_connected(partial(self._carry_out, effect)))
+
+    async def _list(self) -> None:
         while True:
-            entries = sorted(await self._session.children(self._queue))[:ENTRIES_PER_ROUND_MAX]
-            if not entries:
-                return
-            async with asyncio.TaskGroup() as tasks:
-                reads = [tasks.create_task(self._read(f"{self._queue}/{entry}")) for entry in entries]
-            changes = [change for read in reads for change in read.result()]
-            await self._carry_out(changes)
-            crash_point("state_change.before_remove")
-            await self._remove([f"{self._queue}/{entry}" for entry in entries])
+            await self._asked.wait()
+            self._asked.clear()
+            self._listed(await self._until_connected(partial(self._session.children, self._path)))
 
-    async def _read(self, path: str) -> list[StateChange]:
+    def _listed(self, names: list[str]) -> None:
+        self._queue.listed(names)
+        self._news.set()
+
+    # --- executing ---------------------------------------------------------------------------
+
+    async def _execute_all(self, tasks: asyncio.TaskGroup, to_do: Sequence[Execute]) -> None:
+        """A thousand requests that come together cost one reading of each of their topics."""
+        names = {effect.change.topic for effect in to_do}
+        topics, assignments = await self._until_connected(partial(self._read_topics, names))
+        for effect in to_do:
+            tasks.create_task(self._execute(effect, topics[effect.change.topic], assignments))
+
+    async def _execute(self, effect: Execute, topic: Topic, assignments: Assignments) -> None:
+        change = effect.change
+        crash_point("state_change.before_execute")
+        while (outcome := await self._try(change, topic, assignments)) is None:
+            await self._clock.sleep(TRY_AGAIN_S)
+            topics, assignments = await self._until_connected(partial(self._read_topics, {change.topic}))
+            topic = topics[change.topic]
+        crash_point("state_change.after_execute")
+        _log(change, outcome)
+        self._queue.executed(
+            effect.entry,
+            change.request_id,
+            outcome.state,
+            outcome.reason[:REASON_LENGTH_MAX],
+            self._clock.wall_ms(),
+        )
+        self._news.set()
+
+    async def _try(self, change: StateChange, topic: Topic, assignments: Assignments) -> Outcome | None:
+        """None if the connection was lost before it was known what to do."""
         try:
-            return queue_znodes.load_state_changes((await self._session.get(path)).data)
-        except NoNode:
-            return []
-        except ValueError as error:
-            logger.error("removing a malformed state-change request", path=path, reason=str(error))
-            return []
+            return await self.executor.execute(change, topic, assignments)
+        except ConnectionLost:
+            return None
 
-    async def _remove(self, paths: list[str]) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            for path in paths:
-                tasks.create_task(self._delete(path))
-
-    async def _delete(self, path: str) -> None:
-        try:
-            await self._session.delete(path)
-        except NoNode:
-            return
-
-    async def _carry_out(self, changes: list[StateChange]) -> None:
-        """Start what has to be started, all partitions side by side; then delete what has to go."""
-        topics = await self._read_topics({change.topic for change in changes})
-        starts: dict[PartitionKey, StateChange] = {}
-        for change in changes:
-            logger.debug(
-                "state change received",
-                id=change.request_id,
-                command=change.command.value,
-                partition=f"{change.topic}-{change.key.partition}",
-                epoch=change.leader_epoch,
-                requester=change.requester,
-            )
-            if change.command is Command.DELETE_REPLICA:
-                starts.pop(change.key, None)
-                await self._delete_replica(change)
-            else:
-                starts[change.key] = change
-        assignments = await Assignments.listed(self._session)
-        async with asyncio.TaskGroup() as tasks:
-            for change in starts.values():
-                tasks.create_task(self._start_replica(change, topics.get(change.topic), assignments))
-
-    async def _read_topics(self, names: set[str]) -> dict[str, znodes.TopicNode]:
-        found: dict[str, znodes.TopicNode] = {}
+    async def _read_topics(self, names: set[str]) -> tuple[dict[str, Topic], Assignments]:
+        found: dict[str, Topic] = {}
 
         async def read(name: str) -> None:
-            try:
-                found[name] = znodes.load_topic(name, (await self._session.get(znodes.topic(name))).data)
-            except NoNode:
-                return
-            except ValueError as error:
-                logger.error("not a topic", topic=name, reason=str(error))
+            found[name] = await read_topic(self._session, name)
 
-        async with asyncio.TaskGroup() as tasks:
-            for name in names:
-                tasks.create_task(read(name))
-        return found
+        assignments = await Assignments.listed(self._session)
+        await pipelined(read, names, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        return found, assignments
 
-    async def _start_replica(
-        self, change: StateChange, node: znodes.TopicNode | None, assignments: Assignments
-    ) -> None:
-        replica = self._manager.get(change.key)
-        if node is None or node.topic_id != change.key.topic_id:
-            logger.info("superseded: the topic is gone", id=change.request_id, topic=change.topic)
-        elif replica is not None and change.leader_epoch < replica.leader_epoch and change.requester >= 0:
-            # A leader's request of an epoch that is over. The controller's only say "read again".
-            logger.debug(
-                "superseded: a later epoch is known", id=change.request_id, epoch=change.leader_epoch
-            )
-        else:
-            await self.start(
-                change.topic, change.key.partition, node, assignments, led_in=change.leader_epoch
-            )
+    # --- the znodes --------------------------------------------------------------------------
 
-    async def start(
-        self,
-        topic: str,
-        partition: int,
-        node: znodes.TopicNode,
-        assignments: Assignments,
-        *,
-        led_in: LeaderEpoch = NO_EPOCH,
-    ) -> None:
-        """Have the replica that ZooKeeper assigns to this broker, and find out who leads it.
-
-        `led_in` is the epoch of the leader who asked: one of an older epoch learns here that it is deposed.
-        """
-        name, key = TopicPartition(topic, partition), PartitionKey(node.topic_id, PartitionId(partition))
+    async def _carry_out(self, effect: Read | Settle | Remove) -> None:
+        """What comes of it is noted. Raises ConnectionLost; then it is not known, and done again."""
+        name, path = effect.entry, f"{self._path}/{effect.entry}"
         try:
-            assignment = await assignments.read(topic, key)
-            config = TopicConfig.parse(node.config)
+            match effect:
+                case Read():
+                    await self._read(name, path)
+                case Settle(changes=changes, version=version):
+                    version = await self._session.set(
+                        path, queue_znodes.dump_state_changes(changes), version=version
+                    )
+                    crash_point("state_change.after_settle")
+                    self._queue.settled(name, version)
+                case Remove(version=version):
+                    crash_point("state_change.before_remove")
+                    await self._session.delete(path, version=version)
+                    self._queue.gone(name)
         except NoNode:
-            return
-        except (ValueError, InvalidConfig) as error:
-            logger.error("cannot start a replica", partition=f"{topic}-{partition}", reason=str(error))
-            return
-        if self._manager.me not in assignment.replicas:
-            if (existing := self._manager.get(key)) is not None:
-                self._manager.reconfigure(existing, assignment, config)
-            return
-        replica = self._manager.create(name, key, config)
-        self._manager.reconfigure(replica, assignment, config)
-        if replica.leadership is None or replica.leadership.epoch < led_in:
-            self._vacant(replica, False)
+            self._queue.gone(name)
+        except BadVersion:
+            self._queue.refused(name)
+        self._news.set()
 
-    async def _delete_replica(self, change: StateChange) -> None:
-        replica = self._manager.get(change.key)
-        if replica is None:
-            return
-        aside = self._manager.delete(replica)
-        logger.info(
-            "replica deleted", id=change.request_id, partition=str(replica.name), topic_id=change.key.topic_id
-        )
-        await asyncio.to_thread(shutil.rmtree, Path(aside), True)
+    async def _read(self, name: str, path: str) -> None:
+        node = await self._session.get(path)
+        try:
+            changes = queue_znodes.load_state_changes(node.data)
+        except ValueError as error:
+            logger.error("removing a malformed state-change request", path=path, reason=str(error))
+            self._queue.malformed(name, node.version)
+        else:
+            self._queue.read(name, changes, node.version)
+
+    def _record(self, effect: Record) -> None:
+        """From here on the lives of these requests are told; a crash before the end tells them again."""
+
+        def done(in_log: bool) -> None:
+            if in_log:
+                crash_point("state_change.after_record")
+                self._queue.recorded(effect.entry)
+            else:
+                self._queue.not_recorded(effect.entry)
+            self._news.set()
+
+        lives = [event for change in effect.changes for event in life_of(change, self._manager.me)]
+        self._recorder.record(lives, done)
+
+    async def _until_connected(self, action: Callable[[], Awaitable[T]]) -> T:
+        while True:
+            try:
+                return await action()
+            except ConnectionLost:
+                await self._clock.sleep(TRY_AGAIN_S)
+
+
+def _log(change: StateChange, outcome: Outcome) -> None:
+    level = logging.WARNING if outcome.state is RequestState.FAILED else logging.DEBUG
+    logger.log(
+        level,
+        f"state change {outcome.state.value}",
+        id=change.request_id,
+        command=change.command.value,
+        partition=f"{change.topic}-{change.key.partition}",
+        epoch=change.leader_epoch,
+        requester=change.requester,
+        reason=outcome.reason,
+    )

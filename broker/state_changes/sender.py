@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 from uuid import uuid4
 
+import structlog
+
+from broker.recorder import Recorder
 from broker.replica import Replica
 from strandline.adapters import queue_znodes, znodes
+from strandline.config import REQUESTS_PER_ZNODE_MAX, STATE_ENTRY_BYTES_MAX, STATE_QUEUE_ENTRIES_MAX
 from strandline.ids import BrokerId, LeaderEpoch
 from strandline.ports import Clock, ConnectionLost, Coordination, NoNode
-from strandline.state_changes import Command, StateChange
+from strandline.state_changes import Command, End, RequestState, StateChange, life_of
 
-REQUESTS_PER_ZNODE_MAX: Final = 1_000
+logger = structlog.get_logger(__name__)
+
 SEND_AGAIN_S: Final = 0.1
+
+FULL_QUEUE_S: Final = 1.0
+"""How often a queue that is full is looked at again."""
 
 
 class StateChangeSender:
     """The outbox of one session. `run` is its task; the rest never awaits."""
 
-    def __init__(self, me: BrokerId, session: Coordination, clock: Clock) -> None:
+    def __init__(self, me: BrokerId, session: Coordination, recorder: Recorder, clock: Clock) -> None:
         self._me = me
         self._session = session
+        self._recorder = recorder
         self._clock = clock
-        self._outbox: dict[BrokerId, list[StateChange]] = defaultdict(list)
+        self._outbox: defaultdict[BrokerId, list[StateChange]] = defaultdict(list)
+        self._sending: set[BrokerId] = set()
         self._wake = asyncio.Event()
 
     def start_replicas(self, replica: Replica, epoch: LeaderEpoch, reason: str) -> None:
@@ -58,23 +69,68 @@ class StateChangeSender:
         self._wake.set()
 
     async def run(self) -> None:
-        """Send what is in the outbox. Runs until cancelled; a request may be sent twice, never not at all."""
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            async with asyncio.TaskGroup() as tasks:
-                for broker, requests in self._outbox.items():
-                    while requests:
-                        batch, requests[:REQUESTS_PER_ZNODE_MAX] = requests[:REQUESTS_PER_ZNODE_MAX], []
-                        tasks.create_task(self._send(broker, batch))
+        """Send what is in the outbox. Runs until cancelled. No broker's queue waits for another one's."""
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                for broker in [b for b, requests in self._outbox.items() if requests]:
+                    if broker not in self._sending:
+                        self._sending.add(broker)
+                        tasks.create_task(self._send_all(broker))
 
-    async def _send(self, broker: BrokerId, batch: list[StateChange]) -> None:
-        data = queue_znodes.dump_state_changes(batch)
-        while True:
+    async def _send_all(self, broker: BrokerId) -> None:
+        """In order, until nothing is left for this broker."""
+        requests = self._outbox[broker]
+        while requests:
             try:
-                await self._session.create(znodes.state_entry_prefix(broker), data, sequential=True)
-                return
-            except NoNode:
-                await self._session.ensure_path(znodes.state_queue(broker))
+                queue = await self._session.exists(znodes.state_queue(broker))
+                if queue is None:
+                    await self._session.ensure_path(znodes.state_queue(broker))
+                elif queue.children >= STATE_QUEUE_ENTRIES_MAX:
+                    self._give_up_starts(broker)
+                    await self._clock.sleep(FULL_QUEUE_S)
+                else:
+                    await self._send(broker, requests)
+            except NoNode:  # a hand removed the queue
+                continue
             except ConnectionLost:
                 await self._clock.sleep(SEND_AGAIN_S)
+        self._sending.discard(broker)
+
+    async def _send(self, broker: BrokerId, requests: list[StateChange]) -> None:
+        """The first of them, as many as one znode may have. Raises ConnectionLost, NoNode."""
+        count = _fitting(requests)
+        batch = requests[:count]
+        try:
+            data = queue_znodes.dump_state_changes(batch)
+            await self._session.create(znodes.state_entry_prefix(broker), data, sequential=True)
+        except ConnectionLost:
+            # They may be queued. Those that are have an end of their own; what is sent next are others.
+            requests[:count] = [replace(change, request_id=uuid4().hex) for change in batch]
+            raise
+        del requests[:count]
+        self._recorder.record([life_of(change, broker)[0] for change in batch])
+
+    def _give_up_starts(self, broker: BrokerId) -> None:
+        """Its queue is full, as only that of a broker that is long gone gets: when it starts it reads what
+        is assigned to it. What is to be closed or deleted has to be told (CORRECTNESS Q4, Q5)."""
+        requests = self._outbox[broker]
+        starts = [change for change in requests if change.command is Command.START_REPLICA]
+        requests[:] = [change for change in requests if change.command is not Command.START_REPLICA]
+        if starts:
+            reason = f"{STATE_QUEUE_ENTRIES_MAX} znodes of requests wait for broker {broker}"
+            logger.error("start-replica not queued", broker=broker, requests=len(starts), reason=reason)
+            end = End(RequestState.FAILED, self._clock.wall_ms(), reason=reason)
+            for change in starts:
+                self._recorder.record(life_of(replace(change, end=end), broker))
+
+
+def _fitting(requests: Sequence[StateChange]) -> int:
+    """How many of these one znode may have; at least one."""
+    size = 0
+    for count, change in enumerate(requests[:REQUESTS_PER_ZNODE_MAX]):
+        size += len(queue_znodes.dump_state_changes([change]))
+        if count and size > STATE_ENTRY_BYTES_MAX:
+            return count
+    return min(len(requests), REQUESTS_PER_ZNODE_MAX)

@@ -51,7 +51,7 @@ class Seat:
     recorder: Recorded = field(default_factory=Recorded)
 
     def __post_init__(self) -> None:
-        self.sender = StateChangeSender(ME, self.coordination, CLOCK)
+        self.sender = StateChangeSender(ME, self.coordination, self.recorder, CLOCK)
         self.elector = Elector(
             self.manager,
             self.membership,
@@ -149,8 +149,9 @@ async def seated(tmp_path: Path, **given: Any) -> AsyncIterator[Seat]:
     try:
         async with asyncio.TaskGroup() as tasks:
             seat = Seat(session, tree, manager, membership, tasks)
-            await seat.receiver.open()
-            running = [tasks.create_task(seat.elector.run()), tasks.create_task(seat.sender.run())]
+            await seat.receiver.open(LIVE[ME].epoch)
+            parts = (seat.elector.run(), seat.sender.run(), seat.receiver.run())
+            running = [tasks.create_task(part) for part in parts]
             yield seat
             manager.end_session()
             for task in running:

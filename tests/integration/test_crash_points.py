@@ -78,6 +78,10 @@ POINTS: dict[str, Trigger] = {
     "handover.after_notice": by_a_handover,
     "isr.before_write": by_an_isr_change,
     "isr.after_write": by_an_isr_change,
+    "state_change.before_execute": by_a_state_change,
+    "state_change.after_execute": by_a_state_change,
+    "state_change.after_settle": by_a_state_change,
+    "state_change.after_record": by_a_state_change,
     "state_change.before_remove": by_a_state_change,
 }
 

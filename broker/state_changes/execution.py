@@ -1,0 +1,245 @@
+"""Carries out what a state-change request asks, as far as ZooKeeper still says so.
+
+A request is a hint with a fence (CORRECTNESS Q7): what the znodes of its partition say is done, whatever it
+asks, and a request that they contradict, or that is of another incarnation of the topic or of an older epoch,
+is superseded (CORRECTNESS Q1, E6). Doing one twice changes nothing.
+
+Everything is decided after the last read and done before the next await, so nothing comes in between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from typing import NamedTuple
+
+import structlog
+
+from broker.assignments import Assignments
+from broker.core.reassignment import Assignment
+from broker.core.replica_states import ReplicaState
+from broker.replica import Replica
+from broker.replica_manager import ReplicaManager
+from strandline.adapters import znodes
+from strandline.config import TopicConfig
+from strandline.errors import InvalidConfig, StorageFailed
+from strandline.ids import NO_BROKER, NO_EPOCH, LeaderEpoch, PartitionId, PartitionKey, TopicPartition
+from strandline.metadata import PartitionState
+from strandline.ports import Coordination, NoNode
+from strandline.state_changes import Command, RequestState, StateChange
+
+logger = structlog.get_logger(__name__)
+
+COMPLETED, SUPERSEDED, FAILED = RequestState.COMPLETED, RequestState.SUPERSEDED, RequestState.FAILED
+
+
+Topic = znodes.TopicNode | ValueError | None
+"""What a topic's znode said; None if there is none."""
+
+
+async def read_topic(session: Coordination, name: str) -> Topic:
+    """Raises ConnectionLost."""
+    try:
+        return znodes.load_topic(name, (await session.get(znodes.topic(name))).data)
+    except NoNode:
+        return None
+    except ValueError as error:
+        return error
+
+
+class Outcome(NamedTuple):
+    state: RequestState
+    reason: str = ""
+
+
+class _Truth(NamedTuple):
+    """What ZooKeeper says of one partition of the incarnation that a request means."""
+
+    assignment: Assignment
+    config: TopicConfig
+    record: PartitionState | None
+    """Read for a close-replica only."""
+
+
+class Executor:
+    """One session's."""
+
+    def __init__(
+        self, manager: ReplicaManager, session: Coordination, vacant: Callable[[Replica, bool], None]
+    ) -> None:
+        self._manager = manager
+        self._session = session
+        self._vacant = vacant
+        self._asked: dict[PartitionKey, LeaderEpoch] = {}
+        """The highest epoch in which a leader asked for something; a partition that is deleted leaves."""
+
+    async def execute(self, change: StateChange, topic: Topic, assignments: Assignments) -> Outcome:
+        """`topic` and `assignments` were read after the request. Raises ConnectionLost, SessionEnded."""
+        try:
+            truth = await self._read(change, topic, assignments)
+            if truth is None:
+                if change.command is not Command.DELETE_REPLICA:
+                    return Outcome(SUPERSEDED, "the topic, or this incarnation of it, is gone")
+                return await self._delete(change)
+            match change.command:
+                case Command.START_REPLICA:
+                    return self._start(change, truth)
+                case Command.CLOSE_REPLICA:
+                    return await self._close(change, truth)
+                case Command.DELETE_REPLICA:
+                    if self._manager.me in truth.assignment.replicas:
+                        self._have(change.topic, change.key, truth)
+                        return Outcome(SUPERSEDED, "the replica is assigned to this broker again")
+                    return await self._delete(change)
+        except (ValueError, InvalidConfig, OSError, StorageFailed) as error:
+            return Outcome(FAILED, str(error))
+
+    async def _read(self, change: StateChange, topic: Topic, assignments: Assignments) -> _Truth | None:
+        """None if the partition is gone, or another incarnation of the topic has its name.
+
+        Raises ValueError.
+        """
+        if isinstance(topic, ValueError):
+            raise topic
+        if topic is None or topic.topic_id != change.key.topic_id:
+            return None
+        record: PartitionState | None = None
+        try:
+            if change.command is Command.CLOSE_REPLICA:
+                raw = await self._session.get(znodes.isr(change.topic, change.key.partition))
+                record = znodes.load_isr(change.topic, change.key.partition, raw.data)
+            assignment = await assignments.read(change.topic, change.key)
+        except NoNode:
+            return None
+        if change.command is Command.DELETE_REPLICA and self._manager.me in assignment.replicas:
+            # It decides against the request, so it must not be of a topic that took the name just now.
+            return await self._read_once_more(change, topic, assignment)
+        return _Truth(assignment, TopicConfig.parse(topic.config), record)
+
+    async def _read_once_more(
+        self, change: StateChange, topic: znodes.TopicNode, assignment: Assignment
+    ) -> _Truth | None:
+        again = await read_topic(self._session, change.topic)
+        if isinstance(again, ValueError):
+            raise again
+        if again is None or again.topic_id != change.key.topic_id:
+            return None
+        return _Truth(assignment, TopicConfig.parse(topic.config), None)
+
+    # --- start -------------------------------------------------------------------------------
+
+    def _start(self, change: StateChange, truth: _Truth) -> Outcome:
+        if (newer := self._newer(change)) is not None:
+            return newer
+        if self._manager.me not in truth.assignment.replicas:
+            self._have(change.topic, change.key, truth)
+            return Outcome(SUPERSEDED, "the replica is not assigned to this broker")
+        by_leader = change.requester != NO_BROKER
+        if by_leader:
+            self._asked[change.key] = change.leader_epoch
+        self._have(change.topic, change.key, truth, led_in=change.leader_epoch, reopen=by_leader)
+        return Outcome(COMPLETED)
+
+    async def have(
+        self, topic: str, node: znodes.TopicNode, assignments: Assignments, partition: int
+    ) -> PartitionKey | None:
+        """Have the replica that ZooKeeper assigns to this broker, and find out who leads it. None if there is
+        no such one.
+
+        Raises ConnectionLost. What is wrong with one partition is no reason not to have the others.
+        """
+        key = PartitionKey(node.topic_id, PartitionId(partition))
+        try:
+            assignment = await assignments.read(topic, key)
+            self._have(topic, key, _Truth(assignment, TopicConfig.parse(node.config), None))
+        except NoNode:
+            return None
+        except (ValueError, InvalidConfig, OSError, StorageFailed) as error:
+            logger.error("cannot start a replica", partition=f"{topic}-{partition}", reason=str(error))
+            return None
+        return key if self._manager.me in assignment.replicas else None
+
+    def _have(
+        self,
+        topic: str,
+        key: PartitionKey,
+        truth: _Truth,
+        *,
+        led_in: LeaderEpoch = NO_EPOCH,
+        reopen: bool = False,
+    ) -> None:
+        """`led_in` is the epoch of the leader who asked: one of an older epoch learns here that it is
+        deposed. A closed replica stays closed while a reassignment is to take it away, unless a leader
+        wants it."""
+        manager, name = self._manager, TopicPartition(topic, key.partition)
+        if manager.me not in truth.assignment.replicas:
+            existing = manager.get(key)
+            if existing is not None:
+                manager.reconfigure(existing, truth.assignment, truth.config)
+            return
+        closed = manager.closed(key)
+        if closed is None:
+            replica = manager.create(name, key, truth.config)
+        elif closed.state is ReplicaState.CLOSED and (reopen or manager.me in truth.assignment.target):
+            manager.reopen(closed)
+            replica = closed
+        else:
+            return
+        manager.reconfigure(replica, truth.assignment, truth.config)
+        if replica.leadership is None or replica.leadership.epoch < led_in:
+            self._vacant(replica, False)
+
+    # --- close and delete --------------------------------------------------------------------
+
+    async def _close(self, change: StateChange, truth: _Truth) -> Outcome:
+        if (newer := self._newer(change)) is not None:
+            return newer
+        record = truth.record
+        if record is not None and record.leader_epoch > change.leader_epoch:
+            return Outcome(SUPERSEDED, f"epoch {record.leader_epoch} has begun")
+        if self._manager.me in truth.assignment.target:
+            self._have(change.topic, change.key, truth)
+            return Outcome(SUPERSEDED, "the replica is to stay on this broker")
+        self._asked[change.key] = change.leader_epoch
+        replica = self._manager.get(change.key)
+        if replica is None:
+            was = "closed" if self._manager.closed(change.key) is not None else "not here"
+            return Outcome(COMPLETED, f"it was {was}")
+        if replica.leadership is not None:
+            if replica.leadership.epoch >= change.leader_epoch:
+                return Outcome(
+                    FAILED,
+                    f"{replica.state.value} → {ReplicaState.CLOSING.value} is illegal: it leads in epoch "
+                    f"{replica.leadership.epoch}, and was asked to close in epoch {change.leader_epoch}",
+                )
+            self._manager.step_down(replica, record)
+        await self._manager.close_replica(replica)
+        logger.info("replica closed", id=change.request_id, partition=str(replica.name))
+        return Outcome(COMPLETED)
+
+    async def _delete(self, change: StateChange) -> Outcome:
+        self._asked.pop(change.key, None)
+        replica = self._manager.get(change.key) or self._manager.closed(change.key)
+        if replica is None:
+            return Outcome(COMPLETED, "it was not here")
+        await self.remove(replica)
+        logger.info(
+            "replica deleted", id=change.request_id, partition=str(replica.name), topic_id=change.key.topic_id
+        )
+        return Outcome(COMPLETED)
+
+    async def remove(self, replica: Replica) -> None:
+        """From memory and from disk. Raises OSError."""
+        aside = self._manager.delete(replica)
+        await asyncio.to_thread(shutil.rmtree, aside)
+
+    def _newer(self, change: StateChange) -> Outcome | None:
+        """The outcome of a leader's request if a later epoch is known here. The controller's are of none."""
+        replica = self._manager.get(change.key) or self._manager.closed(change.key)
+        known = max(
+            NO_EPOCH if replica is None else replica.leader_epoch, self._asked.get(change.key, NO_EPOCH)
+        )
+        if change.requester == NO_BROKER or change.leader_epoch >= known:
+            return None
+        return Outcome(SUPERSEDED, f"epoch {known} is known here, and {change.leader_epoch} is over")

@@ -1,0 +1,154 @@
+"""Compares the replicas that are here with what ZooKeeper says (CORRECTNESS Q7).
+
+The queue of requests is a hint, and bounded: what it lost, or never had, is found here. A replica that is
+assigned to this broker is there afterwards; one that nobody assigns to it is a **stray**, and goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from functools import partial
+from typing import Final
+
+import structlog
+
+from broker.assignments import Assignments
+from broker.core.happenings import stray_removed
+from broker.core.replica_states import ReplicaState
+from broker.recorder import Recorder
+from broker.replica import Replica
+from broker.replica_manager import ReplicaManager
+from broker.state_changes.execution import Executor, read_topic
+from strandline.adapters import znodes
+from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.ids import BrokerEpoch, PartitionKey
+from strandline.ports import Clock, Coordination, NoNode
+from strandline.tasks import pipelined
+
+logger = structlog.get_logger(__name__)
+
+STRAYS_AT_ONCE_MAX: Final = 100
+"""Read again, told and removed together: what was read of them is not old by then."""
+
+
+class Reconciler:
+    """One session's."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        session: Coordination,
+        executor: Executor,
+        recorder: Recorder,
+        clock: Clock,
+    ) -> None:
+        self._manager = manager
+        self._session = session
+        self._executor = executor
+        self._recorder = recorder
+        self._clock = clock
+
+    async def read_assignments(self) -> frozenset[PartitionKey]:
+        """Read every topic, and have each replica that is assigned to this broker: which those are.
+
+        Raises ConnectionLost.
+        """
+        await self._session.sync(znodes.TOPICS)
+        topics = await self._session.children(znodes.TOPICS)
+        read = partial(self._read_topic, await Assignments.listed(self._session))
+        found = await pipelined(read, topics, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        return frozenset(key for keys in found for key in keys if key is not None)
+
+    async def _read_topic(self, assignments: Assignments, name: str) -> list[PartitionKey | None]:
+        topic = await read_topic(self._session, name)
+        if topic is None:
+            return []
+        if isinstance(topic, ValueError):
+            logger.error("not a topic", topic=name, reason=str(topic))
+            return []
+        have = partial(self._executor.have, name, topic, assignments)
+        return await pipelined(have, range(topic.partitions), in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+
+    async def remove_strays(
+        self, assigned: Container[PartitionKey], cluster_id: str, life: BrokerEpoch
+    ) -> None:
+        """`assigned` are those that were just confirmed, after the queue was drained. Raises ConnectionLost.
+
+        Only what ZooKeeper denies in so many words goes: what cannot be read stays. `cluster_id` and `life`
+        are those under which this broker registered.
+        """
+        suspects = [replica for replica in self._manager.all() if replica.key not in assigned]
+        if not suspects or not await self._is_cluster(cluster_id):
+            return
+        for begin in range(0, len(suspects), STRAYS_AT_ONCE_MAX):
+            some = suspects[begin : begin + STRAYS_AT_ONCE_MAX]
+            judge = partial(self._judge, await Assignments.listed(self._session))
+            reasons = await pipelined(judge, some, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+            await self._remove({r: why for r, why in zip(some, reasons, strict=True) if why}, life)
+
+    async def _is_cluster(self, cluster_id: str) -> bool:
+        try:
+            found = (await self._session.get(znodes.CLUSTER_ID)).data.decode()
+        except NoNode:
+            found = ""
+        if found != cluster_id:
+            logger.error("not the ZooKeeper of this cluster: nothing is removed", found=found, own=cluster_id)
+        return found == cluster_id
+
+    async def _judge(self, assignments: Assignments, replica: Replica) -> str:
+        """Why it is a stray; empty if it is not one, or that is not certain."""
+        name, key, me = replica.name, replica.key, self._manager.me
+        try:
+            topic = await read_topic(self._session, name.topic)
+            if topic is None:
+                return "the topic is gone"
+            if isinstance(topic, ValueError):
+                raise topic
+            if topic.topic_id != key.topic_id:
+                return f"another topic has the name, with id {topic.topic_id}"
+            if topic.partitions == 0:  # it is being created
+                return ""
+            record = (await self._session.get(znodes.isr(*name))).data
+            assignment = await assignments.read(name.topic, key)
+            named = {*assignment.replicas, *assignment.target}
+            if assignment.reassignment is not None:
+                named.update(assignment.reassignment.original)
+            if me in named:
+                return ""
+            if me in znodes.load_isr(*name, record):
+                logger.error("in sync and not assigned: kept", partition=str(name), assigned=sorted(named))
+                return ""
+        except (NoNode, ValueError) as error:
+            logger.warning("kept, though nobody assigns it", partition=str(name), reason=str(error))
+            return ""
+        return f"it is assigned to {sorted(named)}"
+
+    async def _remove(self, strays: Mapping[Replica, str], life: BrokerEpoch) -> None:
+        """What goes is on this broker's disk before it goes, for no znode tells it."""
+        if not strays:
+            return
+        at_ms = self._clock.wall_ms()
+        self._recorder.keep(
+            [
+                stray_removed(
+                    r.name.topic, r.key, self._manager.me, r.leader_epoch, life, at_ms=at_ms, reason=why
+                )
+                for r, why in strays.items()
+            ]
+        )
+
+        async def remove(replica: Replica) -> None:
+            if replica.state is ReplicaState.DELETED:  # by a request, just now
+                return
+            logger.warning(
+                "removing a stray replica",
+                partition=str(replica.name),
+                topic_id=replica.key.topic_id,
+                reason=strays[replica],
+            )
+            try:
+                await self._executor.remove(replica)
+            except OSError as error:
+                logger.error("a stray replica stays", partition=str(replica.name), reason=str(error))
+
+        await pipelined(remove, strays, in_flight_max=STRAYS_AT_ONCE_MAX)
