@@ -1,4 +1,4 @@
-"""`strandline topic`: create, list, describe, alter and delete topics."""
+"""`strandline topic`: create, list, describe, alter, delete and place topics."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from strandline.cli import placement
 from strandline.cli.command import Group, Invocation, pass_invocation, run
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def topic() -> None:
-    """Create, list, describe, alter and delete topics."""
+    """Create, list, describe, alter and delete topics; move their replicas and leaders."""
 
 
 def _configs(_context: click.Context, _parameter: click.Parameter, values: Iterable[str]) -> dict[str, str]:
@@ -137,20 +138,30 @@ def describe(invocation: Invocation, names: tuple[str, ...]) -> None:
 @click.argument("name")
 @config_option
 @click.option("--unset", multiple=True, metavar="NAME", help="Return a config to its default.")
+@click.option("--partitions", type=click.IntRange(min=1), help="As many from now on; never fewer than now.")
 @pass_invocation
-def alter(invocation: Invocation, name: str, configs: dict[str, str], unset: tuple[str, ...]) -> None:
-    """Change the config of the topic NAME."""
-    if not configs and not unset:
-        raise click.UsageError("nothing to change: give --config NAME=VALUE or --unset NAME")
+def alter(
+    invocation: Invocation,
+    name: str,
+    configs: dict[str, str],
+    unset: tuple[str, ...],
+    partitions: int | None,
+) -> None:
+    """Change the config of the topic NAME, or add partitions."""
+    if not configs and not unset and partitions is None:
+        raise click.UsageError(
+            "nothing to change: give --config NAME=VALUE, --unset NAME or --partitions NUMBER"
+        )
     from strandline import Admin
 
     async def main() -> None:
         async with Admin(invocation.bootstrap_servers()) as admin:
-            await admin.alter_topic(name, set=configs, unset=list(unset))
+            await admin.alter_topic(name, set=configs, unset=list(unset), partitions=partitions)
 
     run(main)
     if invocation.out.json:
-        invocation.out.emit({"topic": name, "set": configs, "unset": list(unset)})
+        grown = {} if partitions is None else {"partitions": partitions}
+        invocation.out.emit({"topic": name, "set": configs, "unset": list(unset), **grown})
     else:
         invocation.out.line(f"altered {name}")
 
@@ -172,3 +183,7 @@ def delete(invocation: Invocation, names: tuple[str, ...]) -> None:
             invocation.out.emit({"topic": name, "deleted": True})
         else:
             invocation.out.line(f"deleted {name}")
+
+
+for command in (placement.reassign, placement.reassignments, placement.elect_preferred):
+    topic.add_command(command)

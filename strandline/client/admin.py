@@ -24,9 +24,11 @@ from strandline.client.messages import (
     MetadataAnswer,
     MetadataQuery,
     NewTopic,
+    PartitionResult,
     TopicResult,
 )
 from strandline.client.offsets import Found, list_offsets
+from strandline.client.placement_admin import PlacementAdmin
 from strandline.client.scope import Scope
 from strandline.client.state_changes_admin import StateChangesReading
 from strandline.client.state_changes_admin import query as state_changes_query
@@ -75,7 +77,7 @@ class TopicDescription:
     partitions: tuple[PartitionDescription, ...]
 
 
-class Admin(BrokerAdmin):
+class Admin(BrokerAdmin, PlacementAdmin):
     """Creates, changes, deletes and describes topics, and looks after groups and brokers (DESIGN §11).
 
     `bootstrap` and `settings` (ClientSettings) as for a producer. What the controller does, it finds the
@@ -159,10 +161,27 @@ class Admin(BrokerAdmin):
         _raise_first(results)
 
     async def alter_topic(
-        self, topic: str, *, set: Mapping[str, str] | None = None, unset: Sequence[str] = ()
+        self,
+        topic: str,
+        *,
+        set: Mapping[str, str] | None = None,
+        unset: Sequence[str] = (),
+        partitions: int | None = None,
+        assignments: Sequence[Sequence[int]] = (),
     ) -> None:
-        """Change a topic's config, by Kafka's names. Raises UnknownTopicOrPartition, InvalidConfig."""
-        await self._ask_controller(ALTER_TOPIC, AlterTopic(topic, dict(set or {}), tuple(unset)))
+        """Change a topic's config, by Kafka's names, and how many partitions it has, which may only rise.
+
+        `assignments`, where given, names the replicas of each partition that is new, in order. Producers
+        without a partition of their own choice and groups use new partitions as soon as they notice; a key's
+        records may go to another partition from then on.
+
+        Raises UnknownTopicOrPartition, InvalidConfig, InvalidPartitions, InvalidReplicaAssignment, ….
+        """
+        size = 0
+        if partitions is not None:
+            size = arguments.whole("partitions", partitions, 1, arguments.INT32_MAX)
+        wanted = AlterTopic(topic, dict(set or {}), tuple(unset), size, tuple(map(tuple, assignments)))
+        await self._ask_controller(ALTER_TOPIC, wanted)
 
     async def list_topics(self) -> list[str]:
         """The names of all topics, in order."""
@@ -319,7 +338,9 @@ class Admin(BrokerAdmin):
             ) from error
         if isinstance(response, list):
             for result in response:
-                if isinstance(result, TopicResult) and isinstance(result.error, NotController):
+                if isinstance(result, TopicResult | PartitionResult) and isinstance(
+                    result.error, NotController
+                ):
                     raise result.error
         return response
 

@@ -175,7 +175,12 @@ def _decode_delete_topics(data: bytes) -> list[TopicResult]:
 
 
 def _encode_alter_topic(request: AlterTopic) -> bytes:
-    message = admin_pb2.AlterTopicRequest(topic=request.topic, unset=request.unset)
+    message = admin_pb2.AlterTopicRequest(
+        topic=request.topic,
+        unset=request.unset,
+        partitions=request.partitions,
+        assignments=[admin_pb2.ReplicaAssignment(replicas=replicas) for replicas in request.assignments],
+    )
     message.set.update(request.set)
     return message.SerializeToString()
 
