@@ -179,8 +179,9 @@ class StateQueue:
 
     def executed_all(self, names: Iterable[str]) -> bool:
         """True once no request of these entries, which were listed, is left to be executed."""
+        none_left = (EntryState.REMOVING, EntryState.KEPT)
         return all(
-            (entry := self._entries.get(name)) is None or entry.executed or entry.state is EntryState.KEPT
+            (entry := self._entries.get(name)) is None or entry.executed or entry.state in none_left
             for name in names
         )
 
