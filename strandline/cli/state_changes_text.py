@@ -18,7 +18,8 @@ def line_of(event: StateChangeEvent, today: date) -> str:
     if at.date() == today:
         time = at.time().isoformat(timespec="milliseconds")
     reason = f": {event.reason}" if event.reason else ""
-    return f"{time}  {_what(event)}, at epoch {event.epoch}{reason}"
+    epoch = f", at epoch {event.epoch}" if event.epoch >= 0 else ""
+    return f"{time}  {_what(event)}{epoch}{reason}"
 
 
 def _what(event: StateChangeEvent) -> str:
@@ -37,10 +38,11 @@ def _what(event: StateChangeEvent) -> str:
             changed = f": {', '.join(changes)}" if changes else ""
             return f"leader, broker {event.broker}, changed the ISR of {name}{changed}{_isr(event)}"
         case Happening.REASSIGN:
-            return f"{_reassigner(event)}, {event.state.value} the reassignment of {name}{_replicas(event)}"
+            return _reassignment(event, name)
         case Happening.TRUNCATE:
-            lost = f", {event.lost} committed records of it are lost" if event.lost else ""
-            return f"follower, broker {event.broker}, cut {name} from {event.first} to {event.end}{lost}"
+            did = "refused to cut" if event.state is RequestState.FAILED else "cut"
+            lost = f", {event.lost} of these had been committed" if event.lost else ""
+            return f"follower, broker {event.broker}, {did} {name} from {event.first} to {event.end}{lost}"
         case Happening.DELETE_STRAY:
             return f"broker {event.broker}, removed the stray replica of {name}"
 
@@ -56,18 +58,21 @@ def _step(event: StateChangeEvent, command: Command, name: str) -> str:
     return f"follower, broker {event.broker}, {event.state.value} {command.value} of {name} from {whom}"
 
 
-def _reassigner(event: StateChangeEvent) -> str:
-    if event.state is RequestState.REQUESTED and event.requester in (None, CONTROLLER):
-        return "controller"
-    return f"leader, broker {event.broker}"
+def _reassignment(event: StateChangeEvent, name: str) -> str:
+    leader = f"leader, broker {event.broker}"
+    replicas = _ids(event.replicas)
+    match event.state:
+        case RequestState.REQUESTED:
+            who = leader if event.requester not in (None, CONTROLLER) else "controller"
+            return f"{who}, requested reassignment of {name} to {replicas}"
+        case RequestState.SUPERSEDED:
+            return f"{leader}, ended a reassignment of {name} otherwise, replicas {replicas}"
+        case state:
+            return f"{leader}, {state.value} reassignment of {name} to {replicas}{_isr(event)}"
 
 
 def _isr(event: StateChangeEvent) -> str:
     return "" if event.isr is None else f", ISR {_ids(event.isr) or 'empty'}"
-
-
-def _replicas(event: StateChangeEvent) -> str:
-    return f" to {_ids(event.replicas)}" if event.replicas else ""
 
 
 def _ids(brokers: Iterable[int]) -> str:
