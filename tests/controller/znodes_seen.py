@@ -49,11 +49,14 @@ async def assignments(session: Coordination, name: str) -> list[tuple[int, ...]]
 
 
 async def requests(session: Coordination, broker: int) -> list[StateChange]:
-    """The queue of a broker, in order."""
+    """The queue of a broker, in order; what leaves it meanwhile is left out."""
     queue = znodes.state_queue(broker)
     found = []
     for entry in sorted(await session.children(queue)):
-        found += queue_znodes.load_state_changes((await session.get(f"{queue}/{entry}")).data)
+        try:
+            found += queue_znodes.load_state_changes((await session.get(f"{queue}/{entry}")).data)
+        except NoNode:
+            continue
     return found
 
 
