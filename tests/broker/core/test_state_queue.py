@@ -202,7 +202,9 @@ def test_without_room_in_the_record_execution_goes_on() -> None:
     assert isinstance(record, Record)
     assert record.entry == "0"
     queue.not_recorded("0")
-    assert queue.step(3) == [Read("1")], "another one, but this one not before the next listing"
+    others = queue.step(3)
+    assert Read("1") in others, "it was forgotten while there was no room"
+    assert "0" not in [effect.entry for effect in others], "not before the next listing"
     queue.listed(names)
     assert queue.executed_all(names)
 
