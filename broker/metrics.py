@@ -138,11 +138,11 @@ class _Replicas:
     waiting: int = 0
     without_leader: int = 0
 
-    def add_leadership(self, leadership: Leadership, assigned: int) -> None:
+    def add_leadership(self, leadership: Leadership, replication_factor: int) -> None:
         core = leadership.core
         members = len(core.isr.members)
         self.led += 1
-        self.under_replicated += members < assigned
+        self.under_replicated += members < replication_factor
         self.under_min_isr += members < core.min_insync
         self.at_min_isr += members == core.min_insync
         self.waiting += len(core.queue)
@@ -188,8 +188,11 @@ class BrokerMetrics:
             sums.offline += not replica.whole
             sums.without_leader += replica.leader < 0
             if replica.leadership is not None:
-                sums.add_leadership(replica.leadership, len(replica.assigned))
-                sums.reassigning += replica.reassignment is not None
+                # As in Kafka, replicas that a reassignment adds are not missed while they catch up.
+                moving = replica.reassignment
+                wanted = replica.assigned if moving is None else moving.original
+                sums.add_leadership(replica.leadership, len(wanted))
+                sums.reassigning += moving is not None
         self._manager.counts.keep(topics)
         yield PARTITIONS.is_now(sums.replicas)
         yield LEADERS.is_now(sums.led)

@@ -30,7 +30,7 @@ def take_census(survey: Survey) -> Census:
     offline = under_replicated = under_min_insync = not_preferred = reassigning = 0
     for partition in survey.partitions:
         in_sync = _in_sync(survey, partition)
-        under_replicated += in_sync < len(partition.assigned)
+        under_replicated += in_sync < _replication_factor(partition)
         under_min_insync += in_sync < partition.min_insync
         reassigning += partition.reassignment is not None
         if not survey.is_led(partition):
@@ -49,6 +49,12 @@ def take_census(survey: Survey) -> Census:
         brokers_gone=len(set(survey.known) - survey.live.keys()),
         brokers_drained=len(survey.drains),
     )
+
+
+def _replication_factor(partition: SurveyedPartition) -> int:
+    """As in Kafka, replicas that a reassignment adds are not missed while they catch up."""
+    moving = partition.reassignment
+    return len(partition.assigned if moving is None else moving.original)
 
 
 def _in_sync(survey: Survey, partition: SurveyedPartition) -> int:

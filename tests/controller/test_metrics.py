@@ -1,0 +1,123 @@
+"""What a controller tells Prometheus: the cluster by the active one alone, and each one's own state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from controller.core.topics import NewTopic
+from controller.metrics import ControllerMetrics
+from strandline.adapters.clock import SystemClock
+from strandline.adapters.metrics import Buckets, Sample
+from strandline.adapters.request_times import RequestTimes
+from strandline.local.layout import MemberFile
+from strandline.local.ports import free_ports
+from strandline.local.service import Service, as_environment
+from tests.conftest import SessionFactory
+from tests.controller.running import Running, process, running
+from tests.controller.znodes_seen import register
+from tests.scraping import scraped
+from tests.waiting import eventually
+
+CLOCK = SystemClock()
+SETTINGS_REFUSED = 2
+
+
+class Read:
+    """One reading of a controller in this process."""
+
+    def __init__(self, samples: Sequence[Sample]) -> None:
+        self._values = {(sample.metric.name, *sample.labels): sample.value for sample in samples}
+
+    def __call__(self, name: str, *labels: str) -> float | None:
+        value = self._values.get((name, *labels))
+        assert not isinstance(value, Buckets)
+        return value
+
+
+def read(controller: Running) -> Read:
+    return Read(ControllerMetrics(controller.activity, RequestTimes(CLOCK), CLOCK).read())
+
+
+async def test_the_active_one_tells_of_the_cluster_and_of_every_brokers_queue(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    """Brokers that are registered and do nothing: nobody leads, and the requests for them grow old. One of
+    them is gone: its queue is told all the same (docs/operations.md, "What to alarm on")."""
+    session, dying = await open_session(), await open_session()
+    await register(session, [1, 2])
+    await register(dying, [3])
+    async with running(zookeeper, reconcile_ms=50) as controller:
+        await controller.wait_active()
+        topic = NewTopic("t", assignments=((1, 2, 3), (2, 3, 1)))
+        (outcome,) = await controller.admin.create_topics([topic])
+        assert outcome.error is None
+        await dying.close()
+
+        def seen() -> Read | None:
+            found = read(controller)
+            return found if found("strandline_broker_alive", "3") == 0 else None
+
+        found = await eventually(seen)
+        assert found is not None
+        assert found("kafka_controller_kafkacontroller_activecontrollercount") == 1
+        assert found("kafka_controller_kafkacontroller_globaltopiccount") == 1
+        assert found("kafka_controller_kafkacontroller_globalpartitioncount") == 2
+        assert found("kafka_controller_kafkacontroller_offlinepartitionscount") == 2
+        assert found("kafka_controller_kafkacontroller_activebrokercount") == 2
+        assert found("kafka_controller_kafkacontroller_fencedbrokercount") == 1
+        assert found("strandline_underreplicated_partitions") == 2
+        for broker in ("1", "2", "3"):
+            waiting = found("strandline_state_queue_requests", broker)
+            assert waiting is not None
+            assert waiting >= 2
+        age_s = found("strandline_state_queue_oldest_age_seconds", "3")
+        assert age_s is not None
+        assert age_s > 0
+
+        def older() -> bool:
+            now_s = read(controller)("strandline_state_queue_oldest_age_seconds", "3")
+            return now_s is not None and now_s > age_s
+
+        await eventually(older)
+        assert found("strandline_zookeeper_connected") == 1
+        assert found("strandline_zookeeper_watches") == 0  # docs/design.md: it sets none
+
+
+async def test_a_standby_tells_of_itself_only(zookeeper: str) -> None:
+    """Two that told of the cluster would double its sums."""
+    async with running(zookeeper, 1) as active:
+        await active.wait_active()
+        async with running(zookeeper, 2) as standby:
+            await standby.wait_knows(1)
+            found = read(standby)
+            assert found("kafka_controller_kafkacontroller_activecontrollercount") == 0
+            assert found("kafka_controller_kafkacontroller_offlinepartitionscount") is None
+            assert found("strandline_zookeeper_connected") == 1
+
+
+async def test_calls_are_timed_by_their_names(zookeeper: str, tmp_path: Path) -> None:
+    """RequestMetrics' TotalTimeMs of each kind of request; health checks are none."""
+    (port,) = free_ports(1)
+    async with process(1, zookeeper, tmp_path, metrics_port=port) as controller:
+        await controller.describe()
+        await controller.describe()
+        total = "kafka_network_requestmetrics_totaltimems"
+        found = await scraped(port, lambda s: s(f"{total}_count", request="DescribeCluster") == 2)
+        assert found(f"{total}_sum", request="DescribeCluster") > 0
+        assert found.labels(f"{total}_count", "request") == {"DescribeCluster"}
+
+
+async def test_a_port_for_metrics_that_is_taken_ends_the_start(zookeeper: str, tmp_path: Path) -> None:
+    """A wrong setting ends the start with a sentence that names it."""
+    (port,) = free_ports(1)
+    async with process(1, zookeeper, tmp_path, metrics_port=port):
+        member = MemberFile(id=2, port=free_ports(1)[0])
+        second = Service("controller", member, log_path=tmp_path / "second.log", detached=False)
+        second.start(as_environment("controller", {"zookeeper": zookeeper, "metrics_port": port}))
+        assert second.process is not None
+        await second.process.wait(20)
+        assert second.process.exit_status == SETTINGS_REFUSED
+        said = second.log_path.read_text()
+        assert f"metrics_port = {port}" in said
+        assert "STRANDLINE_METRICS_PORT" in said
