@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from controller.core.cluster import ClusterPicture
 from controller.core.topics import Brokers
 from controller.fenced_session import FencedSession, Happened
 from controller.reading import read_brokers
 from controller.recorder import Recorder
+from controller.surveying import read_drains
 from controller.topic_writes import Multi
 from strandline.adapters import znodes
 from strandline.config import ControllerSettings
@@ -42,7 +44,8 @@ class Term:
             await self.session.ensure_path(znodes.elections(broker))
             self._queues.add(broker)
         await self.recorder.meet(found.live.values())
-        return found
+        drains = await read_drains(self.session)
+        return replace(found, emptied={broker for broker, drain in drains.items() if drain.replicas})
 
     async def write(
         self,

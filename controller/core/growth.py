@@ -56,11 +56,11 @@ def plan_growth(
 def _place(
     name: str, added: int, replication_factor: int, brokers: Brokers, picture: ClusterPicture
 ) -> tuple[Assignment, ...]:
-    hosts = [broker.endpoint for broker in brokers.staying.values()]
+    hosts = [broker.endpoint for broker in brokers.hosts]
     if len(hosts) < replication_factor:
         raise InvalidReplicationFactor(
             f"topic {name!r} has {replication_factor} replicas of a partition, but {len(hosts)} "
-            f"{'broker is' if len(hosts) == 1 else 'brokers are'} alive",
+            f"{'broker is' if len(hosts) == 1 else 'brokers are'} {brokers.hosting}",
             limit=len(hosts),
         )
     return place(

@@ -70,11 +70,23 @@ class Brokers:
 
     live: Mapping[BrokerId, Registration]
     known: Set[BrokerId]
+    emptied: Set[BrokerId] = frozenset()
+    """Those whose replicas are drained to others."""
 
     @property
     def staying(self) -> Mapping[BrokerId, Registration]:
         """The live that are not shutting down: only these lead or are in sync (CORRECTNESS I7)."""
         return {id_: broker for id_, broker in self.live.items() if not broker.shutting_down}
+
+    @property
+    def hosting(self) -> str:
+        """What the hosts are, for people."""
+        return "alive and not being drained" if self.emptied else "alive"
+
+    @property
+    def hosts(self) -> Sequence[Registration]:
+        """Those of them that may get a replica which nobody asked for by name."""
+        return [broker for id_, broker in self.staying.items() if id_ not in self.emptied]
 
 
 def check_request(names: Collection[str]) -> set[str]:
@@ -155,7 +167,7 @@ def plan_topic(new: NewTopic, brokers: Brokers, picture: ClusterPicture, *, inte
     config = check_config(new.config, replication_factor)
     if not assignments:
         assignments = place(
-            [broker.endpoint for broker in brokers.staying.values()],
+            [broker.endpoint for broker in brokers.hosts],
             partitions=new.partitions,
             replication_factor=replication_factor,
             first=picture.placed,
@@ -167,11 +179,11 @@ def plan_topic(new: NewTopic, brokers: Brokers, picture: ClusterPicture, *, inte
 
 def _check_size(new: NewTopic, brokers: Brokers) -> None:
     check_partitions(new.name, new.partitions)
-    live = len(brokers.staying)
+    live = len(brokers.hosts)
     if not 1 <= new.replication_factor <= live:
         raise InvalidReplicationFactor(
             f"topic {new.name!r}: replication factor {new.replication_factor}, but {live} "
-            f"{'broker is' if live == 1 else 'brokers are'} alive; choose 1 to {live}"
+            f"{'broker is' if live == 1 else 'brokers are'} {brokers.hosting}; choose 1 to {live}"
             if live
             else f"topic {new.name!r}: no broker is alive to hold it",
             limit=live,
