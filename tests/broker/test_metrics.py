@@ -1,0 +1,303 @@
+"""What a broker counts while it works, and what a scrape reads off its live objects."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from broker import counts as counts_module
+from broker.cluster_view import ClusterView
+from broker.core.reassignment import Assignment
+from broker.counts import OTHERS, Counts, TopicCounts
+from broker.groups.groups import Groups
+from broker.handlers import Handlers
+from broker.metrics import METRICS, BrokerMetrics
+from broker.replica_manager import ReplicaManager
+from broker.storage.data_folder import DataFolder
+from strandline.adapters.metrics import Buckets
+from strandline.adapters.request_times import RequestTimes
+from strandline.adapters.session_metrics import Sessions
+from strandline.config import TopicConfig
+from strandline.errors import StorageFailed
+from strandline.ids import BrokerId, Offset, PartitionId, TopicPartition
+from strandline.metadata import Endpoint, Reassignment
+from strandline.ports import LinkState
+from tests.broker.replicas import (
+    ASSIGNED,
+    CLOCK,
+    KEY,
+    LIVE,
+    NAME,
+    Led,
+    batch,
+    following,
+    leading,
+    open_replica,
+    settings,
+    write,
+)
+from tests.broker.seat import Seat, led_by, seated
+from tests.waiting import eventually
+
+SECOND, THIRD = BrokerId(2), BrokerId(3)
+
+
+def has(leader: Led, broker: BrokerId, end: int) -> None:
+    leader.leadership.fetched(broker, LIVE[broker].epoch, end, subscription=1)
+    leader.leadership.turn()
+
+
+# --- what is counted ----------------------------------------------------------------------------------
+
+
+async def test_a_leader_counts_records_and_bytes_once_however_often_a_batch_comes() -> None:
+    """BrokerTopicMetrics' MessagesIn and BytesIn: a repetition that the producer's sequence tells is a
+    request, and no message."""
+    async with leading(open_replica(), 5) as leader:
+        records = batch("a", "b", "c", producer=(7, 0))
+        for _ in range(2):
+            leader.leadership.produce(records, acks=-1, timeout_ms=60_000, done=leader.outcomes.append)
+        found = leader.replica.counts
+        assert (found.messages_in, found.bytes_in, found.produce_requests) == (3, len(records), 2)
+
+
+async def test_answers_that_are_errors_are_counted_whenever_they_come() -> None:
+    """FailedProduceRequests: what waited too long, and what waited when the leadership ended."""
+    async with leading(open_replica(), 5, isr=(1, 2)) as leader:
+        leader.produce("late", timeout_ms=1)
+        await eventually(lambda: leader.outcomes)
+        assert leader.replica.counts.produce_failures == 1
+        leader.produce("waits")
+        leader.leadership.end()
+        assert leader.replica.counts.produce_failures == 2
+
+
+async def test_one_change_of_the_isr_counts_once() -> None:
+    """IsrShrinks and IsrExpands of ReplicaManager: by changes, not by members."""
+    async with leading(open_replica(), 5) as leader:
+        leader.leadership.live_changed({BrokerId(1): LIVE[BrokerId(1)]})
+        total = leader.replica.counts.broker
+        await eventually(lambda: total.isr_shrinks)
+        leader.leadership.live_changed(LIVE)
+        for follower in (SECOND, THIRD):
+            has(leader, follower, 0)
+        await eventually(lambda: set(leader.leadership.core.state.isr_ids) == {1, 2, 3})
+        assert total.isr_shrinks == 1
+        assert total.isr_expands in (1, 2)  # both come back in one change, or one after the other
+
+
+async def test_what_is_replicated_is_counted_at_both_ends() -> None:
+    """ReplicationBytesOut of the leader is ReplicationBytesIn of its followers."""
+    source = open_replica()
+    async with leading(source, 5) as leader, following(open_replica(), 5, leader=leader) as follower:
+        leader.produce("a")
+        await eventually(lambda: follower.replica.log.log_end_offset == 1)
+        sent = source.counts.replication_bytes_out
+        assert sent == source.counts.bytes_in > 0
+        assert follower.replica.counts.replication_bytes_in == sent
+
+
+def test_a_cut_tells_how_much_of_it_had_been_committed() -> None:
+    """CORRECTNESS T11: with unclean elections allowed a committed record may be cut, and is counted lost."""
+    replica = open_replica(TopicConfig.parse({"unclean.leader.election.enable": "true"}))
+    write(replica, 1, "a", "b", "c", "d")
+    replica.raise_watermark(Offset(3))
+    replica.truncate(Offset(1))
+    assert (replica.counts.truncated_records, replica.counts.lost_records) == (3, 2)
+
+
+async def test_an_election_counts_at_the_broker_that_won_it(tmp_path: Path) -> None:
+    """There is no controller that elects; an unclean one is told apart (CORRECTNESS T11, seed 003)."""
+    async with seated(tmp_path) as seat:
+        await _elect(seat, led_by(1, 1, 2, 3, epoch=5))
+        total = seat.manager.counts.broker
+        assert (sum(total.elections_ms.read().counts), total.unclean_elections) == (1, 0)
+
+
+async def _elect(seat: Seat, state: object) -> None:
+    assert seat.record == state
+    seat.elector.suspect(LIVE[BrokerId(1)].epoch)
+    seat.elector.vacant(seat.replica)
+    await eventually(lambda: seat.leads_in() == 6)
+
+
+# --- topics -------------------------------------------------------------------------------------------
+
+
+def test_topics_beyond_the_bound_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """METRICS_TOPICS_MAX: a scrape does not grow without end; a topic that goes makes room."""
+    monkeypatch.setattr(counts_module, "METRICS_TOPICS_MAX", 2)
+    counts = Counts()
+    for topic in ("a", "b", "c", "d", "a"):
+        counts.of(topic).messages_in += 1
+    assert {name: of.messages_in for name, of in counts} == {"a": 2, "b": 1, OTHERS: 2}
+    counts.keep({"b", "c"})
+    counts.of("e").messages_in += 1
+    assert {name: of.messages_in for name, of in counts} == {"b": 1, "e": 1, OTHERS: 2}
+
+
+# --- a session ----------------------------------------------------------------------------------------
+
+
+class _Link:
+    watch_count = 3
+
+    def __init__(self) -> None:
+        self.state = LinkState.CONNECTED
+        self._listeners: list[Callable[[LinkState], None]] = []
+
+    def on_state(self, listener: Callable[[LinkState], None]) -> None:
+        self._listeners.append(listener)
+
+    def become(self, state: LinkState) -> None:
+        self.state = state
+        for listener in self._listeners:
+            listener(state)
+
+
+def test_a_session_that_is_ended_on_purpose_is_no_alarm() -> None:
+    """SessionExpireListener's ZooKeeperExpires: those that ZooKeeper ended."""
+    sessions = Sessions()
+    expired, left = _Link(), _Link()
+    sessions.begin(expired)
+    expired.become(LinkState.SUSPENDED)
+    expired.become(LinkState.ENDED)
+    sessions.leave()
+    sessions.begin(left)
+    sessions.leave()
+    left.become(LinkState.ENDED)
+    assert (sessions.ended, sessions.disconnects) == (1, 1)
+
+
+# --- what is read -------------------------------------------------------------------------------------
+
+
+@contextmanager
+def managed(tmp_path: Path) -> Iterator[ReplicaManager]:
+    boot = tmp_path / "boot"
+    boot.write_text("this one")
+    folder = DataFolder(tmp_path / "data", BrokerId(1), boot)
+    manager = ReplicaManager(settings(data_dir=folder.path), folder, CLOCK)
+    try:
+        manager.load()
+        yield manager
+        manager.close(clean=True)
+    finally:
+        folder.close()
+
+
+@pytest.fixture
+async def manager(tmp_path: Path) -> AsyncIterator[ReplicaManager]:
+    with managed(tmp_path) as found:
+        yield found
+
+
+def metrics_of(manager: ReplicaManager) -> BrokerMetrics:
+    view = ClusterView(manager, manager.settings, CLOCK)
+    groups = Groups(manager, view, Endpoint(1, "h", 1), manager.settings, CLOCK, lambda: True)
+    return BrokerMetrics(manager, groups, (groups.events,), RequestTimes(CLOCK), Sessions(), lambda: 1.5)
+
+
+def read(metrics: BrokerMetrics) -> dict[tuple[str, ...], float]:
+    return {
+        (sample.metric.name, *sample.labels): sample.value
+        for sample in metrics.read()
+        if not isinstance(sample.value, Buckets)
+    }
+
+
+async def test_a_leader_tells_what_its_isr_lacks(manager: ReplicaManager) -> None:
+    """UnderReplicatedPartitions, UnderMinIsrPartitionCount and AtMinIsrPartitionCount of ReplicaManager."""
+    metrics = metrics_of(manager)
+    replica = manager.create(NAME, KEY, TopicConfig())
+    manager.reconfigure(replica, Assignment(ASSIGNED), TopicConfig())
+    told: dict[tuple[int, ...], tuple[float, ...]] = {}
+    for isr in ((1, 2, 3), (1, 2), (1,)):
+        async with leading(open_replica(), 5, isr=isr) as leader:
+            replica.leadership = leader.leadership
+            found = read(metrics)
+            told[isr] = tuple(
+                found[f"kafka_server_replicamanager_{name}",]
+                for name in (
+                    "underreplicatedpartitions",
+                    "atminisrpartitioncount",
+                    "underminisrpartitioncount",
+                )
+            )
+            replica.leadership = None
+    assert told == {(1, 2, 3): (0, 0, 0), (1, 2): (1, 1, 0), (1,): (1, 0, 1)}
+
+
+async def test_replicas_that_a_reassignment_adds_are_not_missed(manager: ReplicaManager) -> None:
+    """As in Kafka since KIP-455: it is the move's business, and told as such."""
+    metrics = metrics_of(manager)
+    replica = manager.create(NAME, KEY, TopicConfig())
+    moving = Reassignment(KEY.topic_id, (BrokerId(3), BrokerId(4)), (BrokerId(1), BrokerId(2)))
+    manager.reconfigure(replica, Assignment(moving.grown, 1, moving), TopicConfig())
+    async with leading(open_replica(), 5, isr=(1, 2)) as leader:
+        replica.leadership = leader.leadership
+        found = read(metrics)
+        replica.leadership = None
+    assert found["kafka_server_replicamanager_underreplicatedpartitions",] == 0
+    assert found["kafka_server_replicamanager_reassigningpartitions",] == 1
+
+
+async def test_a_replica_that_failed_is_offline(manager: ReplicaManager) -> None:
+    """OfflineReplicaCount of ReplicaManager (CORRECTNESS E14, E15)."""
+    metrics = metrics_of(manager)
+    replica = manager.create(NAME, KEY, TopicConfig())
+    assert read(metrics)["kafka_server_replicamanager_offlinereplicacount",] == 0
+    shutil.rmtree(replica.log.directory)
+    with pytest.raises(StorageFailed):
+        write(replica, 1, "a")
+    assert read(metrics)["kafka_server_replicamanager_offlinereplicacount",] == 1
+
+
+async def test_what_is_told_grows_with_topics_and_not_with_partitions(manager: ReplicaManager) -> None:
+    """Prometheus keeps a series for each label: a broker may have 20,000 replicas."""
+    metrics = metrics_of(manager)
+
+    def create(partition: int) -> None:
+        manager.create(
+            TopicPartition("orders", partition), KEY._replace(partition=PartitionId(partition)), TopicConfig()
+        )
+
+    create(0)
+    told = len(read(metrics))
+    for partition in range(1, 20):
+        create(partition)
+    found = read(metrics)
+    assert len(found) == told
+    assert found["kafka_server_replicamanager_partitioncount",] == 20
+
+
+async def test_every_sample_is_of_a_metric_that_is_listed(manager: ReplicaManager) -> None:
+    """docs/operations.md takes its table from the list; a scrape of anything else would fail."""
+    manager.create(NAME, KEY, TopicConfig())
+    told = {sample.metric for sample in metrics_of(manager).read()}
+    assert told <= set(METRICS)
+    assert len({metric.name for metric in METRICS}) == len(METRICS)
+
+
+async def test_what_is_asked_of_a_topic_that_is_not_here_is_counted_among_the_others(
+    manager: ReplicaManager,
+) -> None:
+    """A client's misspelling makes no label."""
+    view = ClusterView(manager, manager.settings, CLOCK)
+    handlers = Handlers(manager, view, manager.settings, CLOCK, lambda: True)
+    outcomes: list[object] = []
+    handlers.produce("mispeled", 0, b"", -1, 1_000, outcomes.append)
+    assert len(outcomes) == 1
+    assert {name: of.produce_failures for name, of in manager.counts} == {OTHERS: 1}
+
+
+def test_counting_costs_no_lookup() -> None:
+    """All replicas of a topic have the same hand on it."""
+    counts = Counts()
+    assert counts.of("a") is counts.of("a")
+    assert counts.of("a").broker is counts.of("b").broker is counts.broker
+    assert TopicCounts().broker is not counts.broker
