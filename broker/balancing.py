@@ -22,7 +22,7 @@ from strandline.tasks import pipelined
 
 logger = structlog.get_logger(__name__)
 
-YIELDS_IN_FLIGHT_MAX: Final = 20
+YIELDED_TOGETHER_MAX: Final = 20
 """Leaderships that are given away at the same time; each costs its producers a moment."""
 
 
@@ -62,7 +62,7 @@ class Balancing:
     # --- on demand -----------------------------------------------------------------------------
 
     async def _answer(self) -> None:
-        slots = asyncio.Semaphore(YIELDS_IN_FLIGHT_MAX)
+        slots = asyncio.Semaphore(YIELDED_TOGETHER_MAX)
         async with asyncio.TaskGroup() as tasks:
             while True:
                 await self._wake.wait()
@@ -108,7 +108,9 @@ class Balancing:
         due = to_balance(standings, live, drained, self._clock.monotonic(), self._check_s)
         if due:
             logger.info("handing over to preferred leaders", partitions=len(due))
-        await pipelined(self._prefer, due, in_flight_max=YIELDS_IN_FLIGHT_MAX)
+        for first in range(0, len(due), YIELDED_TOGETHER_MAX):
+            some = due[first : first + YIELDED_TOGETHER_MAX]
+            await pipelined(self._prefer, some, in_flight_max=YIELDED_TOGETHER_MAX)
 
     async def _prefer(self, choice: tuple[PartitionKey, BrokerId]) -> None:
         key, preferred = choice

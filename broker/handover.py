@@ -8,6 +8,7 @@ one turns out not to be in sync, it leads on, and nothing that it accepted is lo
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Final
 
 import structlog
@@ -16,15 +17,19 @@ from broker.leadership import Leadership
 from broker.recorder import Recorder
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
-from broker.resignations import Resignation, Resignations
+from broker.resignations import Place, Resignation, Resignations
 from strandline.config import BrokerSettings
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
 from strandline.ports import Clock, Coordination
+from strandline.tasks import pipelined
 
 logger = structlog.get_logger(__name__)
 
-IN_HAND_MAX: Final = 100
-"""Leaderships that are drained or written at the same time: producers wait for as many, not for all."""
+LEFT_TOGETHER: Final = 25
+"""Leaderships that a broker which shuts down gives up at once, as a rule in one `multi`: producers wait for
+as many, not for all."""
+GROUPS_IN_FLIGHT_MAX: Final = 2
+"""One is drained and written while the successors of another take over."""
 DRAIN_S_MAX: Final = 0.5
 """For a leadership that is yielded, producers wait no longer; one that takes longer to drain waits by itself
 when the broker shuts down."""
@@ -47,7 +52,6 @@ class Handover:
         self._handover_s = settings.handover_ms / 1000
         self._clock = clock
         self._resignations = Resignations(manager.me, session, recorder, clock)
-        self._in_hand = asyncio.Semaphore(IN_HAND_MAX)
         self._leaving = False
 
     # --- all of them -------------------------------------------------------------------------
@@ -59,28 +63,34 @@ class Handover:
         if led:
             logger.info("handing leadership over", partitions=len(led))
         deadline = self._clock.monotonic() + self._handover_s
-        async with asyncio.TaskGroup() as tasks:
-            for leadership in led:
-                tasks.create_task(self._leave(leadership, deadline))
+        groups = [led[i : i + LEFT_TOGETHER] for i in range(0, len(led), LEFT_TOGETHER)]
+        async with asyncio.TaskGroup() as slow:
+            leave = partial(self._leave, deadline, slow)
 
-    async def _leave(self, leadership: Leadership, deadline: float) -> None:
-        async with self._in_hand:
-            if await self._drained(leadership, min(DRAIN_S_MAX, deadline - self._clock.monotonic())):
-                await self._resign(leadership)
-                await self._taken_over(leadership, deadline - self._clock.monotonic())
-                return
-        # It holds up nobody else. What it accepted may still commit; if not, its outcome is unknown.
+            async def together(group: list[Leadership]) -> None:
+                await pipelined(leave, group, in_flight_max=LEFT_TOGETHER)
+
+            await pipelined(together, groups, in_flight_max=GROUPS_IN_FLIGHT_MAX)
+
+    async def _leave(self, deadline: float, slow: asyncio.TaskGroup, leadership: Leadership) -> None:
+        if await self._drained(leadership, min(DRAIN_S_MAX, self._handover_s)):
+            await self._resign(leadership)
+            await self._taken_over(leadership, deadline - self._clock.monotonic())
+        else:  # it holds up nobody else
+            slow.create_task(self._leave_undrained(deadline, leadership))
+
+    async def _leave_undrained(self, deadline: float, leadership: Leadership) -> None:
+        """What it accepted may yet commit; if not, its outcome is unknown."""
         if not await self._drained(leadership, deadline - self._clock.monotonic()):
             logger.warning("handing over what could not be drained", partition=str(leadership.replica.name))
         await self._resign(leadership)
-        await self._taken_over(leadership, deadline - self._clock.monotonic())
 
     async def _resign(self, leadership: Leadership) -> None:
         if leadership.ended():
             return
         replica = leadership.replica
         next_leader = await self._resignations.hand_in(
-            Resignation(replica, leadership.epoch, "shutting down")
+            Resignation(replica, leadership.epoch, "shutting down", place=Place.LEFT_IF_ENOUGH)
         )
         if not leadership.ended():
             self._manager.retire(replica, NO_BROKER if next_leader is None else next_leader)
@@ -122,32 +132,31 @@ class Handover:
         (CORRECTNESS E1).
         """
         replica = leadership.replica
-        async with self._in_hand:
-            busy = leadership.draining or leadership.core.handing_over
-            if self._leaving or leadership.ended() or busy:
-                return False
-            if not await self._drained(leadership, DRAIN_S_MAX):
-                self._lead_on(leadership, f"it was not drained within {DRAIN_S_MAX} s")
-                return False
-            if leadership.ended():
-                return False
-            next_leader = await self._resignations.hand_in(
-                Resignation(replica, leadership.epoch, reason, to=broker)
-            )
-            if next_leader is None:
-                self._lead_on(leadership, f"broker {broker} could not take over")
-                return False
-            logger.info(
-                "leadership handed over",
-                partition=str(replica.name),
-                epoch=leadership.epoch,
-                to=next_leader,
-                reason=reason,
-            )
-            if not leadership.ended():
-                replica.yielded_epoch = leadership.epoch
-                self._manager.retire(replica, next_leader)
-            await self._taken_over(leadership, TAKE_OVER_S_MAX)
+        busy = leadership.draining or leadership.core.handing_over
+        if self._leaving or leadership.ended() or busy:
+            return False
+        if not await self._drained(leadership, DRAIN_S_MAX):
+            self._lead_on(leadership, f"it was not drained within {DRAIN_S_MAX} s")
+            return False
+        if leadership.ended():
+            return False
+        next_leader = await self._resignations.hand_in(
+            Resignation(replica, leadership.epoch, reason, to=broker)
+        )
+        if next_leader is None:
+            self._lead_on(leadership, f"broker {broker} could not take over")
+            return False
+        logger.info(
+            "leadership handed over",
+            partition=str(replica.name),
+            epoch=leadership.epoch,
+            to=next_leader,
+            reason=reason,
+        )
+        if not leadership.ended():
+            replica.yielded_epoch = leadership.epoch
+            self._manager.retire(replica, next_leader)
+        await self._taken_over(leadership, TAKE_OVER_S_MAX)
         return True
 
     def _lead_on(self, leadership: Leadership, reason: str) -> None:
@@ -165,4 +174,4 @@ class Handover:
 
     async def resign(self, replica: Replica, epoch: LeaderEpoch, *, reason: str) -> None:
         """Write that this broker, whose log failed, leads no longer in this epoch, and is not in sync."""
-        await self._resignations.hand_in(Resignation(replica, epoch, reason, keep_place=False))
+        await self._resignations.hand_in(Resignation(replica, epoch, reason, place=Place.LEFT))

@@ -11,6 +11,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import partial
 from typing import Final
 
@@ -25,7 +26,7 @@ from strandline.adapters import queue_znodes, znodes
 from strandline.adapters.crash_points import crash_point
 from strandline.config import ZNODE_BYTES_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
-from strandline.metadata import PartitionState, Registration
+from strandline.metadata import IsrMember, PartitionState, Registration
 from strandline.ports import (
     Check,
     Clock,
@@ -49,6 +50,17 @@ TRIES_MAX: Final = 5
 """Of a handover that may as well not happen; one that has to happen is tried until it is known to be done."""
 
 
+class Place(Enum):
+    """What becomes of the place in the ISR of the one who resigns, if it is not the last member."""
+
+    KEPT = "kept"
+    """It follows from now on, and has everything."""
+    LEFT_IF_ENOUGH = "left if enough others are in sync"
+    """It shuts down: what the next leader commits should not wait until it is gone."""
+    LEFT = "left"
+    """Its log failed."""
+
+
 @dataclass(eq=False, slots=True)
 class Resignation:
     """A leadership that is to end, and what came of it."""
@@ -58,9 +70,7 @@ class Resignation:
     reason: str
     to: BrokerId | None = None
     """For this one or not at all; None: in any case, for whoever is next."""
-    keep_place: bool = True
-    """False: this broker leaves the ISR too, as a log that failed must, unless it is the last member:
-    nobody else has all that was committed."""
+    place: Place = Place.KEPT
     outcome: asyncio.Future[BrokerId | None] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
@@ -240,9 +250,7 @@ class Resignations:
             if next_leader is None:
                 resignation.settle(None)
                 return None
-        others = tuple(member for member in state.isr if member.broker != me)
-        members = state.isr if resignation.keep_place or not others else others
-        after = PartitionState(NO_BROKER, epoch, members)
+        after = PartitionState(NO_BROKER, epoch, self._members(resignation, state))
         event = resigned(
             replica.name.topic,
             replica.key,
@@ -254,6 +262,17 @@ class Resignations:
         )
         after = replace(after, trail=replica.trail.extended(state.trail, event))
         return _Prepared(resignation, after, version, next_leader, leader_node_stands)
+
+    def _members(self, resignation: Resignation, state: PartitionState) -> tuple[IsrMember, ...]:
+        """Of the ISR that is left. The last one stays in it: nobody else has all that was committed."""
+        replica = resignation.replica
+        others = tuple(member for member in state.isr if member.broker != self._me)
+        if resignation.place is Place.KEPT:
+            return state.isr
+        enough = 1
+        if resignation.place is Place.LEFT_IF_ENOUGH:
+            enough = replica.config.min_insync(replica.assignment.replication_factor)
+        return others if len(others) >= enough else state.isr
 
     async def _commit(self, part: Sequence[_Prepared], peers: _Peers) -> None:
         """One `multi` for all of these."""

@@ -1,0 +1,418 @@
+"""Leadership given away on purpose, against a ZooKeeper in memory: what is written, what is named, and what
+happens when it does not come to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from broker.balancing import Balancing
+from broker.core.reassignment import Assignment
+from broker.handover import DRAIN_S_MAX, Handover
+from broker.leadership import Leadership, Outcome, Produced
+from broker.replica import Replica
+from broker.resignations import RESIGNATIONS_PER_MULTI_MAX
+from broker.state_changes.notices import NoticeReceiver
+from strandline.adapters import queue_znodes, znodes
+from strandline.adapters.queue_znodes import ElectionNotice
+from strandline.config import TopicConfig
+from strandline.errors import NotLeaderOrFollower
+from strandline.ids import (
+    NO_BROKER,
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    PartitionId,
+    PartitionKey,
+    TopicPartition,
+)
+from strandline.metadata import Drain, Registration
+from strandline.ports import Check, Create, Delete, Operation, SetData, Znode
+from tests.broker.replicas import ASSIGNED, CLOCK, KEY, LIVE, NAME, batch
+from tests.broker.seat import ME, Seat, led_by, seated
+from tests.waiting import eventually
+
+FIRST, THIRD = BrokerId(1), BrokerId(3)
+QUICK = {"handover_ms": 200, "preferred_leader_check_ms": 60_000}
+
+
+@dataclass
+class Desk:
+    """Broker 2 leads, and may give away."""
+
+    seat: Seat
+    handover: Handover
+    balancing: Balancing
+    multis: list[list[Operation]] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    # --- what broker 2 does ----------------------------------------------------------------------
+
+    def lead(self, number: int = 0, *, epoch: int = 5) -> Leadership:
+        """Lead this partition of the topic; nobody is behind."""
+        seat, manager = self.seat, self.seat.manager
+        key = PartitionKey(KEY.topic_id, PartitionId(number))
+        replica = manager.create(TopicPartition(NAME.topic, number), key, TopicConfig())
+        manager.reconfigure(replica, Assignment(ASSIGNED, version=0), TopicConfig())
+        state = led_by(ME, 1, 2, 3, epoch=epoch)
+        self._make(znodes.isr(NAME.topic, number))
+        self._make(znodes.leader(NAME.topic, number))
+        if number:
+            path = znodes.replicas(NAME.topic, number)
+            self.seat.tree.apply(Create(path, znodes.dump_replicas(ASSIGNED)), owner=0)
+        written = seat.tree.apply(SetData(znodes.isr(NAME.topic, number), znodes.dump_isr(state)), owner=0)
+        assert isinstance(written, int)
+        manager.lead(replica, state, written)
+        assert replica.leadership is not None
+        self.fetched(replica.leadership, FIRST, THIRD)
+        return replica.leadership
+
+    def fetched(self, leadership: Leadership, *followers: BrokerId) -> None:
+        """They have all there is."""
+        end = leadership.replica.log.log_end_offset
+        for follower in followers:
+            leadership.fetched(follower, LIVE[follower].epoch, end, subscription=1)
+        leadership.turn()
+
+    def produce(self, leadership: Leadership) -> None:
+        leadership.produce(batch("v"), acks=-1, timeout_ms=60_000, done=self.outcomes.append)
+
+    # --- what ZooKeeper has ----------------------------------------------------------------------
+
+    def _make(self, path: str) -> None:
+        """With its parents, where they are missing."""
+        parts = path.strip("/").split("/")
+        for depth in range(1, len(parts) + 1):
+            prefix = "/" + "/".join(parts[:depth])
+            if prefix not in self.seat.tree.nodes:
+                self.seat.tree.apply(Create(prefix), owner=0)
+
+    def register(self, registration: Registration, *, version: int = 0) -> None:
+        path = znodes.broker(registration.id)
+        data = znodes.dump_registration(registration)
+        self.seat.tree.nodes[path] = Znode(data, version, registration.epoch, registration.epoch, 1)
+        self._make(znodes.elections(registration.id))
+
+    def drain(self, broker: BrokerId, drain: Drain) -> None:
+        self._make(znodes.drain(broker))
+        self.seat.tree.apply(SetData(znodes.drain(broker), znodes.dump_drain(drain)), owner=0)
+
+    def leader(self, number: int = 0) -> BrokerId:
+        """Of record."""
+        node = self.seat.tree.nodes[znodes.isr(NAME.topic, number)]
+        return znodes.load_isr(NAME.topic, number, node.data).leader
+
+    def notices(self, broker: BrokerId) -> list[list[ElectionNotice]]:
+        """What was left for this broker, by znode."""
+        path = znodes.elections(broker)
+        return [
+            queue_znodes.load_notices(self.seat.tree.nodes[f"{path}/{child}"].data)
+            for child in sorted(self.seat.tree.children(path))
+        ]
+
+    def named(self, broker: BrokerId) -> set[int]:
+        """The partitions that this broker was told to lead."""
+        return {notice.key.partition for notices in self.notices(broker) for notice in notices}
+
+
+@pytest.fixture
+async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
+    """Brokers 1, 2 and 3 are registered; `multis` collects what was written together."""
+    async with seated(tmp_path, **QUICK) as seat:
+        handover = Handover(seat.manager, seat.coordination, seat.recorder, seat.manager.settings, CLOCK)
+        balancing = Balancing(
+            seat.manager, seat.membership, seat.coordination, handover, seat.manager.settings, CLOCK
+        )
+        desk = Desk(seat, handover, balancing)
+        for registration in LIVE.values():
+            desk.register(registration)
+        multi = seat.coordination.multi
+
+        async def collecting(operations: Sequence[Operation]) -> list[str | int | None]:
+            if any(isinstance(operation, Delete) for operation in operations):
+                desk.multis.append(list(operations))
+            return await multi(operations)
+
+        monkeypatch.setattr(seat.coordination, "multi", collecting)
+        yield desk
+
+
+# --- all of them --------------------------------------------------------------------------------------
+
+
+async def test_a_thousand_leaderships_are_given_up_in_few_writes(desk: Desk) -> None:
+    """A shutdown of a broker that leads a lot: a notice names many partitions, a multi writes many."""
+    led = [desk.lead(number) for number in range(1, 201)]
+    await desk.handover.leave_all()
+    assert all(leadership.ended() for leadership in led)
+    assert {desk.leader(leadership.replica.key.partition) for leadership in led} == {NO_BROKER}
+    assert desk.named(FIRST) == set(range(1, 201))
+    assert len(desk.multis) <= 4 * 200 / RESIGNATIONS_PER_MULTI_MAX
+    assert sum(len(notices) for notices in desk.notices(FIRST)) == 200
+
+
+async def test_one_that_another_leads_by_now_is_in_nobodys_way(desk: Desk) -> None:
+    """CORRECTNESS E7: its compare-and-set fails, and with it the multi of all; then each goes by itself."""
+    led = [desk.lead(number) for number in range(1, 6)]
+    disturbed = znodes.isr(NAME.topic, 3)
+    tree, apply_all = desk.seat.tree, desk.seat.tree.apply_all
+    calls = 0
+
+    def deposing(operations: Sequence[Operation], owner: int) -> list[str | int | None]:
+        nonlocal calls
+        calls += 1
+        if calls == 1:  # between the read and the write
+            tree.apply(SetData(disturbed, znodes.dump_isr(led_by(3, 1, 3, epoch=9))), owner=0)
+        return apply_all(operations, owner)
+
+    tree.apply_all = deposing  # type: ignore[method-assign]  # a race that no session of the test can win
+    await desk.handover.leave_all()
+    assert [desk.leader(n) for n in range(1, 6)] == [NO_BROKER, NO_BROKER, THIRD, NO_BROKER, NO_BROKER]
+    assert desk.named(FIRST) == {1, 2, 4, 5}
+    assert all(leadership.ended() for leadership in led)
+
+
+async def test_nobody_is_named_who_began_to_shut_down_a_moment_ago(desk: Desk) -> None:
+    """CORRECTNESS I7: what was read is checked in the same multi."""
+    desk.lead(1)
+    tree, apply_all = desk.seat.tree, desk.seat.tree.apply_all
+    calls = 0
+
+    def leaving(operations: Sequence[Operation], owner: int) -> list[str | int | None]:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            desk.register(replace(LIVE[FIRST], shutting_down=True), version=1)
+        return apply_all(operations, owner)
+
+    tree.apply_all = leaving  # type: ignore[method-assign]  # as above
+    await desk.handover.leave_all()
+    assert (desk.named(FIRST), desk.named(THIRD)) == (set(), {1})
+
+
+async def test_a_broker_that_is_drained_is_named_only_if_there_is_no_other(desk: Desk) -> None:
+    """A drain is a wish, and a partition without a leader is worse."""
+    desk.drain(FIRST, Drain(LIVE[FIRST].epoch, replicas=False))
+    desk.lead(1)
+    desk.seat.write(led_by(ME, 1, 2, epoch=5))
+    await desk.handover.leave_all()
+    assert desk.named(THIRD) == {1}
+
+
+async def test_a_drain_of_an_earlier_life_means_nobody_any_more(desk: Desk) -> None:
+    """Leaderships come back to a broker that was started again."""
+    desk.drain(FIRST, Drain(BrokerEpoch(LIVE[FIRST].epoch - 1), replicas=False))
+    desk.lead(1)
+    await desk.handover.leave_all()
+    assert desk.named(FIRST) == {1}
+
+
+async def test_what_cannot_be_drained_is_given_up_in_the_end_and_holds_up_nobody(desk: Desk) -> None:
+    """CORRECTNESS H6: what it accepted has an unknown outcome; the others are gone long before."""
+    stuck, free = desk.lead(1), desk.lead(2)
+    desk.produce(stuck)
+    async with asyncio.TaskGroup() as tasks:
+        leaving = tasks.create_task(desk.handover.leave_all())
+        await eventually(free.ended)
+        assert not stuck.ended()
+        await leaving
+    assert stuck.ended()
+    assert [type(outcome).__name__ for outcome in desk.outcomes] == ["OutcomeUnknown"]
+    assert desk.named(FIRST) == {1, 2}
+
+
+# --- one of them --------------------------------------------------------------------------------------
+
+
+async def given(desk: Desk, leadership: Leadership, to: BrokerId = FIRST) -> bool:
+    return await desk.handover.yield_to(leadership, to, "preferred leader")
+
+
+async def test_a_leadership_that_is_yielded_is_drained_first_and_says_why(desk: Desk) -> None:
+    """Seed 003's checkLoadBalancing, with a drain before it: no request is left without an answer."""
+    leadership = desk.lead(1)
+    desk.produce(leadership)
+    async with asyncio.TaskGroup() as tasks:
+        yielding = tasks.create_task(given(desk, leadership))
+        await eventually(lambda: leadership.draining)
+        with pytest.raises(NotLeaderOrFollower):
+            desk.produce(leadership)
+        assert desk.leader(1) == ME
+        desk.fetched(leadership, FIRST, THIRD)
+        assert await yielding
+    assert desk.outcomes == [Produced(0, 0)]
+    assert (desk.leader(1), desk.named(FIRST)) == (NO_BROKER, {1})
+    (notice,) = desk.notices(FIRST)[0]
+    assert (notice.leader_epoch, notice.reason, notice.give_to) == (5, "preferred leader", NO_BROKER)
+    assert [event.reason for event in desk.seat.recorder.events] == ["preferred leader"]
+
+
+async def test_one_that_is_not_drained_in_time_is_led_on_and_loses_nothing(desk: Desk) -> None:
+    """A follower is slow: producers wait for a moment, and then this leader goes on."""
+    leadership = desk.lead(1)
+    desk.produce(leadership)
+    began = CLOCK.monotonic()
+    assert not await given(desk, leadership)
+    assert CLOCK.monotonic() - began >= DRAIN_S_MAX
+    desk.produce(leadership)
+    desk.fetched(leadership, FIRST, THIRD)
+    assert desk.outcomes == [Produced(0, 0), Produced(1, 0)]
+    assert (desk.leader(1), desk.multis) == (ME, [])
+    assert await given(desk, leadership)
+
+
+@pytest.mark.parametrize("why", ["shutting down", "another life", "gone", "not in sync"])
+async def test_nothing_is_given_to_one_that_cannot_lead_by_the_latest_word(desk: Desk, why: str) -> None:
+    """CORRECTNESS I6, I7: this broker's own picture of the living may be seconds old."""
+    leadership = desk.lead(1)
+    match why:
+        case "shutting down":
+            desk.register(replace(LIVE[FIRST], shutting_down=True), version=1)
+        case "another life":
+            desk.register(replace(LIVE[FIRST], epoch=BrokerEpoch(99)))
+        case "gone":
+            del desk.seat.tree.nodes[znodes.broker(FIRST)]
+        case _:
+            desk.seat.tree.apply(
+                SetData(znodes.isr(NAME.topic, 1), znodes.dump_isr(led_by(ME, 2, 3, epoch=5))), owner=0
+            )
+    assert not await given(desk, leadership)
+    assert (desk.leader(1), desk.named(FIRST), leadership.draining) == (ME, set(), False)
+    desk.produce(leadership)
+
+
+@pytest.mark.parametrize("applied", [True, False])
+async def test_nothing_is_accepted_until_it_is_known_what_was_written(desk: Desk, applied: bool) -> None:
+    """CORRECTNESS E1: with acks=1 it would be acknowledged by one who leads no longer."""
+    leadership = desk.lead(1)
+    desk.seat.coordination.lose(applied=applied)
+    async with asyncio.TaskGroup() as tasks:
+        yielding = tasks.create_task(given(desk, leadership))
+        await eventually(lambda: desk.multis)
+        while not leadership.ended():
+            with pytest.raises(NotLeaderOrFollower):
+                leadership.produce(batch("v"), acks=1, timeout_ms=1, done=desk.outcomes.append)
+            await asyncio.sleep(0)
+        assert await yielding
+    assert (desk.leader(1), desk.named(FIRST)) == (NO_BROKER, {1})
+    assert len(desk.multis) == (1 if applied else 2)
+
+
+async def test_one_that_lost_too_often_is_led_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """STYLE 7: a handover that may as well not happen ends, and nothing was written."""
+    leadership = desk.lead(1)
+    apply_all = desk.seat.tree.apply_all
+
+    def meddling(operations: Sequence[Operation], owner: int) -> list[str | int | None]:
+        changed = next(o for o in operations if isinstance(o, SetData)).path
+        desk.seat.tree.apply(SetData(changed, desk.seat.tree.nodes[changed].data), owner=0)
+        return apply_all(operations, owner)
+
+    monkeypatch.setattr(desk.seat.tree, "apply_all", meddling)
+    assert not await given(desk, leadership)
+    assert (desk.leader(1), leadership.draining, leadership.ended()) == (ME, False, False)
+
+
+async def test_who_gave_it_away_is_the_last_to_take_it_back(desk: Desk) -> None:
+    """The first of AR is asked to give way to another: without this it would be back at once, for it comes
+    first in the order of succession."""
+    seat = desk.seat
+    replica = desk.lead(1).replica
+    order = (ME, FIRST, THIRD)
+    seat.tree.apply(SetData(znodes.replicas(NAME.topic, 1), znodes.dump_replicas(order)), owner=0)
+    first_of_all = Assignment(order, version=1)
+    seat.manager.reconfigure(replica, first_of_all, TopicConfig())
+    assert replica.leadership is not None
+    assert await given(desk, replica.leadership)
+    noticed = CLOCK.monotonic()
+    seat.elector.vacant(replica)
+    await eventually(lambda: replica.leadership is not None)
+    ranks_s = len(ASSIGNED) * seat.manager.settings.election_step_ms / 1000
+    assert CLOCK.monotonic() - noticed >= ranks_s
+
+
+async def test_a_shutdown_takes_over_what_is_being_yielded(desk: Desk) -> None:
+    """It is not accepted again for a yield that failed, once everything is to be left."""
+    leadership = desk.lead(1)
+    desk.produce(leadership)
+    async with asyncio.TaskGroup() as tasks:
+        yielding = tasks.create_task(given(desk, leadership, THIRD))
+        await eventually(lambda: leadership.draining)
+        leaving = tasks.create_task(desk.handover.leave_all())
+        await leaving
+        assert not await yielding or desk.named(THIRD) == {1}
+    assert leadership.ended()
+    assert desk.leader(1) == NO_BROKER
+
+
+# --- who asks -----------------------------------------------------------------------------------------
+
+
+def of(replica: Replica, *, give_to: int = NO_BROKER, epoch: int = 5) -> ElectionNotice:
+    return ElectionNotice(
+        NAME.topic, replica.key, LeaderEpoch(epoch), BrokerId(give_to), "asked for" if give_to >= 0 else ""
+    )
+
+
+async def test_a_notice_has_leadership_given_and_delays_no_other(desk: Desk) -> None:
+    """One partition does not drain; another is given away, and a third taken over, all from one znode."""
+    seat, session = desk.seat, desk.seat.coordination
+    stuck, free = desk.lead(1), desk.lead(2)
+    vacant: list[Replica] = []
+    receiver = NoticeReceiver(
+        seat.manager, session, CLOCK, lambda r, _: vacant.append(r), desk.balancing.asked
+    )
+    desk.produce(stuck)
+    asked = [of(stuck.replica, give_to=1), of(free.replica, give_to=3), of(seat.replica)]
+    await receiver.open()
+    await session.create(znodes.election_notice_prefix(ME), queue_znodes.dump_notices(asked), sequential=True)
+    running = [seat.tasks.create_task(task) for task in (receiver.run(), desk.balancing.run())]
+    await eventually(free.ended)
+    assert (desk.named(THIRD), vacant, stuck.ended()) == ({2}, [seat.replica], False)
+    await eventually(lambda: not stuck.draining)
+    assert desk.notices(ME) == []
+    for task in running:
+        task.cancel()
+
+
+@pytest.mark.parametrize(
+    "late", [{"epoch": 4, "give_to": 1}, {"epoch": 6, "give_to": 1}, {"give_to": 2}, {"give_to": 7}]
+)
+async def test_a_notice_that_does_not_fit_changes_nothing(desk: Desk, late: dict[str, int]) -> None:
+    """CORRECTNESS E6: of another epoch, for itself, for one that nobody knows."""
+    leadership = desk.lead(1)
+    running = desk.seat.tasks.create_task(desk.balancing.run())
+    desk.balancing.asked(of(leadership.replica, **late))
+    other = desk.lead(2)
+    desk.balancing.asked(of(other.replica, give_to=3))
+    await eventually(other.ended)
+    assert (leadership.draining, leadership.ended(), desk.leader(1)) == (False, False, ME)
+    running.cancel()
+
+
+async def test_the_preferred_replica_gets_what_it_may_have(desk: Desk) -> None:
+    """Seed 003's checkLoadBalancing, over all that this broker leads; a drained one is left in peace."""
+    led = [desk.lead(number) for number in range(1, 61)]
+    await desk.balancing.check()
+    assert not any(leadership.draining or leadership.ended() for leadership in led)  # not in sync for long
+    desk.drain(FIRST, Drain(LIVE[FIRST].epoch, replicas=True))
+    for leadership in led:
+        leadership.in_sync_since = dict.fromkeys(leadership.in_sync_since, CLOCK.monotonic() - 60)
+    await desk.balancing.check()
+    assert not any(leadership.ended() for leadership in led)
+    desk.seat.tree.apply(Delete(znodes.drain(FIRST)), owner=0)
+    checking = desk.seat.tasks.create_task(desk.balancing.check())
+    taken: set[int] = set()
+    while not checking.done():  # broker 1 takes over as it is told
+        for number in desk.named(FIRST) - taken:
+            taken.add(number)
+            replica = led[number - 1].replica
+            desk.seat.manager.follow(replica, FIRST, LeaderEpoch(6))
+        assert sum(leadership.ended() for leadership in led) - len(taken) <= 20
+        await asyncio.sleep(0)
+    assert desk.named(FIRST) == set(range(1, 61))
+    assert any(isinstance(operation, Check) for operation in desk.multis[0])
