@@ -42,6 +42,7 @@ def run(command: list[str], directory: Path, *, timeout_s: float = 50) -> str:
         ("README.md", "high water", "b'high water 11:42'\n"),
         ("README.md", "low water", "b'low water 17:58'\n"),
         ("docs/clients.md", "asyncio.run", "0 b'world' b'hello'\n"),
+        ("docs/state-changes.md", "asyncio.run", "leader of orders-0: first election\n"),
     ],
 )
 def test_the_example_prints_its_record(page: str, containing: str, printed: str, tmp_path: Path) -> None:
@@ -71,3 +72,17 @@ def test_the_shell_example_of_a_group_shows_where_it_stands_and_reads_everything
     assert "2 cooperative" in printed and "100000 total" in printed
     records = [int(line) for name in ("share-1", "share-2") for line in (tmp_path / name).read_text().split()]
     assert sorted(records) == list(range(1, 100_001))
+
+
+def test_the_shell_example_of_state_changes_shows_who_leads_and_what_waits(tmp_path: Path) -> None:
+    """What is recorded a moment later is not shown yet: the example is run with a look until it is."""
+    script = example("docs/state-changes.md", "sh", "--backlog").replace("strandline down\n", "")
+    shown = "strandline state-changes --topic orders --partition 1"
+    looking = f"until {shown} | grep elected; do :; done"
+    assert shown in script
+    try:
+        printed = run(["bash", "-euo", "pipefail", "-c", script.replace(shown, looking)], tmp_path)
+    finally:
+        run(["strandline", "down"], tmp_path)
+    assert re.search(r"leader, broker [123], elected for orders-1, ISR .*: first election", printed), printed
+    assert re.search(r"^3 +yes +\d+", printed, re.MULTILINE), printed
