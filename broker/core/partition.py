@@ -229,9 +229,12 @@ class LeaderPartition(Generic[Ticket]):
         late from a stream that broke: the follower may have lost it since (I2, I6).
         """
         progress = self._followers.get(broker)
-        if progress is None:  # not assigned: it may read, it does not count
-            return
         flow = (broker_epoch, subscription)
+        if progress is None:
+            # Not assigned, or not that anybody knows here: it may read, it does not count. If it is assigned
+            # later it has to begin anew, for what it tells here is not heard again (I2).
+            self._past_flows[broker] = max(flow, self._past_flows.get(broker, NO_FLOW))
+            return
         if flow >= progress.flow:
             progress.flow, progress.broker_epoch = flow, broker_epoch
             progress.reached(log_end_offset, self.log_end_offset, now)

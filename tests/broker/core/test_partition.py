@@ -279,6 +279,20 @@ def test_requests_that_wait_too_long_end_with_an_unknown_outcome_and_may_yet_com
     assert (driver.acknowledged, driver.partition.high_watermark) == ([], 5)
 
 
+def test_who_asks_before_the_leader_knows_that_it_is_assigned_begins_anew() -> None:
+    """CORRECTNESS I2: what it told was not heard, and on a quiet partition it would tell nothing more."""
+    driver = Driver(log_end=5)
+    new = BrokerId(4)
+    driver.partition.live_changed(alive(1, 2, 3, 4))
+    driver.partition.fetched(new, BrokerEpoch(40), Offset(5), 0.0, subscription=3)
+    driver.partition.assign(Assignment((BrokerId(1), BrokerId(2), BrokerId(3), new), 1), 2, 0.0)
+    assert driver.partition.outdated(new, BrokerEpoch(40), 3)
+    driver.partition.fetched(new, BrokerEpoch(40), Offset(5), 0.0, subscription=4)
+    driver.turn(0.0)
+    assert not driver.partition.outdated(new, BrokerEpoch(40), 4)
+    assert driver.writes[-1].state.isr_ids == (1, 2, 3, 4)
+
+
 def test_resigning_gives_back_everything_unanswered() -> None:
     """CORRECTNESS H6."""
     driver = Driver()
