@@ -60,7 +60,7 @@ class Reassigning:
     async def close(self, move: CloseReplicas, me: BrokerId, epoch: LeaderEpoch) -> bool:
         """Ask AR − RAR to stop fetching. False if that may not have been written; the assignment was read
         again then."""
-        name, assignment = self._replica.name, self._replica.assignment
+        name, assignment = self._replica.name, move.assignment
         requests = self._requests(Command.CLOSE_REPLICA, move.brokers, me, epoch, "all of RAR is in sync")
         crash_point("reassign.before_close")
         try:
@@ -129,7 +129,7 @@ class Reassigning:
     def _operations(
         self, move: CompleteReassignment, state: PartitionState, requests: Requests
     ) -> list[Operation]:
-        replica, name, assignment = self._replica, self._replica.name, self._replica.assignment
+        replica, name, assignment = self._replica, self._replica.name, move.assignment
         if state.leader == NO_BROKER:
             isr = resign_operations(replica, state, move.version, move.successor, REASON)
         else:
@@ -144,7 +144,7 @@ class Reassigning:
     def _with_trail(self, move: CompleteReassignment, me: BrokerId) -> PartitionState:
         """With the events that this write makes happen."""
         replica, state, now = self._replica, move.state, self._clock.wall_ms()
-        wanted = replica.assignment.reassignment
+        wanted = move.assignment.reassignment
         assert wanted is not None, f"{replica.name}: there is no reassignment to complete"
         events = [*reassigned(replica.name.topic, replica.key, wanted, state, me, at_ms=now)]
         if state.leader == NO_BROKER:

@@ -73,6 +73,8 @@ class CloseReplicas:
     """Ask these to stop fetching: RAR is in sync without them. If that was refused call `close_again`."""
 
     brokers: tuple[BrokerId, ...]
+    assignment: Assignment
+    """What this was decided on: only if ZooKeeper still says so is it to be done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +84,17 @@ class CompleteReassignment:
     state: PartitionState
     """What `isr` says then: nobody leads if the leadership goes to `successor`."""
     version: int
-    assigned: tuple[BrokerId, ...]
-    """AR from then on."""
+    assignment: Assignment
+    """What this was decided on, as in `CloseReplicas`."""
     removed: tuple[BrokerId, ...]
     """Who has no replica then: AR − RAR, dead ones too."""
     successor: BrokerId
     """Who is to lead; the leader itself if it leads on."""
+
+    @property
+    def assigned(self) -> tuple[BrokerId, ...]:
+        """AR from then on."""
+        return self.assignment.target
 
 
 Effect = (
@@ -395,7 +402,7 @@ class LeaderPartition(Generic[Ticket]):
         others = tuple(broker for broker in leaving if broker != self.me)
         if others and not self._closing:
             self._closing = True
-            return CloseReplicas(others)
+            return CloseReplicas(others, self.assignment)
         successor = reassignment.heir(self.me, target, self.isr.members, self._live)
         if successor is None or any(broker in in_sync for broker in others):
             return None
@@ -408,7 +415,7 @@ class LeaderPartition(Generic[Ticket]):
         self._completing = True
         leader = NO_BROKER if self.handing_over else self.me
         return CompleteReassignment(
-            PartitionState(leader, self.epoch, after), version, target, leaving, successor
+            PartitionState(leader, self.epoch, after), version, self.assignment, leaving, successor
         )
 
     def resign(self) -> list[Ticket]:

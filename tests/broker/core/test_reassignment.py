@@ -1,0 +1,565 @@
+"""Reassignment at the leader: seed 003's checkReassignedReplicas and completePartitionReassignment.
+
+Brokers 1 to 3 are the original AR and broker 1 leads, unless a test says otherwise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from broker.core.partition import (
+    Acknowledge,
+    AdvanceWatermark,
+    CloseReplicas,
+    CompleteReassignment,
+    LeaderPartition,
+    StepDown,
+    TimeOut,
+    WriteIsr,
+)
+from broker.core.reassignment import Assignment, heir, leaving, may_close
+from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId
+from strandline.metadata import Endpoint, IsrMember, PartitionState, Reassignment, Registration
+
+KEEP_IN_SYNC_S = 1.0
+EPOCH = LeaderEpoch(7)
+TOPIC_ID = TopicId("0" * 32)
+
+
+def ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(BrokerId(broker) for broker in brokers)
+
+
+def members(*brokers: int) -> tuple[IsrMember, ...]:
+    return tuple(IsrMember(BrokerId(b), BrokerEpoch(b * 10)) for b in brokers)
+
+
+def alive(*brokers: int, shutting_down: tuple[int, ...] = ()) -> dict[BrokerId, Registration]:
+    return {
+        BrokerId(b): Registration(Endpoint(b, "h", 1), BrokerEpoch(b * 10), b in shutting_down)
+        for b in brokers
+    }
+
+
+def moving(original: tuple[int, ...], wanted: tuple[int, ...], *, reverting: bool = False) -> Assignment:
+    """As a controller writes it."""
+    reassignment = Reassignment(TOPIC_ID, ids(*wanted), ids(*original), reverting=reverting)
+    return Assignment(reassignment.grown, 1, reassignment, 0)
+
+
+@dataclass
+class Led:
+    """A leadership whose ZooKeeper always answers, and what it wanted; a write waits while `held`."""
+
+    assignment: Assignment
+    leader: int = 1
+    isr: tuple[int, ...] = (1, 2, 3)
+    living: tuple[int, ...] = (1, 2, 3, 4, 5, 6)
+    min_insync: int = 2
+    now: float = 0.0
+    held: bool = False
+    closed: list[tuple[BrokerId, ...]] = field(default_factory=list)
+    writes: list[WriteIsr] = field(default_factory=list)
+    completed: list[CompleteReassignment] = field(default_factory=list)
+    acknowledged: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.end = 10
+        self.version = 0
+        self.record = PartitionState(BrokerId(self.leader), EPOCH, members(*self.isr))
+        self.core: LeaderPartition[str] = LeaderPartition(
+            me=BrokerId(self.leader),
+            epoch=EPOCH,
+            log_end_offset=Offset(self.end),
+            high_watermark=Offset(self.end),
+            assignment=self.assignment,
+            members=self.record.isr,
+            version=0,
+            live=alive(*self.living),
+            min_insync=self.min_insync,
+            keep_in_sync_s=KEEP_IN_SYNC_S,
+            queue_entries_max=100,
+            now=0.0,
+        )
+        for broker in self.isr:
+            self.fetch(broker)
+
+    @property
+    def in_sync(self) -> tuple[BrokerId, ...]:
+        return self.record.isr_ids
+
+    def fetch(self, *brokers: int, end: int | None = None, subscription: int = 0) -> None:
+        """These are as far as the leader, or as far as `end`."""
+        for broker in brokers:
+            if broker != self.leader:
+                self.core.fetched(
+                    BrokerId(broker), BrokerEpoch(broker * 10), Offset(self.end if end is None else end),
+                    self.now, subscription=subscription,
+                )  # fmt: skip
+                self.turn()
+
+    def stop_fetching(self, *brokers: int) -> None:
+        for broker in brokers:
+            self.core.stopped_fetching(BrokerId(broker), BrokerEpoch(broker * 10))
+            self.turn()
+
+    def produce(self, ticket: str) -> None:
+        assert not self.core.handing_over
+        self.end += 1
+        self.core.queue.push(Offset(self.end), 1e9, ticket)
+        self.core.appended(Offset(self.end), self.now)
+        self.turn()
+
+    def live_are(self, *brokers: int, shutting_down: tuple[int, ...] = ()) -> None:
+        self.core.live_changed(alive(*brokers, shutting_down=shutting_down))
+        self.turn()
+
+    def assign(self, assignment: Assignment, min_insync: int | None = None) -> None:
+        self.assignment = assignment
+        self.core.assign(assignment, min_insync or self.min_insync, self.now)
+        self.turn()
+
+    def wait(self, seconds: float = KEEP_IN_SYNC_S) -> None:
+        self.now += seconds
+        self.turn()
+
+    def turn(self) -> None:
+        for effect in self.core.step(self.now):
+            match effect:
+                case WriteIsr(state=state):
+                    assert set(state.isr_ids) <= {*self.assignment.replicas, BrokerId(self.leader)}
+                    self.writes.append(effect)
+                    self.settle(state)
+                case CloseReplicas(brokers):
+                    self.closed.append(brokers)
+                    self.turn()
+                case CompleteReassignment(state=state, assigned=assigned):
+                    assert self.core.isr.version == effect.version
+                    self.completed.append(effect)
+                    if not self.held:
+                        self.complete(state, assigned)
+                case Acknowledge(tickets):
+                    self.acknowledged.extend(tickets)
+                case AdvanceWatermark() | TimeOut() | StepDown():
+                    pass
+
+    def settle(self, state: PartitionState) -> None:
+        self.written(state)
+        self.turn()
+
+    def written(self, state: PartitionState) -> None:
+        self.record, self.version = state, self.version + 1
+        if state.leader == self.leader:
+            assert self.core.isr_read(state, self.version) is None
+
+    def complete(self, state: PartitionState, assigned: tuple[BrokerId, ...]) -> None:
+        self.written(state)
+        if state.leader == self.leader:
+            self.assign(Assignment(assigned, 2))
+
+
+# --- the two branches ---------------------------------------------------------------------------
+
+
+def test_a_leader_in_rar_completes_once_the_old_replicas_are_not_in_sync_any_more() -> None:
+    """Seed 003, the second branch: every replica in AR − RAR is not in ISR anymore: complete, lead on."""
+    led = Led(moving((1, 2, 3), (1, 4, 5)))
+    led.fetch(4)
+    assert led.closed == []  # 5 is not in sync yet (CORRECTNESS E16)
+    led.fetch(5)
+    assert led.closed == [ids(2, 3)]
+    assert led.completed == []
+    led.stop_fetching(2)
+    assert led.completed == []
+    led.stop_fetching(3)
+    (done,) = led.completed
+    assert done.state == PartitionState(BrokerId(1), EPOCH, members(1, 4, 5))
+    assert (done.assigned, done.removed, done.successor) == (ids(1, 4, 5), ids(2, 3), 1)
+    assert led.core.assignment == Assignment(ids(1, 4, 5), 2)
+
+
+def test_a_leader_that_is_not_in_rar_completes_last_and_gives_the_leadership_up() -> None:
+    """Seed 003, the first branch: broker_id is in (AR − RAR) and the other replicas in it are not in ISR:
+    complete, and stop leading. Everybody of AR − RAR loses its replica, the leader too."""
+    led = Led(moving((1, 2, 3), (4, 5, 6)))
+    led.fetch(4, 5, 6)
+    assert led.closed == [ids(2, 3)]  # if r.broker_id != broker_id
+    led.stop_fetching(2, 3)
+    (done,) = led.completed
+    assert done.state == PartitionState(NO_BROKER, EPOCH, members(4, 5, 6))
+    assert (done.assigned, done.removed, done.successor) == (ids(4, 5, 6), ids(1, 2, 3), 4)
+
+
+def test_a_leader_that_is_not_the_preferred_one_gives_the_leadership_up() -> None:
+    """Seed 003: stopCommitThread || broker_id is not preferred replica."""
+    led = Led(moving((1, 2, 3), (4, 1, 2)))
+    led.fetch(4)
+    led.stop_fetching(3)
+    (done,) = led.completed
+    assert done.state == PartitionState(NO_BROKER, EPOCH, members(4, 1, 2))
+    assert (done.removed, done.successor) == (ids(3), 4)
+
+
+def test_another_order_of_the_same_replicas_closes_nobody() -> None:
+    """Only who is preferred changes: AR is written in its new order, and the leadership goes there."""
+    led = Led(moving((1, 2, 3), (2, 3, 1)))
+    led.turn()
+    (done,) = led.completed
+    assert led.closed == []
+    assert done.state == PartitionState(NO_BROKER, EPOCH, members(2, 3, 1))
+    assert (done.assigned, done.removed, done.successor) == (ids(2, 3, 1), (), 2)
+
+
+def test_an_order_that_begins_with_the_leader_costs_nothing() -> None:
+    led = Led(moving((1, 2, 3), (1, 3, 2)))
+    led.turn()
+    (done,) = led.completed
+    assert done.state == PartitionState(BrokerId(1), EPOCH, members(1, 3, 2))
+    assert (led.closed, done.successor) == ([], 1)
+
+
+@pytest.mark.parametrize("reverting", [False, True], ids=["forth", "back"])
+def test_a_preferred_leader_that_shuts_down_is_given_nothing(reverting: bool) -> None:
+    """CORRECTNESS I7: a leader that is in RAR leads on; the periodic check gives it up another time."""
+    led = Led(moving((2, 1), (2, 1, 3), reverting=reverting), isr=(2, 1), held=True)
+    led.completed.clear()
+    led.core.isr_read(led.record, led.version)
+    led.core.live_changed(alive(1, 2, 3, shutting_down=(2,)))
+    led.fetch(3)
+    (done,) = led.completed
+    assert (done.successor, done.state.leader) == (1, 1)
+
+
+def test_a_leader_outside_rar_waits_for_somebody_to_give_it_to() -> None:
+    """CORRECTNESS I7: the partition is not left to those who go."""
+    led = Led(moving((1,), (4, 5)), isr=(1,), min_insync=1)
+    led.core.live_changed(alive(1, 4, 5, shutting_down=(4, 5)))
+    led.fetch(4, 5)
+    led.live_are(1, 4, 5)
+    (done,) = led.completed
+    assert done.successor == 4
+
+
+# --- growing and shrinking ----------------------------------------------------------------------
+
+
+def test_more_replicas_of_the_same_leader_need_no_close() -> None:
+    """RF 1 → 3; min in-sync is measured by the smaller of both until it is over (CORRECTNESS I11)."""
+    growing = moving((1,), (1, 2, 3))
+    assert growing.replication_factor == 1
+    led = Led(growing, isr=(1,), min_insync=1)
+    led.produce("a")
+    assert led.acknowledged == ["a"]
+    led.fetch(2)
+    assert led.completed == []
+    led.fetch(3)
+    (done,) = led.completed
+    assert (led.closed, done.removed, done.state.isr_ids) == ([], (), (1, 2, 3))
+
+
+def test_fewer_replicas_close_those_that_go() -> None:
+    """RF 3 → 1, to one that does not lead."""
+    shrinking = moving((1, 2, 3), (3,))
+    assert shrinking.replication_factor == 1
+    led = Led(shrinking, min_insync=1)
+    led.turn()
+    assert led.closed == [ids(2)]
+    led.stop_fetching(2)
+    (done,) = led.completed
+    assert done.state == PartitionState(NO_BROKER, EPOCH, members(3))
+    assert (done.removed, done.successor) == (ids(1, 2), 3)
+
+
+def test_what_is_written_meanwhile_needs_the_new_replicas_once_they_are_in_sync() -> None:
+    """CORRECTNESS H3: from the moment that they are proposed."""
+    led = Led(moving((1, 2, 3), (1, 2, 4)))
+    led.fetch(4)
+    led.produce("a")
+    led.fetch(2, 3)
+    assert led.acknowledged == []
+    led.fetch(4)
+    assert led.acknowledged == ["a"]
+
+
+# --- who dies -----------------------------------------------------------------------------------
+
+
+def test_dead_old_replicas_hold_nothing_up() -> None:
+    """They are asked to close as the others are, and lose their replica when they return (Q2)."""
+    led = Led(moving((1, 2, 3), (1, 4)), isr=(1,))
+    led.live_are(1, 4)
+    led.fetch(4)
+    (done,) = led.completed
+    assert led.closed == [ids(2, 3)]
+    assert done.removed == ids(2, 3)
+
+
+def test_an_old_replica_that_dies_while_it_is_to_close_leaves_and_holds_nothing_up() -> None:
+    led = Led(moving((1, 2, 3), (1, 3, 4)))
+    led.fetch(4)
+    assert led.completed == []
+    led.live_are(1, 3, 4)
+    assert len(led.completed) == 1
+
+
+def test_a_new_replica_that_is_dead_is_waited_for() -> None:
+    """CORRECTNESS E16: complete only if all targets are in the ISR."""
+    led = Led(moving((1, 2, 3), (1, 4, 5)))
+    led.live_are(1, 2, 3, 4)
+    led.fetch(4)
+    led.wait()
+    led.fetch(2, 3, 4)
+    assert (led.closed, led.completed) == ([], [])
+    assert set(led.in_sync) == {1, 2, 3, 4}
+
+
+def test_a_new_replica_that_falls_out_while_the_old_ones_close_is_waited_for() -> None:
+    """And nobody who was asked to close comes back meanwhile; asked is once."""
+    led = Led(moving((1, 2, 3), (1, 4, 5)))
+    led.fetch(4, 5)
+    led.live_are(1, 2, 3, 4)
+    led.stop_fetching(2, 3)
+    assert (led.in_sync, led.completed) == ((1, 4), [])
+    led.fetch(2, 3, subscription=1)
+    assert led.in_sync == (1, 4)
+    led.live_are(1, 2, 3, 4, 5)
+    led.fetch(5, subscription=1)
+    assert led.closed == [ids(2, 3)]
+    assert led.completed[0].state.isr_ids == (1, 4, 5)
+
+
+def test_a_later_leader_asks_again() -> None:
+    """It does not know whether the one before did; a request that was there does no harm (E13)."""
+    led = Led(moving((1, 2, 3), (1, 4, 5)), leader=4, isr=(4, 5, 1, 3))
+    led.turn()
+    assert led.closed == [ids(2, 3)]
+    led.stop_fetching(3)
+    (done,) = led.completed
+    assert done.state == PartitionState(NO_BROKER, EPOCH, members(1, 4, 5))
+    assert (done.removed, done.successor) == (ids(2, 3), 1)
+
+
+def test_what_could_not_be_asked_is_asked_again() -> None:
+    led = Led(moving((1, 2, 3), (1, 4)))
+    led.fetch(4)
+    led.core.close_again()
+    led.turn()
+    assert led.closed == [ids(2, 3), ids(2, 3)]
+
+
+# --- drained first ------------------------------------------------------------------------------
+
+
+def test_a_leadership_is_given_up_only_when_all_that_was_accepted_is_committed() -> None:
+    """DESIGN §4: a handover drains the commit queue first, so no producer sees an error."""
+    led = Led(moving((1, 2), (3, 2)), isr=(1, 2))
+    led.produce("a")
+    led.fetch(3, end=led.end)
+    assert led.core.handing_over
+    assert (led.acknowledged, led.completed) == ([], [])
+    led.fetch(2)
+    assert led.acknowledged == ["a"]
+    assert led.completed[0].successor == 3
+    assert led.core.handing_over  # nothing is accepted that could not be committed
+
+
+def test_a_leader_that_cannot_give_up_accepts_again() -> None:
+    """Whoever is needed for it fell behind: nobody waits for that."""
+    led = Led(moving((1, 2), (3, 2)), isr=(1, 2))
+    led.produce("a")
+    led.fetch(3, end=led.end)
+    assert led.core.handing_over
+    led.wait()
+    assert led.in_sync == (1, 3) or not led.core.handing_over
+    led.turn()
+    assert not led.core.handing_over
+    led.produce("b")
+    assert led.completed == []
+
+
+def test_a_leader_that_leads_on_goes_on_accepting() -> None:
+    led = Led(moving((1, 2), (1, 3)), isr=(1, 2), held=True)
+    led.fetch(3)
+    led.stop_fetching(2)
+    assert len(led.completed) == 1
+    assert not led.core.handing_over
+    led.produce("a")
+    led.fetch(3)
+    assert led.acknowledged == ["a"]
+
+
+# --- one write at a time ------------------------------------------------------------------------
+
+
+def test_nothing_else_is_written_while_the_completion_is_under_way() -> None:
+    """CORRECTNESS I5: it is a change of the ISR as any other, and both memberships count (H3)."""
+    led = Led(moving((1, 2), (1, 3)), isr=(1, 2), held=True)
+    led.fetch(3)
+    led.stop_fetching(2)
+    writes = len(led.writes)
+    led.live_are(1)
+    led.wait()
+    assert len(led.writes) == writes
+    assert len(led.completed) == 1
+    led.complete(led.completed[0].state, led.completed[0].assigned)
+    assert led.in_sync == (1,)
+
+
+def test_a_completion_that_was_not_written_is_decided_anew() -> None:
+    """From what ZooKeeper has: nothing, or another reassignment (CORRECTNESS I4, E7)."""
+    led = Led(moving((1, 2), (3, 2)), isr=(1, 2), held=True)
+    led.fetch(3)
+    assert len(led.completed) == 1
+    assert led.core.isr_read(led.record, led.version) is None
+    assert not led.core.handing_over
+    led.assign(led.assignment)
+    assert len(led.completed) == 2
+
+
+def test_while_zookeeper_is_away_nothing_moves() -> None:
+    """DESIGN §3: and nothing is refused because of it."""
+    led = Led(moving((1, 2), (3, 2)), isr=(1, 2))
+    led.core.isr_writable = False
+    led.fetch(3)
+    assert (led.closed, led.completed, led.core.handing_over) == ([], [], False)
+
+
+# --- replaced, cancelled, gone ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("phase", ["catching up", "closing"])
+def test_another_rar_is_gone_to_instead(phase: str) -> None:
+    """Decided on what the znode says now; what the first one added goes as everything of AR − RAR does."""
+    led = Led(moving((1, 2, 3), (1, 4, 5)))
+    led.fetch(4)
+    if phase == "closing":
+        led.fetch(5)
+        assert led.closed == [ids(2, 3)]
+    second = moving((1, 2, 3), (1, 2, 6))
+    led.assign(replace(second, replicas=ids(1, 2, 3, 4, 5, 6), version=3))
+    asked = len(led.closed)
+    led.fetch(6)
+    assert led.closed[asked:] == [ids(3, 4, 5)]
+    led.stop_fetching(3, 4, 5)
+    assert led.completed[0].assigned == ids(1, 2, 6)
+    assert led.completed[0].removed == ids(3, 4, 5)
+
+
+@pytest.mark.parametrize("caught_up", [(), (4,), (4, 5)])
+def test_a_cancelled_one_goes_back(caught_up: tuple[int, ...]) -> None:
+    """However far it was: whoever it added has to go, and the original need not be whole."""
+    led = Led(moving((1, 2, 3), (1, 4, 5)))
+    led.fetch(*caught_up)
+    led.live_are(1, 2, 4, 5)  # 3 is dead
+    led.assign(moving((1, 2, 3), (1, 4, 5), reverting=True))
+    assert led.closed[-1] == ids(4, 5)
+    led.stop_fetching(*caught_up)
+    (done,) = led.completed
+    assert set(done.state.isr_ids) == {1, 2}
+    assert (done.assigned, done.removed, done.successor) == (ids(1, 2, 3), ids(4, 5), 1)
+
+
+def test_a_cancelled_one_after_all_has_closed_waits_for_the_old_replicas() -> None:
+    """CORRECTNESS H5: at least min in-sync of them, or writes would stop."""
+    led = Led(moving((1, 2, 3), (1, 4, 5)))
+    led.fetch(4, 5)
+    led.live_are(1, 2, 3, 4)
+    led.stop_fetching(2, 3)
+    led.assign(moving((1, 2, 3), (1, 4, 5), reverting=True))
+    asked = len(led.closed)
+    assert (set(led.in_sync), led.completed) == ({1, 4}, [])
+    led.fetch(2, subscription=1)
+    assert led.closed[asked:] == [ids(4, 5)]
+    led.stop_fetching(4)
+    assert set(led.completed[0].state.isr_ids) == {1, 2}
+
+
+def test_a_new_replica_that_leads_gives_it_back_when_all_is_cancelled() -> None:
+    led = Led(moving((1, 2, 3), (4, 5), reverting=True), leader=4, isr=(4, 1, 2))
+    led.turn()
+    (done,) = led.completed
+    assert done.state == PartitionState(NO_BROKER, EPOCH, members(1, 2))
+    assert (done.removed, done.successor) == (ids(4, 5), 1)
+
+
+def test_a_reassignment_that_is_gone_leaves_ar_as_it_says() -> None:
+    """Who is not assigned any more leaves the ISR in ZooKeeper first, and is not counted then (H3, H4)."""
+    led = Led(moving((1, 2), (1, 2, 4)), isr=(1, 2))
+    led.fetch(4)
+    done = len(led.completed)
+    led.assign(Assignment(ids(1, 2), 9))
+    assert led.in_sync == (1, 2)
+    led.produce("a")
+    led.fetch(2)
+    assert led.acknowledged == ["a"]
+    assert len(led.completed) == done
+
+
+# --- who is assigned anew -----------------------------------------------------------------------
+
+
+def test_who_is_assigned_again_has_told_nothing_yet() -> None:
+    """CORRECTNESS I2: what it told in a subscription that began before may be of a log that is gone."""
+    led = Led(Assignment(ids(1, 2, 3), 0))
+    led.assign(Assignment(ids(1, 2), 1))
+    assert led.in_sync == ids(1, 2)
+    led.assign(Assignment(ids(1, 2, 3), 2))
+    assert led.core.outdated(BrokerId(3), BrokerEpoch(30), 0)
+    led.fetch(3)
+    assert led.in_sync == ids(1, 2)
+    assert led.core.follower_end(BrokerId(3)) == -1
+    assert not led.core.outdated(BrokerId(3), BrokerEpoch(30), 1)
+    led.fetch(3, subscription=1)
+    assert led.in_sync == ids(1, 2, 3)
+
+
+def test_who_is_assigned_again_before_it_left_the_isr_was_never_away() -> None:
+    """CORRECTNESS H3: it counts as long as ZooKeeper might elect it."""
+    led = Led(Assignment(ids(1, 2, 3), 0))
+    led.core.isr_writable = False
+    led.assign(Assignment(ids(1, 2), 1))
+    led.produce("a")
+    led.fetch(2)
+    assert led.acknowledged == []
+    led.fetch(3)
+    assert led.acknowledged == ["a"]
+    led.assign(Assignment(ids(1, 2, 3), 2))
+    led.core.isr_writable = True
+    led.turn()
+    assert set(led.in_sync) == {1, 2, 3}
+
+
+# --- the parts ----------------------------------------------------------------------------------
+
+
+def test_what_was_read_earlier_and_came_in_later_is_older() -> None:
+    begun = moving((1, 2), (2, 3))
+    assert Assignment(ids(1, 2), 0).older_than(begun)
+    assert not begun.older_than(Assignment(ids(1, 2), 0))
+    cancelled = replace(begun, reassignment_mzxid=9)
+    assert replace(begun, reassignment_mzxid=8).older_than(cancelled)
+    assert not cancelled.older_than(begun)
+    assert not cancelled.older_than(cancelled)
+
+
+def test_a_leader_that_is_assigned_no_more_leaves_too() -> None:
+    assert leaving(BrokerId(9), moving((1, 2), (2, 3))) == ids(1, 9)
+    assert leaving(BrokerId(1), Assignment(ids(1, 2), 0)) == ()
+
+
+def test_going_back_takes_one_in_sync_at_least() -> None:
+    """CORRECTNESS I8: an ISR is never empty, whatever min in-sync is."""
+    wanted = moving((1, 2), (3, 4), reverting=True).reassignment
+    assert wanted is not None
+    assert not may_close(wanted, ids(3, 4), 0)
+    assert may_close(wanted, ids(2, 3, 4), 1)
+    assert not may_close(wanted, ids(2, 3, 4), 2)
+
+
+def test_nobody_is_heir_in_another_life() -> None:
+    """CORRECTNESS E4: a broker that came back is not the member that is listed."""
+    live = alive(1, 2, 3)
+    live[BrokerId(2)] = replace(live[BrokerId(2)], epoch=BrokerEpoch(99))
+    assert heir(BrokerId(1), ids(2, 3), members(2, 3), live) == 3

@@ -1,0 +1,505 @@
+"""A reassignment at random: real leaders, a ZooKeeper in memory, and brokers that die at any effect.
+
+Five brokers hold logs of numbers. Whoever the ISR of record allows may be elected at any time, whether
+the leader before is dead, alive, or alive and unaware. A controller asks for placements, others, and
+takes them back. Nothing acknowledged may ever be missing in a member of the ISR of record; and when all
+heals, the replicas are where they were asked to be, and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from dataclasses import dataclass, field, replace
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from broker.core.partition import (
+    Acknowledge,
+    CloseReplicas,
+    CompleteReassignment,
+    Effect,
+    LeaderPartition,
+    WriteIsr,
+)
+from broker.core.reassignment import Assignment
+from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId
+from strandline.metadata import Endpoint, IsrMember, PartitionState, Reassignment, Registration
+from strandline.state_changes import Command
+
+BROKERS = tuple(BrokerId(b) for b in (1, 2, 3, 4, 5))
+KEEP_IN_SYNC_S = 1.0
+HEALING_ROUNDS_MAX = 200
+
+
+def min_insync(assignment: Assignment) -> int:
+    return 2 if assignment.replication_factor >= 3 else 1
+
+
+@dataclass
+class ZooKeeper:
+    """What is on record; each write is all or nothing, by the versions it was decided on."""
+
+    state: PartitionState
+    assignment: Assignment
+    version: int = 0
+    epoch: int = 1
+    queues: dict[BrokerId, deque[tuple[Command, int]]] = field(
+        default_factory=lambda: {broker: deque() for broker in BROKERS}
+    )
+
+    def queue(self, command: Command, brokers: tuple[BrokerId, ...], epoch: int) -> None:
+        for broker in brokers:
+            self.queues[broker].append((command, epoch))
+
+
+class Leading:
+    """One leadership. It decides at once, and carries out one effect after the other, when told."""
+
+    def __init__(self, broker: Broker, zookeeper: ZooKeeper, now: float) -> None:
+        state = zookeeper.state
+        self.broker = broker
+        self.zookeeper = zookeeper
+        self.epoch = state.leader_epoch
+        self.assignment = zookeeper.assignment
+        self.effects: deque[Effect[int]] = deque()
+        self.over = False
+        self.core: LeaderPartition[int] = LeaderPartition(
+            me=broker.id,
+            epoch=self.epoch,
+            log_end_offset=Offset(len(broker.log)),
+            high_watermark=Offset(min(broker.high_watermark, len(broker.log))),
+            assignment=self.assignment,
+            members=state.isr,
+            version=zookeeper.version,
+            live=broker.live(),
+            min_insync=min_insync(self.assignment),
+            keep_in_sync_s=KEEP_IN_SYNC_S,
+            queue_entries_max=1_000,
+            now=now,
+        )
+
+    def read_assignment(self, now: float) -> None:
+        self.assignment = self.zookeeper.assignment
+        self.core.assign(self.assignment, min_insync(self.assignment), now)
+
+    def turn(self, now: float, acknowledged: set[int]) -> None:
+        """What asks for no write happens at once."""
+        if self.over:
+            return
+        for effect in self.core.step(now):
+            match effect:
+                case Acknowledge(tickets):
+                    acknowledged.update(tickets)
+                case WriteIsr() | CloseReplicas() | CompleteReassignment():
+                    self.effects.append(effect)
+                case _:
+                    pass
+        self.broker.high_watermark = self.core.high_watermark
+
+    def carry_out(self, now: float, *, arrives: bool) -> None:
+        """One effect reaches ZooKeeper, or is lost on the way; then the leader reads what is there."""
+        effect = self.effects.popleft()
+        zookeeper = self.zookeeper
+        match effect:
+            case WriteIsr(state=state, version=version):
+                if arrives and version == zookeeper.version:
+                    self._write(state)
+            case CloseReplicas(brokers, decided_on):
+                if arrives and decided_on == zookeeper.assignment:
+                    zookeeper.queue(Command.CLOSE_REPLICA, brokers, self.epoch)
+                else:
+                    self.core.close_again()
+            case CompleteReassignment(version=version, assignment=decided_on):
+                if arrives and decided_on == zookeeper.assignment and version == zookeeper.version:
+                    self._complete(effect)
+            case _:
+                raise AssertionError(effect)
+        asked_to_write = not isinstance(effect, CloseReplicas)
+        if asked_to_write and self.core.isr_read(zookeeper.state, zookeeper.version) is not None:
+            self.end()
+            return
+        self.read_assignment(now)
+
+    def _write(self, state: PartitionState) -> None:
+        zookeeper = self.zookeeper
+        assert set(state.isr_ids) <= {
+            *zookeeper.assignment.replicas,
+            *self.assignment.replicas,
+            self.broker.id,
+        }
+        zookeeper.state, zookeeper.version = state, zookeeper.version + 1
+
+    def _complete(self, effect: CompleteReassignment) -> None:
+        zookeeper = self.zookeeper
+        wanted = zookeeper.assignment.reassignment
+        assert wanted is not None
+        assert effect.assigned == wanted.target
+        assert effect.state.isr, "an empty ISR"
+        assert wanted.reverting or set(effect.state.isr_ids) == set(wanted.target), "E16"
+        assert not self.core.queue or effect.successor == self.broker.id, "given up before it was drained"
+        self._write(effect.state)
+        zookeeper.assignment = Assignment(effect.assigned, zookeeper.assignment.version + 1)
+        zookeeper.queue(Command.DELETE_REPLICA, effect.removed, self.epoch)
+        others = tuple(broker for broker in effect.assigned if broker != self.broker.id)
+        zookeeper.queue(Command.START_REPLICA, others, self.epoch)
+
+    def end(self) -> None:
+        self.over = True
+        self.effects.clear()
+        self.core.resign()
+
+
+@dataclass
+class Broker:
+    """A log that survives the process, and the process."""
+
+    id: BrokerId
+    brokers: dict[BrokerId, Broker]
+    has_replica: bool
+    log: list[int] = field(default_factory=list)
+    high_watermark: int = 0
+    life: int = 0
+    up: bool = True
+    closed: bool = False
+    epoch: int = -1
+    """The highest that it knows."""
+    subscription: int = 0
+    follows: Leading | None = None
+    leading: Leading | None = None
+    deleted: Counter[int] = field(default_factory=Counter)
+
+    def live(self) -> dict[BrokerId, Registration]:
+        """Who is registered."""
+        return {
+            broker.id: Registration(Endpoint(broker.id, "h", 1), broker.broker_epoch)
+            for broker in self.brokers.values()
+            if broker.up
+        }
+
+    @property
+    def broker_epoch(self) -> BrokerEpoch:
+        return BrokerEpoch(self.id * 1_000 + self.life)
+
+    def stop_following(self) -> None:
+        if self.follows is not None and not self.follows.over:
+            self.follows.core.stopped_fetching(self.id, self.broker_epoch, subscription=self.subscription)
+        self.follows = None
+
+    def follow(self, leading: Leading, now: float) -> None:
+        """Begin a subscription: what is not in the leader's log is cut."""
+        self.stop_following()
+        leader = leading.broker
+        shared = 0
+        while shared < min(len(self.log), len(leader.log)) and self.log[shared] == leader.log[shared]:
+            shared += 1
+        del self.log[shared:]
+        self.high_watermark = min(self.high_watermark, shared)
+        self.epoch = leading.epoch
+        self.subscription += 1
+        self.follows = leading
+        self.tell(now)
+
+    def tell(self, now: float) -> None:
+        assert self.follows is not None
+        self.follows.core.fetched(
+            self.id, self.broker_epoch, Offset(len(self.log)), now, subscription=self.subscription
+        )
+
+    def stop(self) -> None:
+        self.up = False
+        self.stop_following()
+        if self.leading is not None:
+            self.leading.end()
+            self.leading = None
+
+
+class ReassignmentMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self.value = 0
+        self.acknowledged: set[int] = set()
+        assigned = BROKERS[:3]
+        self.brokers: dict[BrokerId, Broker] = {}
+        for broker in BROKERS:
+            self.brokers[broker] = Broker(broker, self.brokers, broker in assigned)
+        members = tuple(IsrMember(b, self.brokers[b].broker_epoch) for b in assigned)
+        self.zookeeper = ZooKeeper(
+            PartitionState(NO_BROKER, LeaderEpoch(0), members), Assignment(assigned, 0)
+        )
+        self.wanted = assigned
+        self._elect(self.brokers[BROKERS[0]])
+
+    # --- how it goes on ------------------------------------------------------------------------
+
+    def _leaders(self) -> list[Leading]:
+        return [b.leading for b in self.brokers.values() if b.leading is not None and not b.leading.over]
+
+    def _turn(self) -> None:
+        for leading in self._leaders():
+            leading.turn(self.now, self.acknowledged)
+
+    def _news_of_the_living(self) -> None:
+        for leading in self._leaders():
+            leading.core.live_changed(leading.broker.live())
+        self._turn()
+
+    def _may_lead(self, broker: Broker) -> bool:
+        """Assigned by the AR of record (the claim checks its version), and in the ISR in any life: no log is
+        lost here."""
+        state, assigned = self.zookeeper.state, self.zookeeper.assignment.replicas
+        return broker.up and not broker.closed and broker.id in assigned and broker.id in state
+
+    def _elect(self, broker: Broker) -> None:
+        zookeeper = self.zookeeper
+        zookeeper.epoch += 1
+        mine = IsrMember(broker.id, broker.broker_epoch)
+        live = broker.live()
+        others = tuple(
+            m
+            for m in zookeeper.state.isr
+            if m.broker not in (broker.id, zookeeper.state.leader)
+            and m.broker in zookeeper.assignment.replicas
+            and m.broker in live
+            and live[m.broker].epoch == m.broker_epoch
+        )
+        zookeeper.state = PartitionState(broker.id, LeaderEpoch(zookeeper.epoch), (mine, *others))
+        zookeeper.version += 1
+        broker.stop_following()
+        if broker.leading is not None:
+            broker.leading.end()
+        broker.epoch = zookeeper.epoch
+        broker.leading = Leading(broker, zookeeper, self.now)
+        others_assigned = tuple(b for b in zookeeper.assignment.replicas if b != broker.id)
+        zookeeper.queue(Command.START_REPLICA, others_assigned, zookeeper.epoch)
+        self._turn()
+
+    @rule(broker=st.sampled_from(BROKERS))
+    def elect(self, broker: BrokerId) -> None:
+        """Rightly, or because of a suspicion: the leader before may be alive and unaware."""
+        candidate = self.brokers[broker]
+        if self._may_lead(candidate) and self.zookeeper.state.leader != broker:
+            self._elect(candidate)
+
+    @rule(without=st.sampled_from((NO_BROKER, *BROKERS)), rounds=st.integers(1, 10))
+    def all_goes_well(self, without: BrokerId, rounds: int) -> None:
+        """But for one, which is slow: somebody leads, is followed, and writes; queues are worked off."""
+        for _ in range(rounds):
+            leading = self._leading_of_record()
+            if leading is None:
+                able = [b for b in self.brokers.values() if self._may_lead(b) and b.id != without]
+                if able:
+                    self._elect(able[0])
+            for broker in self.brokers.values():
+                if broker.id != without:
+                    self._fetch(broker, leading, 100)
+                    self._execute(broker)
+            if leading is not None and leading.broker.id != without:
+                self._carry_out(leading)
+
+    def _leading_of_record(self) -> Leading | None:
+        leader = self.brokers.get(self.zookeeper.state.leader)
+        leading = None if leader is None else leader.leading
+        stands = leading is not None and leading.epoch == self.zookeeper.state.leader_epoch
+        return leading if stands else None
+
+    def _carry_out(self, leading: Leading, *, arrives: bool = True) -> None:
+        if leading.effects and not leading.over:
+            leading.carry_out(self.now, arrives=arrives)
+            self._turn()
+
+    @rule()
+    def produce_to_the_leader_of_record(self) -> None:
+        if self.zookeeper.state.leader != NO_BROKER:
+            self._produce(self.brokers[self.zookeeper.state.leader])
+
+    @rule(leader=st.sampled_from(BROKERS))
+    def produce(self, leader: BrokerId) -> None:
+        """To anybody who believes to lead."""
+        self._produce(self.brokers[leader])
+
+    def _produce(self, leader: Broker) -> None:
+        leading = leader.leading
+        if leading is None or leading.over or leading.core.handing_over or not leading.core.enough_in_sync:
+            return
+        self.value += 1
+        log = leading.broker.log
+        log.append(self.value)
+        leading.core.queue.push(Offset(len(log)), 1e9, self.value)
+        leading.core.appended(Offset(len(log)), self.now)
+        self._turn()
+
+    @rule(follower=st.sampled_from(BROKERS), leader=st.sampled_from(BROKERS), records=st.integers(0, 4))
+    def fetch(self, follower: BrokerId, leader: BrokerId, records: int) -> None:
+        self._fetch(self.brokers[follower], self.brokers[leader].leading, records)
+
+    def _fetch(self, follower: Broker, leading: Leading | None, records: int) -> None:
+        ready = follower.up and follower.has_replica and not follower.closed and follower.leading is None
+        if leading is None or leading.over or not ready or leading.epoch < follower.epoch:
+            return
+        outdated = leading.core.outdated(follower.id, follower.broker_epoch, follower.subscription)
+        if follower.follows is not leading or outdated:
+            follower.follow(leading, self.now)
+        else:
+            at = len(follower.log)
+            follower.log += leading.broker.log[at : at + records]
+            follower.high_watermark = max(
+                follower.high_watermark, min(leading.core.high_watermark, len(follower.log))
+            )
+            follower.tell(self.now)
+        self._turn()
+
+    @rule(broker=st.sampled_from(BROKERS), arrives=st.booleans())
+    def zookeeper_takes(self, broker: BrokerId, arrives: bool) -> None:
+        leading = self.brokers[broker].leading
+        if leading is not None:
+            self._carry_out(leading, arrives=arrives)
+
+    @rule(broker=st.sampled_from(BROKERS), crashes=st.booleans())
+    def execute(self, broker: BrokerId, crashes: bool) -> None:
+        """A broker takes up the first request in its queue; it may die before it removed it."""
+        self._execute(self.brokers[broker], crashes=crashes)
+        self._turn()
+
+    def _execute(self, broker: Broker, *, crashes: bool = False) -> None:
+        queue = self.zookeeper.queues[broker.id]
+        if not queue or not broker.up:
+            return
+        command, epoch = queue[0]
+        assigned = broker.id in self.zookeeper.assignment.replicas
+        match command:
+            case Command.START_REPLICA if assigned:
+                broker.has_replica, broker.closed = True, False
+                if broker.leading is not None and not broker.leading.over:
+                    broker.leading.read_assignment(self.now)
+                    if broker.leading.epoch < epoch:
+                        broker.leading.end()
+                        broker.leading = None
+            case Command.CLOSE_REPLICA if epoch >= broker.epoch and broker.leading is None:
+                broker.closed = True
+                broker.stop_following()
+            case Command.DELETE_REPLICA if not assigned:
+                broker.stop_following()
+                if broker.leading is not None:
+                    broker.leading.end()
+                    broker.leading = None
+                broker.deleted[epoch] += 1
+                broker.has_replica = broker.closed = False
+                broker.log, broker.high_watermark, broker.epoch = [], 0, -1
+            case _:
+                pass
+        if crashes:
+            broker.stop()
+            self._news_of_the_living()
+        else:
+            queue.popleft()
+
+    @rule(seconds=st.floats(0.1, 2))
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        self._turn()
+
+    # --- what goes wrong -----------------------------------------------------------------------
+
+    @rule(broker=st.sampled_from(BROKERS))
+    def die_or_return(self, broker: BrokerId) -> None:
+        """Killed at any moment, with its effects on the way; or back in another life, as a follower."""
+        found = self.brokers[broker]
+        if found.up:
+            found.stop()
+        else:
+            self._return(found)
+        self._news_of_the_living()
+
+    def _return(self, broker: Broker) -> None:
+        broker.up, broker.closed = True, False
+        broker.life += 1
+        broker.subscription = 0
+
+    # --- what is asked for ---------------------------------------------------------------------
+
+    @rule(
+        wanted=st.permutations(BROKERS).flatmap(lambda b: st.integers(1, 4).map(lambda n: tuple(b[:n]))),
+        cancel=st.booleans(),
+    )
+    def ask(self, wanted: tuple[BrokerId, ...], cancel: bool) -> None:
+        """Somewhere, somewhere else instead, or back."""
+        zookeeper, found = self.zookeeper, self.zookeeper.assignment
+        standing = found.reassignment
+        if standing is None:
+            if cancel:
+                return
+            asked, version = Reassignment(TopicId("t"), wanted, found.replicas), 0
+        else:
+            version = found.reassignment_version + 1
+            asked = replace(standing, reverting=True)
+            if not cancel:
+                asked = replace(standing, replicas=wanted, reverting=False)
+        added = tuple(b for b in asked.replicas if b not in found.replicas)
+        assigned = found.replicas + added
+        zookeeper.assignment = Assignment(assigned, found.version + 1, asked, version, version)
+        zookeeper.queue(Command.START_REPLICA, assigned, zookeeper.state.leader_epoch)
+        self.wanted = asked.target
+
+    # --- what always holds ---------------------------------------------------------------------
+
+    @invariant()
+    def what_was_acknowledged_is_in_every_member_of_record(self) -> None:
+        for member in self.zookeeper.state.isr:
+            missing = self.acknowledged - set(self.brokers[member.broker].log)
+            assert not missing, f"{member} lacks {missing}"
+
+    @invariant()
+    def there_is_always_somebody_in_sync(self) -> None:
+        assert self.zookeeper.state.isr
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def teardown(self) -> None:
+        """Everybody is back, nothing is lost any more: it ends where it was asked to."""
+        for broker in self.brokers.values():
+            if not broker.up:
+                self._return(broker)
+        self._news_of_the_living()
+        for _ in range(HEALING_ROUNDS_MAX):
+            if self._healed():
+                break
+            self._heal()
+        assert self._healed(), (self.zookeeper, [b.id for b in self.brokers.values() if b.has_replica])
+        self.what_was_acknowledged_is_in_every_member_of_record()
+
+    def _healed(self) -> bool:
+        zookeeper = self.zookeeper
+        return (
+            zookeeper.assignment.replicas == self.wanted
+            and zookeeper.assignment.reassignment is None
+            and set(zookeeper.state.isr_ids) == set(self.wanted)
+            and not any(zookeeper.queues.values())
+            and {b.id for b in self.brokers.values() if b.has_replica} == set(self.wanted)
+        )
+
+    def _heal(self) -> None:
+        zookeeper = self.zookeeper
+        if self._leading_of_record() is None:
+            candidates = [b for b in self.brokers.values() if self._may_lead(b)]
+            assert candidates, f"nobody may lead: {zookeeper}"
+            self._elect(candidates[0])
+        leader = self.brokers[zookeeper.state.leader]
+        for broker in self.brokers.values():
+            while zookeeper.queues[broker.id]:
+                self._execute(broker)
+            if broker is not leader and broker.leading is not None:
+                broker.leading.end()
+                broker.leading = None
+        for broker in self.brokers.values():
+            for _ in range(3):
+                self._fetch(broker, leader.leading, 1_000)
+        for _ in range(3):
+            if leader.leading is not None:
+                self._carry_out(leader.leading)
+        self.now += 0.3
+        self._turn()
+
+
+TestReassignmentMachine = ReassignmentMachine.TestCase
