@@ -9,8 +9,8 @@ from controller.answers import BrokerDescription, ClusterDescription, Ongoing, P
 from controller.core.drains import Progress
 from controller.core.readiness import Readiness
 from controller.core.reassignment import Move
+from controller.core.state_changes import Told
 from controller.core.topics import Alteration, NewTopic
-from controller.state_changes_stream import Told
 from strandline.adapters.wire_errors import error_to_wire
 from strandline.client.messages import StateChangesQuery
 from strandline.ids import TopicPartition

@@ -226,7 +226,7 @@ def load_event(fields: Mapping[str, Any]) -> StateChangeEvent:
             end=fields.get("end"),
             lost=fields.get("lost"),
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, OverflowError) as error:
         raise ValueError(f"not a state change: it lacks {error}: {dict(fields)!r:.200}") from error
 
 
@@ -245,7 +245,10 @@ def event_value(event: StateChangeEvent) -> bytes:
 
 def parse_event(value: bytes | None) -> StateChangeEvent:
     """Raises ValueError."""
-    fields = json.loads(value or b"")
+    try:
+        fields = json.loads(value or b"")
+    except RecursionError as error:
+        raise ValueError("not a state change: it is nested too deeply") from error
     if not isinstance(fields, dict):
         raise ValueError(f"not a state change: {value!r:.200}")
     return load_event(fields)

@@ -1,0 +1,111 @@
+"""What a stream of state changes tells of what was read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controller.core.state_changes import ANSWER_BYTES_MAX, Telling, check, matches
+from strandline.client.event_positions import EventRecord
+from strandline.client.messages import StateChangesQuery
+from strandline.errors import InvalidRequest
+from strandline.ids import BrokerId, PartitionId, PartitionKey, TopicId
+from strandline.state_changes import RequestState, StateChangeEvent, event_value
+from tests.integration.told_events import REQUESTED
+
+EVENT = replace(REQUESTED, id="r", topic="orders")
+
+
+def record(offset: int, event: StateChangeEvent | bytes | None, partition: int = 0) -> EventRecord:
+    value = event_value(event) if isinstance(event, StateChangeEvent) else event
+    return EventRecord(partition, offset, 0, None, value)
+
+
+def test_of_one_identity_the_first_is_told_and_other_states_are_others() -> None:
+    """A later reading of the same stream, too: who repeats a record may do so much later."""
+    telling = Telling(StateChangesQuery())
+    received = replace(EVENT, state=RequestState.RECEIVED)
+    (told,) = telling.answers([record(0, EVENT), record(1, received), record(2, EVENT)], (3,))
+    assert told.events == [event_value(EVENT), event_value(received)]
+    assert list(telling.answers([record(3, received)], (4,))) == []
+
+
+def test_the_record_is_told_as_it_lies_in_the_log() -> None:
+    """With fields of a later version, which this one passes over."""
+    value = event_value(EVENT)[:-1] + b',"later":[1]}'
+    (told,) = Telling(StateChangesQuery()).answers([record(0, value)], (1,))
+    assert told.events == [value]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(None, b"", b"\xff", b"[]", b"{}", b"null", b'{"id":"x"}', b"[" * 10_000),
+        event_value(EVENT).replace(b'"epoch":10', b'"epoch":1e999'),
+    ],
+)
+def test_what_is_no_state_change_is_passed_over_and_said(value: bytes | None) -> None:
+    telling = Telling(StateChangesQuery())
+    (told,) = telling.answers([record(7, value), record(8, EVENT)], (9,))
+    assert told.events == [event_value(EVENT)]
+    ((passed, reason),) = telling.malformed
+    assert passed.offset == 7 and reason
+    assert list(telling.answers([], (9,))) == [] and telling.malformed == []
+
+
+def test_an_answer_is_bounded_and_who_goes_on_behind_it_misses_nothing() -> None:
+    size = ANSWER_BYTES_MAX // 3
+    events = [replace(EVENT, id=str(number), reason="r" * size) for number in range(5)]
+    told = list(
+        Telling(StateChangesQuery()).answers(
+            [record(10 + number, event, partition=1) for number, event in enumerate(events)], (4, 15)
+        )
+    )
+    assert [each.next_offsets for each in told] == [(4, 12), (4, 14), (4, 15)]
+    assert [len(each.events) for each in told] == [2, 2, 1]
+    assert [value for each in told for value in each.events] == [event_value(event) for event in events]
+    (large,) = Telling(StateChangesQuery()).answers(
+        [record(0, replace(EVENT, reason="r" * 2 * size * 3))], (1,)
+    )
+    assert len(large.events) == 1
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ({}, True),
+        ({"brokers": (1,)}, True),
+        ({"brokers": (2, 3)}, False),
+        ({"topic": "orders"}, True),
+        ({"topic": "order"}, False),
+        ({"topic": "orders", "partition": 0}, True),
+        ({"topic": "orders", "partition": 1}, False),
+        ({"since_ms": 1_000}, True),
+        ({"since_ms": 1_001}, False),
+    ],
+)
+def test_filters(query: dict[str, Any], wanted: bool) -> None:
+    """A broker's events are those about it: what it asked of others is about the others."""
+    event = replace(
+        EVENT, broker=BrokerId(1), requester=BrokerId(2), at_ms=1_000,
+        key=PartitionKey(TopicId("ab" * 16), PartitionId(0)),
+    )  # fmt: skip
+    assert matches(event, StateChangesQuery(**query)) is wanted
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ({"partition": 0}, "partition = 0"),
+        ({"topic": "t", "partition": -2}, "partition = -2"),
+        ({"since_ms": -1}, "since_ms = -1"),
+        ({"from_offsets": (3, -5)}, "-5"),
+        ({"brokers": (-1,)}, "-1"),
+        ({"brokers": (1,) * 10_001}, "10001"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_its_value(query: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidRequest, match=says):
+        check(StateChangesQuery(**query))
