@@ -134,6 +134,7 @@ class Drains:
             if left:
                 names = ", ".join(f"{each.topic}-{each.key.partition}" for each in left[:10])
                 logger.warning("leaderships have not moved", count=len(left), partitions=names)
+                break  # the rest of upkeep does not wait for a leader that cannot
         if moves:
             logger.info("drain moved leaderships", moved=moved, wanted=len(moves))
         return moved > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,12 @@ class ControllerProcess:
         async with self._stub() as stub:
             request = admin_pb2.DeleteTopicsRequest(topics=names)
             return list((await stub.DeleteTopics(request, timeout=CALL_S_MAX)).results)
+
+    async def drain(self, broker: int) -> None:
+        """Ask for a drain of leaderships; the controller may die under it."""
+        async with self._stub() as stub:
+            with suppress(grpc.aio.AioRpcError):
+                await stub.DrainBroker(admin_pb2.DrainBrokerRequest(broker=broker), timeout=CALL_S_MAX)
 
     async def describe(self) -> admin_pb2.DescribeClusterResponse:
         async with self._stub() as stub:
