@@ -102,6 +102,7 @@ class Broker:
                 self._times,
                 self._sessions,
                 self._lease_s,
+                handlers.throttle,
             )
             await stack.enter_async_context(
                 serve_metrics(

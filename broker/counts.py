@@ -51,6 +51,8 @@ class TopicCounts:
     """Batches that were answered with an error, whether they were appended or not."""
     replication_bytes_in: int = 0
     replication_bytes_out: int = 0
+    reassignment_bytes_out: int = 0
+    """Of the bytes out, those to replicas that a reassignment adds."""
     truncated_records: int = 0
     lost_records: int = 0
     """Of the truncated ones, those that had been committed."""

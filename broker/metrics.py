@@ -16,6 +16,7 @@ from broker.counts import Counts
 from broker.groups.groups import Groups
 from broker.leadership import Leadership
 from broker.replica_manager import ReplicaManager
+from broker.throttle import ReassignmentThrottle
 from strandline.adapters.metrics import Sample, counter, gauge, histogram
 from strandline.adapters.request_times import TOTAL_TIME_MS, RequestTimes
 from strandline.adapters.session_metrics import SESSION_METRICS, Sessions
@@ -59,6 +60,10 @@ UNCLEAN_ELECTIONS: Final = counter(
     "kafka_controller_controllerstats_uncleanleaderelections_total",
     "Elections that this broker won without having been in sync: committed records may be lost.",
 )
+REASSIGNMENT_HOLDS: Final = counter(
+    "strandline_reassignment_holds_total",
+    "How often a replica that a reassignment adds had to wait for its bound of bytes per second.",
+)
 COMMIT_QUEUE: Final = gauge(
     "strandline_commit_queue_requests", "Requests that are appended here and wait under a high watermark."
 )
@@ -86,6 +91,11 @@ REPLICATION_IN: Final = counter(
 )
 REPLICATION_OUT: Final = counter(
     f"{_KAFKA_TOPIC}replicationbytesout_total", "Bytes that went to followers.", TOPIC
+)
+REASSIGNMENT_OUT: Final = counter(
+    f"{_KAFKA_TOPIC}reassignmentbytesout_total",
+    "Of these, bytes to replicas that a reassignment adds, until they are in sync.",
+    TOPIC,
 )
 TRUNCATED: Final = counter(
     "strandline_truncated_records_total",
@@ -116,7 +126,7 @@ METRICS: Final = (
     PARTITIONS, LEADERS, UNDER_REPLICATED, UNDER_MIN_ISR, AT_MIN_ISR, OFFLINE_REPLICAS, REASSIGNING,
     ISR_SHRINKS, ISR_EXPANDS, ELECTIONS_MS, UNCLEAN_ELECTIONS, COMMIT_QUEUE, WITHOUT_LEADER,
     MESSAGES_IN, BYTES_IN, BYTES_OUT, PRODUCE_REQUESTS, PRODUCE_FAILURES, REPLICATION_IN, REPLICATION_OUT,
-    TRUNCATED, LOST,
+    REASSIGNMENT_OUT, REASSIGNMENT_HOLDS, TRUNCATED, LOST,
     TOTAL_TIME_MS,
     *SESSION_METRICS, LEASE_S,
     *EVENT_METRICS,
@@ -159,6 +169,7 @@ class BrokerMetrics:
         times: RequestTimes,
         sessions: Sessions,
         lease_s: Callable[[], float],
+        throttle: ReassignmentThrottle,
     ) -> None:
         self._manager = manager
         self._groups = groups
@@ -166,6 +177,7 @@ class BrokerMetrics:
         self._times = times
         self._sessions = sessions
         self._lease_s = lease_s
+        self._throttle = throttle
 
     def read(self) -> list[Sample]:
         """As it is now, in one turn of the loop."""
@@ -175,6 +187,7 @@ class BrokerMetrics:
             *self._times.read(),
             *self._sessions.read(),
             LEASE_S.is_now(self._lease_s()),
+            REASSIGNMENT_HOLDS.is_now(self._throttle.holds),
             *(sample for writer in self._writers for sample in read_writer(writer)),
             *self._read_groups(),
         ]
@@ -225,5 +238,6 @@ def _read_counts(counts: Counts) -> Iterator[Sample]:
         yield PRODUCE_FAILURES.is_now(of.produce_failures, topic)
         yield REPLICATION_IN.is_now(of.replication_bytes_in, topic)
         yield REPLICATION_OUT.is_now(of.replication_bytes_out, topic)
+        yield REASSIGNMENT_OUT.is_now(of.reassignment_bytes_out, topic)
         yield TRUNCATED.is_now(of.truncated_records, topic)
         yield LOST.is_now(of.lost_records, topic)

@@ -352,6 +352,8 @@ class FollowerLink:
                     return None
                 subscription.sent_offset = next_offset
                 replica.counts.replication_bytes_out += len(records)
+                if self._throttle.concerns(subscription.leadership, self.hello.broker_id):
+                    replica.counts.reassignment_bytes_out += len(records)
                 self._let_go(subscription, len(records))
         except (OffsetOutOfRange, StorageFailed) as error:
             return Push(subscription.id, error=error)

@@ -18,6 +18,7 @@ from broker.handlers import Handlers
 from broker.metrics import METRICS, BrokerMetrics
 from broker.replica_manager import ReplicaManager
 from broker.storage.data_folder import DataFolder
+from broker.throttle import ReassignmentThrottle
 from strandline.adapters.metrics import Buckets
 from strandline.adapters.request_times import RequestTimes
 from strandline.adapters.session_metrics import Sessions
@@ -99,6 +100,22 @@ async def test_what_is_replicated_is_counted_at_both_ends() -> None:
         sent = source.counts.replication_bytes_out
         assert sent == source.counts.bytes_in > 0
         assert follower.replica.counts.replication_bytes_in == sent
+
+
+async def test_what_goes_to_a_replica_that_a_reassignment_adds_is_told_apart() -> None:
+    """ReassignmentBytesOut: until it is in sync; from then on it is a follower like the others."""
+    source = open_replica()
+    wanted = Reassignment(KEY.topic_id, (BrokerId(2), BrokerId(3)), (BrokerId(1), BrokerId(2)))
+    source.assignment = Assignment(wanted.grown, 1, wanted)
+    write(source, 4, "old")
+    async with leading(source, 5, isr=(1, 2)) as leader:
+        async with following(open_replica(), 5, leader=leader, broker=2) as second:
+            await eventually(lambda: second.replica.log.log_end_offset == 1)
+            assert source.counts.reassignment_bytes_out == 0
+            async with following(open_replica(), 5, leader=leader, broker=3) as third:
+                await eventually(lambda: third.replica.log.log_end_offset == 1)
+        moved = source.counts.reassignment_bytes_out
+        assert 2 * moved == source.counts.replication_bytes_out > 0
 
 
 def test_a_cut_tells_how_much_of_it_had_been_committed() -> None:
@@ -198,8 +215,11 @@ async def manager(tmp_path: Path) -> AsyncIterator[ReplicaManager]:
 
 def metrics_of(manager: ReplicaManager) -> BrokerMetrics:
     view = ClusterView(manager, manager.settings, CLOCK)
+    throttle = ReassignmentThrottle(manager.settings, CLOCK)
     groups = Groups(manager, view, Endpoint(1, "h", 1), manager.settings, CLOCK, lambda: True)
-    return BrokerMetrics(manager, groups, (groups.events,), RequestTimes(CLOCK), Sessions(), lambda: 1.5)
+    return BrokerMetrics(
+        manager, groups, (groups.events,), RequestTimes(CLOCK), Sessions(), lambda: 1.5, throttle
+    )
 
 
 def read(metrics: BrokerMetrics) -> dict[tuple[str, ...], float]:
