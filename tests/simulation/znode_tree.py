@@ -193,7 +193,8 @@ class MemorySession:
 
     async def exists(self, path: str) -> Znode | None:
         await self._alive()
-        return self._tree.nodes.get(path)
+        node = self._tree.nodes.get(path)
+        return None if node is None else replace(node, children=len(self._tree.children(path)))
 
     async def children(self, path: str) -> list[str]:
         await self._alive()
