@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
+
+import structlog
 
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicId
 from strandline.metadata import Drain, Endpoint, IsrMember, PartitionState, Reassignment, Registration
-from strandline.state_changes import dump_event, load_event
+from strandline.state_changes import StateChangeEvent, dump_event, load_event
+
+logger = structlog.get_logger(__name__)
 
 CLUSTER_ID: Final = "/cluster_id"
 BROKER_IDS: Final = "/brokers/ids"
@@ -188,10 +192,22 @@ def load_isr(name: str, number: int, data: bytes) -> PartitionState:
     raw = load(isr(name, number), data)
     try:
         members = tuple(IsrMember(BrokerId(b), BrokerEpoch(e)) for b, e in raw["isr"])
-        trail = tuple(load_event(fields) for fields in raw.get("trail", ()))
-        return PartitionState(BrokerId(raw["leader"]), LeaderEpoch(raw["epoch"]), members, trail)
+        state = PartitionState(BrokerId(raw["leader"]), LeaderEpoch(raw["epoch"]), members)
     except (KeyError, TypeError) as error:
         raise ValueError(f"{isr(name, number)} lacks {error}: {data[:200]!r}") from error
+    trail = raw.get("trail")
+    return replace(state, trail=_load_trail(isr(name, number), trail)) if trail else state
+
+
+def _load_trail(path: str, raw: Any) -> tuple[StateChangeEvent, ...]:
+    """Passes over what is no event, or one of a later version: no election fails for the sake of a record."""
+    events = []
+    for fields in raw if isinstance(raw, list) else [raw]:
+        try:
+            events.append(load_event(fields))
+        except (ValueError, AttributeError) as error:
+            logger.error("not an event: it will not be recorded", path=path, reason=str(error))
+    return tuple(events)
 
 
 def dump_leader(broker_id: BrokerId, broker_epoch: BrokerEpoch, leader_epoch: LeaderEpoch) -> bytes:
