@@ -24,6 +24,9 @@ logger = structlog.get_logger(__name__)
 
 YIELDED_TOGETHER_MAX: Final = 20
 """Leaderships that are given away at the same time; each costs its producers a moment."""
+ASKED_S_MAX: Final = 5.0
+"""How long it is tried to do what was asked for."""
+ASK_AGAIN_S: Final = 0.1
 
 
 class Balancing:
@@ -45,13 +48,17 @@ class Balancing:
         self._check_s = settings.preferred_leader_check_ms / 1000
         self._clock = clock
         self._asked: dict[PartitionKey, ElectionNotice] = {}
-        """What was asked for and is not begun: one for each partition, the last one."""
+        """What was asked for and has not come to an end: one for each partition, the last one."""
+        self._new: list[ElectionNotice] = []
         self._wake = asyncio.Event()
+        self._slots = asyncio.Semaphore(YIELDED_TOGETHER_MAX)
 
     def asked(self, notice: ElectionNotice) -> None:
         """Somebody wants another broker to lead."""
-        self._asked[notice.key] = notice
-        self._wake.set()
+        if self._asked.get(notice.key) != notice:
+            self._asked[notice.key] = notice
+            self._new.append(notice)
+            self._wake.set()
 
     async def run(self) -> None:
         """Yield whatever should be led by others. Runs until cancelled."""
@@ -62,31 +69,46 @@ class Balancing:
     # --- on demand -----------------------------------------------------------------------------
 
     async def _answer(self) -> None:
-        slots = asyncio.Semaphore(YIELDED_TOGETHER_MAX)
         async with asyncio.TaskGroup() as tasks:
             while True:
                 await self._wake.wait()
                 self._wake.clear()
-                while self._asked:
-                    await slots.acquire()
-                    _, notice = self._asked.popitem()
-                    tasks.create_task(self._give(notice)).add_done_callback(lambda _: slots.release())
+                new, self._new = self._new, []
+                for notice in new:
+                    tasks.create_task(self._give(notice))
 
     async def _give(self, notice: ElectionNotice) -> None:
+        """Try for a while: right after an election nobody has told the leader yet how far it is."""
+        deadline = self._clock.monotonic() + ASKED_S_MAX
+        while self._asked.get(notice.key) is notice:
+            async with self._slots:
+                reason = await self._try(notice)
+            if reason is None or self._is_late(notice) or self._clock.monotonic() >= deadline:
+                del self._asked[notice.key]
+                if reason is not None:
+                    logger.info(
+                        "leadership not handed over",
+                        partition=f"{notice.topic}-{notice.key.partition}",
+                        to=notice.give_to,
+                        reason=reason,
+                    )
+                return
+            await self._clock.sleep(ASK_AGAIN_S)
+
+    async def _try(self, notice: ElectionNotice) -> str | None:
+        """Why it cannot be handed over yet; None if it was, or turned out not to be possible."""
         leadership = self._leadership(notice.key)
         if leadership is None or leadership.epoch != notice.leader_epoch:
-            reason: str | None = f"this broker does not lead in epoch {notice.leader_epoch}"
-        else:
-            reason = obstacle(standing(leadership), notice.give_to, self._membership.live)
-        if reason is None and leadership is not None:
+            return f"this broker does not lead in epoch {notice.leader_epoch}"
+        reason = obstacle(standing(leadership), notice.give_to, self._membership.live)
+        if reason is None:
             await self._handover.yield_to(leadership, notice.give_to, notice.reason)
-            return
-        logger.info(
-            "leadership not handed over",
-            partition=f"{notice.topic}-{notice.key.partition}",
-            to=notice.give_to,
-            reason=reason,
-        )
+        return reason
+
+    def _is_late(self, notice: ElectionNotice) -> bool:
+        """True if what it is about is over (CORRECTNESS E6)."""
+        replica = self._manager.get(notice.key)
+        return replica is None or replica.leader_epoch > notice.leader_epoch
 
     # --- by itself -----------------------------------------------------------------------------
 

@@ -28,8 +28,9 @@ FAULT_SETTINGS: Mapping[str, Any] = {
     "session_margin_ms": 300,
     "reconcile_ms": 1_000,
     "watermark_checkpoint_ms": 500,
+    "preferred_leader_check_ms": 3_600_000,
 }
-"""Short times, so that a test waits for an expiry and not for its default."""
+"""Short times, so that a test waits for an expiry and not for its default. Leaders move when it says so."""
 
 SETTLE_S_MAX = 30.0
 
