@@ -78,6 +78,12 @@ class GrpcStream(Generic[Request, Response]):
             received = await self._call.read()
         except grpc.aio.AioRpcError as error:
             raise _translated(self._address, error) from error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # gRPC says so of a call that somebody else closed: who reads was not cancelled by anybody.
+            raise OutcomeUnknown(f"the stream to {self._address} was closed") from None
         if not isinstance(received, bytes):
             assert received is grpc.aio.EOF
             raise StreamEnded(f"{self._address} ended the stream")

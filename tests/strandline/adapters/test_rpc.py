@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -10,8 +11,8 @@ import pytest
 
 from strandline.adapters.blocking_rpc import BlockingTransport
 from strandline.adapters.rpc import GrpcTransport
-from strandline.errors import InvalidRequest, StrandlineError, UnknownTopicOrPartition
-from strandline.ports import Method
+from strandline.errors import InvalidRequest, OutcomeUnknown, StrandlineError, UnknownTopicOrPartition
+from strandline.ports import Method, StreamEnded
 from strandline.rpc import group_pb2
 
 TIMEOUT_S = 10.0
@@ -107,4 +108,50 @@ async def test_the_error_of_an_answer_in_a_stream_is_raised(echo: Echo) -> None:
     with pytest.raises(StrandlineError, match="what an answer carries"):
         await stream.read()
     stream.close()
+    await transport.close()
+
+
+@pytest.mark.parametrize("close_all", [False, True])
+async def test_who_reads_a_stream_that_another_task_closes_is_not_cancelled(
+    echo: Echo, close_all: bool
+) -> None:
+    """gRPC says of its call that it was cancelled; the reader's own task was not, and goes on."""
+    transport = GrpcTransport()
+    stream = await transport.open(echo.address, TALK, timeout_s=TIMEOUT_S)
+    await stream.write("g")
+    assert await stream.read() == "g"
+
+    async def read() -> None:
+        with pytest.raises(OutcomeUnknown, match="was closed"):
+            await stream.read()
+
+    async with asyncio.timeout(TIMEOUT_S), asyncio.TaskGroup() as tasks:
+        reader = tasks.create_task(read())
+        await asyncio.sleep(0)
+        if close_all:
+            await transport.close()
+        else:
+            stream.close()
+    assert not reader.cancelled()
+    await transport.close()
+
+
+async def test_who_is_cancelled_as_it_reads_is_cancelled(echo: Echo) -> None:
+    transport = GrpcTransport()
+    stream = await transport.open(echo.address, TALK, timeout_s=TIMEOUT_S)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await stream.read()
+    stream.close()
+    await transport.close()
+
+
+async def test_a_stream_that_its_peer_ends_is_told_from_one_that_breaks(echo: Echo) -> None:
+    transport = GrpcTransport()
+    stream = await transport.open(echo.address, TALK, timeout_s=TIMEOUT_S)
+    await stream.write("g")
+    assert await stream.read() == "g"
+    await stream.finish()
+    with pytest.raises(StreamEnded):
+        await stream.read()
     await transport.close()
