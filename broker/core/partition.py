@@ -263,8 +263,12 @@ class LeaderPartition(Generic[Ticket]):
         Who is assigned anew has told nothing yet, whatever it told when it was assigned before (I2). Who is
         not any more counts until it has left the ISR.
         """
-        if assignment.target != self.assignment.target or assignment.reassignment is None:
-            self._closing = False
+        before = self.assignment
+        if (assignment.reassignment, assignment.reassignment_version) != (
+            before.reassignment,
+            before.reassignment_version,
+        ):
+            self._closing = False  # another one, or the same was asked for again
         self.assignment, self.min_insync = assignment, min_insync
         for broker in assignment.replicas:
             if broker != self.me and broker not in self._followers:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -36,6 +37,12 @@ def min_insync(assignment: Assignment) -> int:
     return 2 if assignment.replication_factor >= 3 else 1
 
 
+class Request(NamedTuple):
+    command: Command
+    epoch: int
+    by_leader: bool
+
+
 @dataclass
 class ZooKeeper:
     """What is on record; each write is all or nothing, by the versions it was decided on."""
@@ -44,13 +51,15 @@ class ZooKeeper:
     assignment: Assignment
     version: int = 0
     epoch: int = 1
-    queues: dict[BrokerId, deque[tuple[Command, int]]] = field(
+    queues: dict[BrokerId, deque[Request]] = field(
         default_factory=lambda: {broker: deque() for broker in BROKERS}
     )
 
-    def queue(self, command: Command, brokers: tuple[BrokerId, ...], epoch: int) -> None:
+    def queue(
+        self, command: Command, brokers: tuple[BrokerId, ...], epoch: int, *, by_leader: bool = True
+    ) -> None:
         for broker in brokers:
-            self.queues[broker].append((command, epoch))
+            self.queues[broker].append(Request(command, epoch, by_leader))
 
 
 class Leading:
@@ -366,16 +375,20 @@ class ReassignmentMachine(RuleBasedStateMachine):
         queue = self.zookeeper.queues[broker.id]
         if not queue or not broker.up:
             return
-        command, epoch = queue[0]
-        assigned = broker.id in self.zookeeper.assignment.replicas
+        command, epoch, by_leader = queue[0]
+        assignment = self.zookeeper.assignment
+        assigned = broker.id in assignment.replicas
         match command:
             case Command.START_REPLICA if assigned:
-                broker.has_replica, broker.closed = True, False
+                reopened = by_leader or broker.id in assignment.target
+                broker.has_replica, broker.closed = True, broker.closed and not reopened
                 if broker.leading is not None and not broker.leading.over:
                     broker.leading.read_assignment(self.now)
                     if broker.leading.epoch < epoch:
                         broker.leading.end()
                         broker.leading = None
+            case Command.CLOSE_REPLICA if broker.id in assignment.target:
+                broker.closed = False  # the replica is to stay
             case Command.CLOSE_REPLICA if epoch >= broker.epoch and broker.leading is None:
                 broker.closed = True
                 broker.stop_following()
@@ -439,7 +452,7 @@ class ReassignmentMachine(RuleBasedStateMachine):
         added = tuple(b for b in asked.replicas if b not in found.replicas)
         assigned = found.replicas + added
         zookeeper.assignment = Assignment(assigned, found.version + 1, asked, version, version)
-        zookeeper.queue(Command.START_REPLICA, assigned, zookeeper.state.leader_epoch)
+        zookeeper.queue(Command.START_REPLICA, assigned, zookeeper.state.leader_epoch, by_leader=False)
         self.wanted = asked.target
 
     # --- what always holds ---------------------------------------------------------------------
