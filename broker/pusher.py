@@ -117,8 +117,8 @@ class FollowerLink:
         clock: Clock,
     ) -> None:
         self.hello = hello
-        self._find = find
-        self._throttle = throttle
+        self.find = find
+        self.throttle = throttle
         self._clock = clock
         self._settings = settings
         self._subscriptions: dict[int, _Subscription] = {}
@@ -163,7 +163,7 @@ class FollowerLink:
     def _open(self, request: Subscribe) -> _Subscription | Push:
         if request.subscription_id in self._subscriptions:
             raise InvalidRequest(f"subscription {request.subscription_id} is open already")
-        replica = self._find(request.key, request.topic)
+        replica = self.find(request.key, request.topic)
         if request.leader_epoch > replica.leader_epoch:
             raise UnknownLeaderEpoch(
                 f"{replica.name}: epoch {request.leader_epoch} is not known here, {replica.leader_epoch} is"
@@ -297,20 +297,25 @@ class FollowerLink:
 
     # --- what is held back -------------------------------------------------------------------
 
+    @property
+    def held(self) -> list[_Subscription]:
+        """The flows that wait for the moment of their grants."""
+        return [each for each in self._subscriptions.values() if each.held is not None]
+
     def has_to_wait(self, subscription: _Subscription) -> bool:
         """False once nothing can hold this one back any more: it is in sync, or the reassignment is over."""
-        throttled = self._throttle.concerns(subscription.leadership, self.hello.broker_id)
+        throttled = self.throttle.concerns(subscription.leadership, self.hello.broker_id)
         return throttled and not subscription.over
 
     def _room(self, subscription: _Subscription, budget: int) -> int:
         """How much of its records may go now; 0: none, and a timer queues it again."""
-        if not self.has_to_wait(subscription) or not self._throttle.is_bounded(
+        if not self.has_to_wait(subscription) or not self.throttle.is_bounded(
             subscription.replica, subscription.sent_offset
         ):
             self._let_go(subscription)
             return budget
         if subscription.grant is None:
-            subscription.grant = self._throttle.grant(subscription.replica, self._settings.push_bytes_max)
+            subscription.grant = self.throttle.grant(subscription.replica, self._settings.push_bytes_max)
         wait_s = subscription.grant.due - self._clock.monotonic()
         if wait_s <= 0:
             return min(budget, subscription.grant.size)
@@ -352,7 +357,7 @@ class FollowerLink:
                     return None
                 subscription.sent_offset = next_offset
                 replica.counts.replication_bytes_out += len(records)
-                if self._throttle.concerns(subscription.leadership, self.hello.broker_id):
+                if self.throttle.concerns(subscription.leadership, self.hello.broker_id):
                     replica.counts.reassignment_bytes_out += len(records)
                 self._let_go(subscription, len(records))
         except (OffsetOutOfRange, StorageFailed) as error:
