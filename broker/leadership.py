@@ -185,7 +185,9 @@ class Leadership:
         self.core.fetched(broker, broker_epoch, Offset(log_end_offset), now, subscription=subscription)
 
     def stopped_fetching(self, broker: BrokerId, broker_epoch: BrokerEpoch, *, subscription: int) -> None:
+        """A flow ended. Who was asked to close leaves the ISR by this, also where nothing else happens."""
         self.core.stopped_fetching(broker, broker_epoch, subscription=subscription)
+        self.turn()
 
     def reconfigured(self) -> None:
         """The replica's config or assignment may be another one."""
