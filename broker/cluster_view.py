@@ -13,7 +13,12 @@ from typing import TypeVar
 from broker.replica_manager import ReplicaManager
 from strandline.adapters import znodes
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX, BrokerSettings
-from strandline.errors import CoordinationError, LeaderNotAvailable, UnknownTopicOrPartition
+from strandline.errors import (
+    CoordinationError,
+    LeaderNotAvailable,
+    NotLeaderOrFollower,
+    UnknownTopicOrPartition,
+)
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 from strandline.ports import Clock, ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
@@ -132,7 +137,7 @@ class ClusterView:
         def newest(p: PartitionMetadata) -> PartitionMetadata:
             try:
                 replica = self._manager.named(topic.name, p.partition)
-            except UnknownTopicOrPartition:
+            except (UnknownTopicOrPartition, NotLeaderOrFollower):
                 return p
             if replica.key.topic_id != topic.topic_id:
                 return p
@@ -192,7 +197,7 @@ class ClusterView:
         """Return when a leader of a higher epoch is known here, or at the deadline."""
         try:
             replica = self._manager.named(*partition)
-        except UnknownTopicOrPartition:
+        except (UnknownTopicOrPartition, NotLeaderOrFollower):
             return
         news = asyncio.Event()
         replica.listen(news.set)

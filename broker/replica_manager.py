@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
+from uuid import uuid4
 
 import structlog
 
@@ -110,7 +111,9 @@ class ReplicaManager:
         self._replicas: dict[PartitionKey, Replica] = {}
         self._by_name: dict[TopicPartition, Replica] = {}
         self._closed: dict[PartitionKey, Replica] = {}
-        """Closing or closed: nothing here uses them, so they are in neither of the two above."""
+        """Nothing here uses them, so they are in neither of the two above."""
+        self._unclean: set[PartitionKey] = set()
+        """Closed ones whose logs the next start must not trust."""
         self._loaded = False
         self._watermarks = Checkpoint(folder.path / "watermarks")
 
@@ -123,12 +126,11 @@ class ReplicaManager:
         return self._replicas.get(key)
 
     def all(self) -> list[Replica]:
-        """Those that are closed, too, but for the moment in which they are closing."""
-        closed = (r for r in self._closed.values() if r.state is ReplicaState.CLOSED)
-        return [*self._replicas.values(), *closed]
+        """The closed ones, too."""
+        return [*self._replicas.values(), *self._closed.values()]
 
     def closed(self, key: PartitionKey) -> Replica | None:
-        """The replica, if it is here and closing or closed."""
+        """The replica, if it is here and closed."""
         return self._closed.get(key)
 
     def named(self, topic: str, partition: int) -> Replica:
@@ -244,15 +246,24 @@ class ReplicaManager:
         if replica.leadership is not None:
             replica.leadership.reconfigured()
 
-    async def close_replica(self, replica: Replica) -> None:
-        """Have nothing here use it any more; its log is on disk, whole, when this returns.
+    def close_replica(self, replica: Replica) -> None:
+        """Have nothing here use it any more; its log is on disk, whole. Flush it before, in a thread.
 
         Raises IllegalTransition for one that leads.
         """
+        self._close(replica, clean=True)
+
+    def _close(self, replica: Replica, *, clean: bool) -> None:
         replica.become(ReplicaState.CLOSING)
-        self._set_aside(replica)
-        await asyncio.to_thread(replica.log.close, clean=True)
+        self._stop_following(replica)
+        del self._replicas[replica.key]
+        if self._by_name.get(replica.name) is replica:
+            del self._by_name[replica.name]
+        self._closed[replica.key] = replica
+        replica.leader = NO_BROKER
+        replica.log.close(clean=clean)
         replica.become(ReplicaState.CLOSED)
+        replica.announce()
 
     def reopen(self, replica: Replica) -> None:
         """Have a closed replica again, as a follower. Raises OSError, StorageFailed; then it stays closed."""
@@ -261,6 +272,7 @@ class ReplicaManager:
         replica.reopened(log)
         replica.become(ReplicaState.FOLLOWER)
         del self._closed[replica.key]
+        self._unclean.discard(replica.key)
         self._replicas[replica.key] = replica
         self._by_name[replica.name] = replica
 
@@ -270,26 +282,18 @@ class ReplicaManager:
         if replica.state is ReplicaState.LEADER:
             self.step_down(replica, None)
         if replica.state is not ReplicaState.CLOSED:
-            replica.become(ReplicaState.CLOSING)
-            self._set_aside(replica)
-            replica.log.close(clean=False)
-            replica.become(ReplicaState.CLOSED)
-        aside = replica.log.directory.with_name(self._checkpoint_key(replica.key) + DELETED_SUFFIX)
+            self._unclean.add(replica.key)  # until it is gone
+            self._close(replica, clean=False)
+        # A name of its own: an earlier one of this partition may still be being removed.
+        aside = replica.log.directory.with_name(
+            f"{self._checkpoint_key(replica.key)}-{uuid4().hex}{DELETED_SUFFIX}"
+        )
         replica.log.directory.rename(aside)
         replica.become(ReplicaState.DELETED)
         del self._closed[replica.key]
+        self._unclean.discard(replica.key)
         self._watermarks.forget(self._checkpoint_key(replica.key))
         return aside
-
-    def _set_aside(self, replica: Replica) -> None:
-        """From here on nothing finds it."""
-        self._stop_following(replica)
-        del self._replicas[replica.key]
-        if self._by_name.get(replica.name) is replica:
-            del self._by_name[replica.name]
-        self._closed[replica.key] = replica
-        replica.leader = NO_BROKER
-        replica.announce()
 
     # --- roles -------------------------------------------------------------------------------
 
@@ -427,8 +431,7 @@ class ReplicaManager:
         return f"{key.topic_id}-{key.partition}"
 
     def _watermarks_now(self) -> dict[str, int]:
-        here = (*self._replicas.values(), *self._closed.values())
-        return {self._checkpoint_key(r.key): r.high_watermark for r in here}
+        return {self._checkpoint_key(r.key): r.high_watermark for r in self.all()}
 
     async def checkpoint_watermarks(self) -> None:
         """The HW checkpoint task: all of them, atomically; what else the file knows stays in it (H7)."""
@@ -490,5 +493,6 @@ class ReplicaManager:
             replica.log.close(clean=clean)
             replica.become(ReplicaState.CLOSED)
             whole = whole and replica.whole
+        whole = whole and not self._unclean and all(replica.whole for replica in self._closed.values())
         if clean and whole:
             self.folder.mark_clean()

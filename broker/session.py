@@ -67,7 +67,9 @@ class BrokerSession:
         self._following: dict[TopicPartition, BrokerId] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self.membership = Membership(coordination, manager.folder, settings, clock, endpoint)
-        self._sender = StateChangeSender(manager.me, coordination, recorder, clock)
+        self._sender = StateChangeSender(
+            manager.me, coordination, recorder, clock, lambda: self.membership.live
+        )
         self._elector = Elector(
             manager, self.membership, coordination, self._sender, recorder, settings, clock
         )

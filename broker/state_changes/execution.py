@@ -4,7 +4,8 @@ A request is a hint with a fence (CORRECTNESS Q7): what the znodes of its partit
 asks, and a request that they contradict, or that is of another incarnation of the topic or of an older epoch,
 is superseded (CORRECTNESS Q1, E6). Doing one twice changes nothing.
 
-Everything is decided after the last read and done before the next await, so nothing comes in between.
+What changes a replica is decided after the last read and done before the next await, so nothing comes in
+between.
 """
 
 from __future__ import annotations
@@ -181,7 +182,7 @@ class Executor:
         closed = manager.closed(key)
         if closed is None:
             replica = manager.create(name, key, truth.config)
-        elif closed.state is ReplicaState.CLOSED and (reopen or manager.me in truth.assignment.target):
+        elif reopen or manager.me in truth.assignment.target:
             manager.reopen(closed)
             replica = closed
         else:
@@ -206,16 +207,21 @@ class Executor:
         if replica is None:
             was = "closed" if self._manager.closed(change.key) is not None else "not here"
             return Outcome(COMPLETED, f"it was {was}")
-        if replica.leadership is not None:
-            if replica.leadership.epoch >= change.leader_epoch:
-                return Outcome(
-                    FAILED,
-                    f"{replica.state.value} → {ReplicaState.CLOSING.value} is illegal: it leads in epoch "
-                    f"{replica.leadership.epoch}, and was asked to close in epoch {change.leader_epoch}",
-                )
+        if replica.leadership is not None and replica.leadership.epoch < change.leader_epoch:
             self._manager.step_down(replica, record)
-        await self._manager.close_replica(replica)
-        logger.info("replica closed", id=change.request_id, partition=str(replica.name))
+        try:
+            await asyncio.to_thread(replica.log.flush)
+        except StorageFailed as error:
+            logger.error("a replica failed", partition=str(replica.name), reason=error.message)
+        if replica.leadership is not None:  # it may have been elected meanwhile
+            return Outcome(
+                FAILED,
+                f"{replica.state.value} → {ReplicaState.CLOSING.value} is illegal: it leads in epoch "
+                f"{replica.leadership.epoch}, and was asked to close in epoch {change.leader_epoch}",
+            )
+        if self._manager.get(change.key) is replica:  # and not removed, as a stray
+            self._manager.close_replica(replica)
+            logger.info("replica closed", id=change.request_id, partition=str(replica.name))
         return Outcome(COMPLETED)
 
     async def _delete(self, change: StateChange) -> Outcome:

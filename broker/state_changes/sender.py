@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 from uuid import uuid4
@@ -16,8 +16,9 @@ from broker.replica import Replica
 from strandline.adapters import queue_znodes, znodes
 from strandline.config import REQUESTS_PER_ZNODE_MAX, STATE_ENTRY_BYTES_MAX, STATE_QUEUE_ENTRIES_MAX
 from strandline.ids import BrokerId, LeaderEpoch
+from strandline.metadata import Registration
 from strandline.ports import Clock, ConnectionLost, Coordination, NoNode
-from strandline.state_changes import Command, End, RequestState, StateChange, life_of
+from strandline.state_changes import ANY_LIFE, Command, End, RequestState, StateChange, life_of
 
 logger = structlog.get_logger(__name__)
 
@@ -30,8 +31,17 @@ FULL_QUEUE_S: Final = 1.0
 class StateChangeSender:
     """The outbox of one session. `run` is its task; the rest never awaits."""
 
-    def __init__(self, me: BrokerId, session: Coordination, recorder: Recorder, clock: Clock) -> None:
+    def __init__(
+        self,
+        me: BrokerId,
+        session: Coordination,
+        recorder: Recorder,
+        clock: Clock,
+        live: Callable[[], Mapping[BrokerId, Registration]],
+    ) -> None:
+        """`live` tells the lives for which requests are meant (CORRECTNESS E4)."""
         self._me = me
+        self._live = live
         self._session = session
         self._recorder = recorder
         self._clock = clock
@@ -53,7 +63,9 @@ class StateChangeSender:
         reason: str,
     ) -> None:
         """Queue one request for each of these brokers; `run` does the writing."""
+        live = self._live()
         for broker in brokers:
+            registration = live.get(broker)
             self._outbox[broker].append(
                 StateChange(
                     uuid4().hex,
@@ -63,7 +75,8 @@ class StateChangeSender:
                     epoch,
                     self._me,
                     self._clock.wall_ms(),
-                    reason=reason,
+                    ANY_LIFE if registration is None else registration.epoch,
+                    reason,
                 )
             )
         self._wake.set()

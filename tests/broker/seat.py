@@ -51,7 +51,9 @@ class Seat:
     recorder: Recorded = field(default_factory=Recorded)
 
     def __post_init__(self) -> None:
-        self.sender = StateChangeSender(ME, self.coordination, self.recorder, CLOCK)
+        self.sender = StateChangeSender(
+            ME, self.coordination, self.recorder, CLOCK, lambda: self.membership.live
+        )
         self.elector = Elector(
             self.manager,
             self.membership,

@@ -165,3 +165,49 @@ def test_an_older_epoch_is_never_followed(tmp_path: Path, leader: int) -> None:
         manager.follow(replica, BrokerId(2), LeaderEpoch(5))
         manager.follow(replica, BrokerId(leader), LeaderEpoch(4))
         assert (replica.leader, replica.leader_epoch) == (2, 5)
+
+
+# --- closed replicas ----------------------------------------------------------------------------------
+
+
+def test_a_closed_replica_keeps_its_watermark_and_its_log_over_a_life(tmp_path: Path) -> None:
+    """CORRECTNESS H7, E2: it is closed as in a clean shutdown, whatever becomes of the broker then."""
+    with life(tmp_path, 1, clean=False) as manager:
+        replica = created(manager)
+        manager.close_replica(replica)
+        assert (list(manager), manager.all(), manager.closed(KEY)) == ([], [replica], replica)
+    with life(tmp_path, 2) as manager:
+        found = manager.named(*NAME)
+        assert (found.high_watermark, found.log.log_end_offset) == (2, 2)
+
+
+def test_a_replica_that_is_opened_again_goes_on_where_it_was(tmp_path: Path) -> None:
+    with life(tmp_path, 1) as manager:
+        replica = created(manager)
+        manager.follow(replica, BrokerId(2), LeaderEpoch(3))
+        manager.close_replica(replica)
+        manager.reopen(replica)
+        assert (manager.get(KEY), manager.closed(KEY)) == (replica, None)
+        assert (replica.leader, replica.leader_epoch) == (NO_BROKER, 3)
+        assert (replica.high_watermark, replica.log.log_end_offset) == (2, 2)
+        write(replica, 3, "c")
+
+
+def test_who_cannot_delete_a_log_does_not_say_that_it_closed_cleanly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CORRECTNESS E2: it was closed to be removed, so nothing of it was synced."""
+
+    def broken(path: Path, target: Path) -> Path:
+        raise OSError(f"{path} cannot become {target}")
+
+    with life(tmp_path, 1) as manager:
+        replica = created(manager)
+        with monkeypatch.context() as disk:
+            disk.setattr(Path, "rename", broken)
+            with pytest.raises(OSError, match="cannot become"):
+                manager.delete(replica)
+        assert manager.closed(KEY) is replica
+    with life(tmp_path, 2) as manager:
+        assert not manager.folder.clean
+        assert manager.named(*NAME).log.log_end_offset == 2

@@ -333,6 +333,7 @@ async def test_who_queues_a_request_tells_it_at_once(desk: Desk) -> None:
         (change,) = await queued_for(desk, broker)
         assert (event.id, event.broker, event.state) == (change.request_id, broker, RequestState.REQUESTED)
         assert (event.requester, event.epoch, event.reason) == (ME, 6, "a new leader")
+        assert change.broker_epoch == LIVE[BrokerId(broker)].epoch, "CORRECTNESS E4"
 
 
 @pytest.mark.parametrize("applied", [False, True])
@@ -456,7 +457,7 @@ async def test_who_is_elected_after_it_was_closed_gives_the_epoch_up(desk: Desk)
     desk.seat.elector.suspect(LIVE[BrokerId(1)].epoch)
     desk.seat.elector.vacant(desk.seat.replica)
     await taken.wait()
-    await desk.seat.manager.close_replica(desk.seat.replica)
+    desk.seat.manager.close_replica(desk.seat.replica)
     go_on.set()
     await eventually(lambda: desk.seat.resigned == [6])
     assert desk.seat.leads_in() is None
