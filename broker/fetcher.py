@@ -14,10 +14,10 @@ from typing import Protocol
 
 import structlog
 
-from broker.core.happenings import truncated
+from broker.cutter import Cutter, Parting
 from broker.pusher import Hello, Push, Subscribe
 from broker.recorder import Recorder
-from broker.replica import Cut, Replica
+from broker.replica import Replica
 from strandline.config import BrokerSettings
 from strandline.errors import (
     CorruptMessage,
@@ -93,7 +93,7 @@ class LeaderLink:
         recorder: Recorder,
     ) -> None:
         self.leader = leader
-        self._recorder = recorder
+        self._cutter = Cutter(hello.broker_id, recorder, clock)
         self._hello = hello
         self._open_stream = open_stream
         self._endpoint = endpoint
@@ -250,10 +250,12 @@ class LeaderLink:
             sequence, pushes = await stream.receive()
             self._answered = True
             unsynced: list[_Following] = []
+            diverged: list[tuple[Replica, Push]] = []
             for push in pushes:
                 following = self._by_id.get(push.subscription_id)
                 if following is not None and following.replica.leader_epoch == following.epoch:
-                    self._apply(following, push, unsynced)
+                    self._apply(following, push, unsynced, diverged)
+            self._diverged(diverged)
             for following in unsynced:
                 await self._sync(following)
             self._acknowledged = sequence
@@ -261,13 +263,20 @@ class LeaderLink:
 
     # --- what arrives ------------------------------------------------------------------------
 
-    def _apply(self, following: _Following, push: Push, unsynced: list[_Following]) -> None:
+    def _apply(
+        self,
+        following: _Following,
+        push: Push,
+        unsynced: list[_Following],
+        diverged: list[tuple[Replica, Push]],
+    ) -> None:
         replica = following.replica
         try:
             if push.error is not None:
                 self._refused(following, push.error)
             elif push.diverging is not None:
-                self._diverged(replica, push)
+                self._drop(replica.key)  # nothing more of this flow fits the log
+                diverged.append((replica, push))
             else:
                 self._append(following, push, unsynced)
         except StorageFailed as error:
@@ -306,63 +315,23 @@ class LeaderLink:
         if self._by_id.get(following.id) is following:
             self._progress[following.id] = end
 
-    def _diverged(self, replica: Replica, push: Push) -> None:
-        """Cut back to the last epoch that both logs may share, and ask again (KIP-279, T3, T9)."""
-        assert push.diverging is not None
-        epoch, end = push.diverging
-        log = replica.log
-        own_epoch, own_end = log.end_offset_for(epoch)
-        if epoch < 0 or own_epoch < 0:  # no epoch in common
-            self._truncate(
-                replica, Offset(max(log.log_start_offset, min(push.log_start_offset, log.log_end_offset)))
-            )
-            self._restart_at(replica, Offset(push.log_start_offset))
-        else:
-            self._truncate(replica, Offset(max(log.log_start_offset, min(end, own_end))))
-        self.follow(replica)
-
-    def _truncate(self, replica: Replica, offset: Offset) -> None:
-        """Told before it is done: nobody could tell from what is left (CORRECTNESS T11)."""
-        cut = replica.cut_at(offset)
-        if cut.refused:
-            reason = (
-                f"refused: the log of broker {replica.leader} lacks {cut.committed} committed records "
-                f"from {cut.first} on"
-            )
-        elif cut.committed:
-            reason = f"broker {replica.leader} was elected without these records"
-        else:
-            reason = f"the log of broker {replica.leader} went another way"
-        if cut.first < cut.end:
-            self._tell(replica, cut, reason)
-        replica.truncate(offset)
-
-    def _restart_at(self, replica: Replica, offset: Offset) -> None:
-        log = replica.log
-        cut = Cut(Offset(log.log_start_offset), Offset(log.log_end_offset), committed=0, refused=False)
-        if cut.first < cut.end:
-            self._tell(replica, cut, f"the log of broker {replica.leader} begins at {offset}")
-        replica.restart_at(offset)
-
-    def _tell(self, replica: Replica, cut: Cut, reason: str) -> None:
-        event = truncated(
-            replica.name.topic,
-            replica.key,
-            self._hello.broker_id,
-            replica.leader_epoch,
-            first=cut.first,
-            end=cut.end,
-            lost=0 if cut.refused else cut.committed,
-            at_ms=self._clock.wall_ms(),
-            reason=reason,
-            refused=cut.refused,
-        )
-        self._recorder.keep([event])
+    def _diverged(self, diverged: Sequence[tuple[Replica, Push]]) -> None:
+        """These have to be cut first; then they ask again."""
+        partings = []
+        for replica, push in diverged:
+            assert push.diverging is not None
+            partings.append(Parting(replica, *push.diverging, push.log_start_offset))
+        for replica, error in self._cutter.cut(partings):
+            if error is None:
+                self.follow(replica)
+            else:
+                logger.error("a replica failed", partition=str(replica.name), reason=error.message)
+                self.unfollow(replica.key)
 
     def _refused(self, following: _Following, error: StrandlineError) -> None:
         replica = following.replica
         if isinstance(error, OffsetOutOfRange) and error.limit is not None:
-            self._restart_at(replica, Offset(error.limit))
+            self._cutter.restart_at(replica, Offset(error.limit))
             self.follow(replica)
             return
         self._drop(replica.key)

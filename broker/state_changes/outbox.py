@@ -76,6 +76,8 @@ class Outbox:
     def keep(self, events: Sequence[StateChangeEvent]) -> None:
         """On the disk when this returns, and told until it is recorded."""
         new = [event for event in events if event.identity not in self._waiting]
+        if not new:
+            return
         self._waiting.update((event.identity, event) for event in new)
         self._bound()
         self._write(new)
