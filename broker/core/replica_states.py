@@ -1,12 +1,16 @@
 """The states of a replica on its broker, and every legal transition (DESIGN §4, seed 002 goal 2).
 
-    absent    nothing on disk, or not known here
-    starting  its log is being opened or created
-    follower  fetches, or waits until it knows from whom
-    leader    leads in one epoch
-    closing   stops: no fetching, no leading, requests refused
-    closed    its log is on disk, nothing uses it
-    deleted   its log is gone; the end of this incarnation
+    state     what it means                                        may become
+    absent    nothing on disk, or not known here                   starting
+    starting  its log is being opened or created                   follower, closing
+    follower  fetches, or waits until it knows from whom           follower, leader, closing
+    leader    leads in one epoch                                   leader, follower
+    closing   stops: no fetching, no leading, requests refused     closed
+    closed    its log is on disk, nothing uses it                  starting, deleted
+    deleted   its log is gone; the end of this incarnation         (none)
+
+A start-replica makes an absent one starting, and a closed one again; close-replica and delete-replica take it
+through closing, so one that leads has to step down first.
 
 An illegal transition is a defect of the caller and fails fast with the values.
 """

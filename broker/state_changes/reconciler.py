@@ -21,7 +21,7 @@ from broker.replica_manager import ReplicaManager
 from broker.state_changes.execution import Executor, read_topic
 from strandline.adapters import znodes
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
-from strandline.ids import BrokerEpoch, PartitionKey
+from strandline.ids import NO_EPOCH, BrokerEpoch, PartitionKey
 from strandline.ports import Clock, Coordination, NoNode
 from strandline.tasks import pipelined
 
@@ -78,7 +78,7 @@ class Reconciler:
         are those under which this broker registered.
         """
         suspects = [replica for replica in self._manager.all() if replica.key not in assigned]
-        if not suspects or not await self._is_cluster(cluster_id):
+        if not suspects or not await self._is_to_be_believed(cluster_id):
             return
         for begin in range(0, len(suspects), STRAYS_AT_ONCE_MAX):
             some = suspects[begin : begin + STRAYS_AT_ONCE_MAX]
@@ -86,14 +86,25 @@ class Reconciler:
             reasons = await pipelined(judge, some, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
             await self._remove({r: why for r, why in zip(some, reasons, strict=True) if why}, life)
 
-    async def _is_cluster(self, cluster_id: str) -> bool:
+    async def _is_to_be_believed(self, cluster_id: str) -> bool:
+        """False if this is another ZooKeeper than the logs here are of, or one that was set back: after a
+        restore from a backup there may be topics here that it knows nothing of any more."""
         try:
             found = (await self._session.get(znodes.CLUSTER_ID)).data.decode()
+            epoch = (await self._session.get(znodes.EPOCH)).version
         except NoNode:
-            found = ""
-        if found != cluster_id:
-            logger.error("not the ZooKeeper of this cluster: nothing is removed", found=found, own=cluster_id)
-        return found == cluster_id
+            found, epoch = "", NO_EPOCH
+        last = max((replica.log.last_epoch for replica in self._manager.all()), default=NO_EPOCH)
+        if found == cluster_id and last <= epoch:
+            return True
+        logger.error(
+            "not the ZooKeeper of these logs, or set back: nothing is removed",
+            cluster=found,
+            own_cluster=cluster_id,
+            epoch=epoch,
+            own_epoch=last,
+        )
+        return False
 
     async def _judge(self, assignments: Assignments, replica: Replica) -> str:
         """Why it is a stray; empty if it is not one, or that is not certain."""

@@ -430,12 +430,16 @@ async def test_what_zookeeper_denies_is_a_stray(desk: Desk, how: str) -> None:
     assert desk.seat.manager.get(KEY) is None
 
 
-@pytest.mark.parametrize("doubt", ["cluster", "creation", "in sync", "unreadable", "no partition"])
+@pytest.mark.parametrize(
+    "doubt", ["cluster", "set back", "creation", "in sync", "unreadable", "no partition"]
+)
 async def test_in_doubt_a_replica_stays(desk: Desk, doubt: str) -> None:
     """CORRECTNESS Q7: a log is not deleted because of something that could not be read."""
     desk.assign(1, 3)
     desk.seat.write(led_by(1, 1, 3, epoch=5))
-    if doubt == "creation":
+    if doubt == "set back":
+        write(desk.seat.replica, 6, "of an epoch that ZooKeeper has not come to")
+    elif doubt == "creation":
         desk.set(znodes.topic(NAME.topic), znodes.dump_topic(znodes.TopicNode(KEY.topic_id, 0, {})))
     elif doubt == "in sync":
         desk.seat.write(led_by(1, 1, 2, 3, epoch=5))
