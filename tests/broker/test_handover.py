@@ -155,6 +155,19 @@ async def test_a_thousand_leaderships_are_given_up_in_few_writes(desk: Desk) -> 
     assert sum(len(notices) for notices in desk.notices(FIRST)) == 200
 
 
+@pytest.mark.parametrize(("min_insync", "isr"), [(1, (1, 3)), (2, (1, 3)), (3, (1, 2, 3))])
+async def test_who_shuts_down_leaves_the_isr_if_enough_others_are_in_it(
+    desk: Desk, min_insync: int, isr: tuple[int, ...]
+) -> None:
+    """CORRECTNESS H5: nobody's commit waits for one that is about to go; below min.insync.replicas there
+    would be none at all."""
+    replica = desk.lead(1).replica
+    replica.config = TopicConfig(min_insync_replicas=min_insync)
+    await desk.handover.leave_all()
+    node = desk.seat.tree.nodes[znodes.isr(NAME.topic, 1)]
+    assert set(znodes.load_isr(NAME.topic, 1, node.data).isr_ids) == set(isr)
+
+
 async def test_one_that_another_leads_by_now_is_in_nobodys_way(desk: Desk) -> None:
     """CORRECTNESS E7: its compare-and-set fails, and with it the multi of all; then each goes by itself."""
     led = [desk.lead(number) for number in range(1, 6)]
@@ -249,6 +262,8 @@ async def test_a_leadership_that_is_yielded_is_drained_first_and_says_why(desk: 
     (notice,) = desk.notices(FIRST)[0]
     assert (notice.leader_epoch, notice.reason, notice.give_to) == (5, "preferred leader", NO_BROKER)
     assert [event.reason for event in desk.seat.recorder.events] == ["preferred leader"]
+    node = desk.seat.tree.nodes[znodes.isr(NAME.topic, 1)]
+    assert znodes.load_isr(NAME.topic, 1, node.data).isr_ids == (1, 2, 3)  # it follows from now on
 
 
 async def test_one_that_is_not_drained_in_time_is_led_on_and_loses_nothing(desk: Desk) -> None:

@@ -301,3 +301,32 @@ async def test_a_drained_leader_has_committed_all_it_accepted() -> None:
         has(leader, SECOND, 1)
         await drained
         assert leader.outcomes == [Produced(0, 0)]
+
+
+async def test_what_waits_for_its_sync_is_drained_too() -> None:
+    """CORRECTNESS E1: with acks=1 nothing of it is in the queue, and a handover would lose it."""
+    config = TopicConfig(flush_messages=1)
+    async with leading(open_replica(config), 5, isr=(1, 2)) as leader, asyncio.TaskGroup() as tasks:
+        leader.produce("a", acks=1)
+        drained = tasks.create_task(leader.leadership.drained())
+        await asyncio.sleep(0)
+        assert not drained.done()
+        has(leader, SECOND, 1)
+        await drained
+        assert leader.replica.high_watermark == 1
+
+
+async def test_one_that_is_not_handed_over_after_all_accepts_again() -> None:
+    """A leader that could not be drained in time leads on, and can be drained another time."""
+    async with leading(open_replica(), 5, isr=(1, 2)) as leader, asyncio.TaskGroup() as tasks:
+        leader.produce("a")
+        first = tasks.create_task(leader.leadership.drained())
+        await asyncio.sleep(0)
+        first.cancel()
+        leader.leadership.undrain()
+        leader.produce("b")
+        has(leader, SECOND, 2)
+        assert leader.outcomes == [Produced(0, 0), Produced(1, 0)]
+        await leader.leadership.drained()
+        with pytest.raises(NotLeaderOrFollower):
+            leader.produce("c")

@@ -39,7 +39,8 @@ async def fill(topic: Topic) -> None:
     """Write more than is copied in a moment."""
     async with Producer(topic.harness.cluster.bootstrap, compression="none") as producer:
         futures = [await producer.send(topic.name, RECORD, partition=0) for _ in range(COPIED // len(RECORD))]
-        await asyncio.gather(*futures)
+        for future in futures:
+            await future
 
 
 def on_disk(topic: Topic, broker: int) -> int:

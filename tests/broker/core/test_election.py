@@ -177,6 +177,39 @@ def test_a_leader_names_the_next_live_member_that_stays(
     assert successor(led_by(1, *isr), AR, alive(live, leaving=leaving)) == expected
 
 
+@pytest.mark.parametrize(
+    ("drained", "leaving", "expected"), [((2,), (), 3), ((2, 3), (), 2), ((2,), (3,), 2), ((1,), (), 2)]
+)
+def test_a_drained_broker_is_named_only_if_there_is_no_other(
+    drained: tuple[int, ...], leaving: tuple[int, ...], expected: int
+) -> None:
+    """A drain is a wish; a partition without a leader would be worse."""
+    brokers = frozenset(map(BrokerId, drained))
+    assert successor(led_by(1, 1, 2, 3), AR, alive([1, 2, 3], leaving=leaving), brokers) == expected
+
+
+@pytest.mark.parametrize("handed_over", [False, True])
+def test_who_gave_leadership_away_stands_last_unless_it_is_given_back(handed_over: bool) -> None:
+    """Else the first of AR could never be asked to let another lead: it would be back before that one."""
+    ballot = Ballot(
+        AR,
+        led_by(NO_BROKER, 1, 2, 3),
+        alive([1, 2, 3]),
+        frozenset(),
+        BrokerId(1),
+        frozenset({life(1)}),
+        True,
+        False,
+        handed_over=handed_over,
+        yielded=True,
+    )
+    decision = decide(ballot)
+    assert isinstance(decision, Stand)
+    others = [vote(me, ballot.state, {1, 2, 3}) for me in (2, 3)]
+    ranks = [other.rank for other in others if isinstance(other, Stand)]
+    assert decision.rank == 0 if handed_over else decision.rank > max(ranks)
+
+
 @given(
     isr=st.sets(st.sampled_from([1, 2, 3]), min_size=1),
     live=st.sets(st.sampled_from([1, 2, 3])),
