@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from broker.core.groups.states import GroupState
@@ -108,6 +109,22 @@ LOST: Final = counter(
     TOPIC,
 )
 
+BY_TOPIC: Final = {
+    MESSAGES_IN: "messages_in",
+    BYTES_IN: "bytes_in",
+    BYTES_OUT: "bytes_out",
+    PRODUCE_REQUESTS: "produce_requests",
+    PRODUCE_FAILURES: "produce_failures",
+    REPLICATION_IN: "replication_bytes_in",
+    REPLICATION_OUT: "replication_bytes_out",
+    REASSIGNMENT_OUT: "reassignment_bytes_out",
+    TRUNCATED: "truncated_records",
+    LOST: "lost_records",
+}
+"""What `TopicCounts` has of each. A topic's series begin with its first count, as Kafka's do: most topics of
+most brokers have no traffic there, or one kind of it."""
+_topic_values: Final = attrgetter(*BY_TOPIC.values())
+
 # --- the session, and groups ------------------------------------------------------------------
 
 LEASE_S: Final = gauge(
@@ -125,8 +142,7 @@ GROUPS_IN: Final = {
 METRICS: Final = (
     PARTITIONS, LEADERS, UNDER_REPLICATED, UNDER_MIN_ISR, AT_MIN_ISR, OFFLINE_REPLICAS, REASSIGNING,
     ISR_SHRINKS, ISR_EXPANDS, ELECTIONS_MS, UNCLEAN_ELECTIONS, COMMIT_QUEUE, WITHOUT_LEADER,
-    MESSAGES_IN, BYTES_IN, BYTES_OUT, PRODUCE_REQUESTS, PRODUCE_FAILURES, REPLICATION_IN, REPLICATION_OUT,
-    REASSIGNMENT_OUT, REASSIGNMENT_HOLDS, TRUNCATED, LOST,
+    *BY_TOPIC, REASSIGNMENT_HOLDS,
     TOTAL_TIME_MS,
     *SESSION_METRICS, LEASE_S,
     *EVENT_METRICS,
@@ -231,13 +247,7 @@ def _read_counts(counts: Counts) -> Iterator[Sample]:
     yield ELECTIONS_MS.is_now(broker.elections_ms.read())
     yield UNCLEAN_ELECTIONS.is_now(broker.unclean_elections)
     for topic, of in counts:
-        yield MESSAGES_IN.is_now(of.messages_in, topic)
-        yield BYTES_IN.is_now(of.bytes_in, topic)
-        yield BYTES_OUT.is_now(of.bytes_out, topic)
-        yield PRODUCE_REQUESTS.is_now(of.produce_requests, topic)
-        yield PRODUCE_FAILURES.is_now(of.produce_failures, topic)
-        yield REPLICATION_IN.is_now(of.replication_bytes_in, topic)
-        yield REPLICATION_OUT.is_now(of.replication_bytes_out, topic)
-        yield REASSIGNMENT_OUT.is_now(of.reassignment_bytes_out, topic)
-        yield TRUNCATED.is_now(of.truncated_records, topic)
-        yield LOST.is_now(of.lost_records, topic)
+        labels = (topic,)
+        for metric, value in zip(BY_TOPIC, _topic_values(of), strict=True):
+            if value:
+                yield Sample(metric, labels, value)

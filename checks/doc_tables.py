@@ -1,4 +1,4 @@
-"""Tables that docs/ takes from the code: settings with defaults and bounds, errors, commands.
+"""Tables that docs/ takes from the code: settings with defaults and bounds, errors, commands, metrics.
 
 A page marks the place: `<!-- table: settings BrokerSettings -->` … `<!-- end of table -->`. Descriptions
 are the docstrings that stand under the fields; they are read from the source, so that nothing pays for them
@@ -11,6 +11,7 @@ import ast
 import inspect
 import re
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +21,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from strandline import config, errors
+from strandline.adapters.metrics import Metric
 
 BLOCK = re.compile(
     r"(?P<begin><!-- table: (?P<kind>\w+)(?: (?P<argument>\w+))? -->\n).*?(?P<end><!-- end of table -->)",
@@ -142,11 +144,22 @@ def commands(_: str | None) -> str:
     return "\n" + "\n".join(listed(cli, "strandline")) + "\n"
 
 
+def metrics(service: str) -> str:
+    """What a service, `broker` or `controller`, tells Prometheus."""
+    rows = ["| name | type | labels | meaning |", "| --- | --- | --- | --- |"]
+    listed: tuple[Metric, ...] = import_module(f"{service}.metrics").METRICS
+    for metric in listed:
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        rows.append(f"| `{metric.name}` | {metric.kind.value} | {labels} | {metric.meaning} |")
+    return "\n".join(rows) + "\n"
+
+
 TABLES: dict[str, Callable[[Any], str]] = {
     "settings": settings,
     "limits": limits,
     "errors": error_codes,
     "commands": commands,
+    "metrics": metrics,
 }
 
 

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 LATENCY_BOUNDS_MS: Final = (0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000)
 """Upper ends of a latency histogram's buckets; what takes longer goes into one more."""
@@ -65,8 +65,9 @@ class Metric:
         return Sample(self, labels, value)
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(NamedTuple):
+    """A tuple, for a reading makes thousands."""
+
     metric: Metric
     labels: tuple[str, ...]
     value: float | Buckets

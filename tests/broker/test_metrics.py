@@ -295,6 +295,15 @@ async def test_what_is_told_grows_with_topics_and_not_with_partitions(manager: R
     assert found["kafka_server_replicamanager_partitioncount",] == 20
 
 
+async def test_a_topic_without_traffic_has_no_series(manager: ReplicaManager) -> None:
+    """As in Kafka: of a thousand topics that a broker only follows it tells one number each."""
+    metrics = metrics_of(manager)
+    replica = manager.create(NAME, KEY, TopicConfig())
+    replica.counts.replication_bytes_in += 7
+    found = {name: value for name, value in read(metrics).items() if name[1:] == (NAME.topic,)}
+    assert found == {("kafka_server_brokertopicmetrics_replicationbytesin_total", NAME.topic): 7}
+
+
 async def test_every_sample_is_of_a_metric_that_is_listed(manager: ReplicaManager) -> None:
     """docs/operations.md takes its table from the list; a scrape of anything else would fail."""
     manager.create(NAME, KEY, TopicConfig())
