@@ -1,0 +1,186 @@
+"""What a reassignment may be, and what asking again makes of one that is under way (CORRECTNESS E16, I11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controller.core.reassignment import Asked, Ground, Move, Placed, grown, plan_move
+from controller.core.topics import Brokers, check_partitions_asked
+from strandline.config import PARTITIONS_PER_REQUEST_MAX, REPLICAS_PER_BROKER_MAX, TopicConfig
+from strandline.errors import (
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    InvalidRequest,
+    NoReassignmentInProgress,
+    StrandlineError,
+)
+from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicId, TopicPartition
+from strandline.metadata import Endpoint, PartitionState, Reassignment, Registration
+
+NAME = TopicPartition("t", 3)
+TOPIC_ID = TopicId("0" * 32)
+
+
+def ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
+
+
+def ground(
+    *live: int,
+    dead: tuple[int, ...] = (),
+    config: Mapping[str, str] | None = None,
+    replicas: Mapping[BrokerId, int] | None = None,
+) -> Ground:
+    registered = {BrokerId(b): Registration(Endpoint(b, "h", 1), BrokerEpoch(b)) for b in live}
+    brokers = Brokers(registered, registered.keys() | set(ids(*dead)))
+    return Ground(brokers, replicas or {}, TOPIC_ID, TopicConfig.parse(config or {}))
+
+
+def placed(*assigned: int, wanted: Reassignment | None = None) -> Placed:
+    return Placed(3, ids(*assigned), 7, PartitionState(BrokerId(assigned[0]), LeaderEpoch(4), ()), wanted, 2)
+
+
+def plan(
+    now: Placed, *replicas: int, on: Ground | None = None, throttle: int = 0, request: str = "new"
+) -> Reassignment | None:
+    asked = Asked(request, 99, throttle)
+    return plan_move(Move(NAME, replicas), now, on or ground(1, 2, 3, 4, 5), asked)
+
+
+def standing(now: Placed, *replicas: int, throttle: int = 0) -> Placed:
+    """The partition after this was asked for."""
+    wanted = plan(now, *replicas, throttle=throttle, request="first")
+    assert wanted is not None
+    return replace(now, assigned=grown(now.assigned, wanted), wanted=wanted)
+
+
+def refusal(now: Placed, *replicas: int, on: Ground | None = None) -> StrandlineError:
+    with pytest.raises(StrandlineError) as caught:
+        plan(now, *replicas, on=on)
+    return caught.value
+
+
+def test_it_begins_with_what_there_was_and_nobody_leaves() -> None:
+    """CORRECTNESS E16: grow first; the original order stays, so leaders do."""
+    wanted = plan(placed(1, 2), 3, 2, throttle=5)
+    assert wanted == Reassignment(TOPIC_ID, ids(3, 2), ids(1, 2), 5, request_id="new", at_ms=99)
+    assert grown(ids(1, 2), wanted) == (1, 2, 3)
+
+
+def test_the_same_replicas_in_the_same_order_need_nothing() -> None:
+    assert plan(placed(1, 2), 1, 2) is None
+
+
+def test_another_order_of_the_same_replicas_is_another_preferred_leader() -> None:
+    wanted = plan(placed(1, 2), 2, 1)
+    assert wanted is not None
+    assert grown(ids(1, 2), wanted) == (1, 2)
+
+
+def test_another_target_goes_on_from_what_there_was_at_first() -> None:
+    """Who was to come and is not any more stays in AR until the end: it may be in sync, or lead."""
+    now = standing(placed(1, 2), 3)
+    wanted = plan(now, 4)
+    assert wanted == Reassignment(TOPIC_ID, ids(4), ids(1, 2), request_id="first", at_ms=99)
+    assert grown(now.assigned, wanted) == (1, 2, 3, 4)
+
+
+def test_to_ask_for_the_same_again_changes_at_most_the_throttle() -> None:
+    now = standing(placed(1, 2), 3)
+    assert plan(now, 3) is None
+    faster = plan(now, 3, throttle=9)
+    assert faster is not None
+    assert now.wanted is not None
+    assert faster == replace(now.wanted, throttle_bytes_per_s=9)
+
+
+def test_taken_back_it_goes_back_to_what_there_was() -> None:
+    now = standing(standing(placed(1, 2), 3), 4)
+    back = plan(now)
+    assert back is not None
+    assert (back.reverting, back.target, back.request_id) == (True, (1, 2), "first")
+    assert plan(replace(now, wanted=back)) is None, "twice is once"
+    again = plan(replace(now, wanted=back), 4)
+    assert again == now.wanted, "a new target is gone for after all"
+
+
+def test_nothing_is_taken_back_where_nothing_is_under_way() -> None:
+    assert isinstance(refusal(placed(1, 2)), NoReassignmentInProgress)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "on", "error", "says"),
+    [
+        ((3, 3), ground(1, 2, 3), InvalidReplicaAssignment, "twice"),
+        ((9,), ground(1, 2, 3), InvalidReplicaAssignment, "broker 9 is not known; known are 1, 2, 3"),
+        ((-1,), ground(1, 2, 3), InvalidReplicaAssignment, "broker -1 is not known"),
+        ((8, 9), ground(1, dead=(8, 9)), InvalidReplicaAssignment, "none of them is alive"),
+        (
+            (3,),
+            ground(1, 2, 3, config={"min.insync.replicas": "2"}),
+            InvalidReplicationFactor,
+            "min.insync.replicas=2",
+        ),
+        (
+            (2, 3),
+            ground(1, 2, 3, replicas={BrokerId(3): REPLICAS_PER_BROKER_MAX}),
+            InvalidReplicaAssignment,
+            f"broker 3 would have {REPLICAS_PER_BROKER_MAX + 1} replicas",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_value(
+    replicas: tuple[int, ...], on: Ground, error: type[StrandlineError], says: str
+) -> None:
+    """CORRECTNESS I11: a bound on in-sync replicas that no write could ever meet, among others."""
+    found = refusal(placed(1, 2), *replicas, on=on)
+    assert type(found) is error
+    assert says in found.message
+    assert "t-3" in found.message
+
+
+def test_a_full_broker_keeps_what_it_has() -> None:
+    """The bound is for replicas that come."""
+    full = ground(1, 2, 3, replicas={BrokerId(2): REPLICAS_PER_BROKER_MAX})
+    assert plan(placed(1, 2), 3, 2, on=full) is not None
+
+
+def test_one_dead_replica_among_living_ones_may_be_waited_for() -> None:
+    assert plan(placed(1, 2), 3, 9, on=ground(1, 2, 3, dead=(9,))) is not None
+
+
+@given(
+    st.lists(
+        st.permutations([1, 2, 3, 4, 5]).flatmap(lambda p: st.integers(0, 5).map(lambda n: p[:n])), max_size=8
+    )
+)
+def test_however_often_another_target_is_asked_for_nobody_leaves_and_the_way_back_stays(
+    targets: list[list[int]],
+) -> None:
+    """CORRECTNESS E16: whoever may be in sync is in AR; a cancellation leads to what there was at first."""
+    now = placed(1, 2)
+    for target in targets:
+        if not target and now.wanted is None:
+            continue
+        wanted = plan(now, *target)
+        if wanted is None:
+            continue
+        assigned = grown(now.assigned, wanted)
+        assert assigned[: len(now.assigned)] == now.assigned
+        assert set(wanted.target) <= set(assigned)
+        assert wanted.original == (1, 2)
+        assert wanted.target == (tuple(target) or (1, 2))
+        now = replace(now, assigned=assigned, wanted=wanted)
+
+
+def test_too_many_partitions_at_once_are_refused_with_the_bound() -> None:
+    names = [TopicPartition("t", number) for number in range(PARTITIONS_PER_REQUEST_MAX + 1)]
+    with pytest.raises(InvalidRequest) as caught:
+        check_partitions_asked(names)
+    assert caught.value.limit == PARTITIONS_PER_REQUEST_MAX
+    assert check_partitions_asked([NAME, NAME, TopicPartition("u", 3)]) == {NAME}
