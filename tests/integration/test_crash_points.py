@@ -11,6 +11,7 @@ import pytest
 
 import broker as broker_package
 from tests.integration.harness import Harness, Topic
+from tests.integration.placements import elect, moved, reassign
 from tests.integration.workload import workload
 from tests.waiting import eventually
 
@@ -42,9 +43,10 @@ async def by_a_handover(harness: Harness, topic: Topic, point: str) -> None:
 
 
 async def by_an_isr_change(harness: Harness, topic: Topic, point: str) -> None:
-    """Broker 1 takes over, armed, from broker 2, which then leaves the ISR."""
+    """Broker 1 takes over, armed, from broker 2, which leaves the ISR then, or has left and joins again."""
     await rearm(harness, topic, 1, point)
     await harness.cluster.stop_broker(2)
+    await harness.cluster.start_broker(2, wait_s=None)
     await died(harness, 1, point)
 
 
@@ -57,6 +59,16 @@ async def by_a_state_change(harness: Harness, topic: Topic, point: str) -> None:
     await topic.led_above(epoch)
     await harness.cluster.start_broker(2, wait_s=None, crash_points=point)
     await died(harness, 2, point)
+
+
+async def by_a_reassignment(harness: Harness, topic: Topic, point: str) -> None:
+    """Broker 1, armed, leads, and is to have broker 2 close its replica, and to give up its own."""
+    await rearm(harness, topic, 1, point)
+    await elect(topic)
+    await reassign(topic, 3)
+    await died(harness, 1, point)
+    await harness.heal()
+    await moved(topic)
 
 
 async def rearm(harness: Harness, topic: Topic, broker: int, point: str) -> None:
@@ -78,6 +90,10 @@ POINTS: dict[str, Trigger] = {
     "handover.after_notice": by_a_handover,
     "isr.before_write": by_an_isr_change,
     "isr.after_write": by_an_isr_change,
+    "reassign.before_close": by_a_reassignment,
+    "reassign.after_close": by_a_reassignment,
+    "reassign.before_complete": by_a_reassignment,
+    "reassign.after_complete": by_a_reassignment,
     "state_change.before_execute": by_a_state_change,
     "state_change.after_execute": by_a_state_change,
     "state_change.after_settle": by_a_state_change,
@@ -98,7 +114,7 @@ def test_every_crash_point_of_a_broker_is_struck() -> None:
 @pytest.mark.parametrize("point", POINTS)
 async def test_nothing_is_lost_when_a_broker_dies_at(harness: Harness, point: str) -> None:
     """kill -9 at each named step: recovery needs no memory of the process that died
-    (CORRECTNESS T4, I4, E4, E7, E9, E13)."""
+    (CORRECTNESS T4, I4, E4, E7, E9, E13, E16)."""
     topic = await harness.create_topic([(1, 2, 3)])
     async with workload(topic, producers=1) as load:
         await load.progress()
