@@ -7,6 +7,7 @@ from collections.abc import Collection, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from controller.answers import ClusterDescription, Ongoing, PartitionOutcome, TopicOutcome, for_user
+from controller.core.cluster import ClusterPicture
 from controller.core.drains import Progress
 from controller.core.readiness import Readiness
 from controller.core.reassignment import Move
@@ -50,6 +51,11 @@ class ActiveController:
     @property
     def epoch(self) -> int:
         return self._session.epoch
+
+    @property
+    def picture(self) -> ClusterPicture:
+        """All topics, as this epoch places by them."""
+        return self._term.picture
 
     @property
     def vitals(self) -> Vitals:

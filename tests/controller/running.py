@@ -91,6 +91,16 @@ class ControllerProcess:
             with suppress(grpc.aio.AioRpcError):
                 await stub.DrainBroker(admin_pb2.DrainBrokerRequest(broker=broker), timeout=CALL_S_MAX)
 
+    async def reassign(self, *partitions: admin_pb2.PartitionReassignment) -> list[admin_pb2.PartitionResult]:
+        async with self._stub() as stub:
+            request = admin_pb2.ReassignRequest(partitions=partitions)
+            return list((await stub.Reassign(request, timeout=CALL_S_MAX)).results)
+
+    async def grow(self, name: str, partitions: int) -> admin_pb2.AlterTopicResponse:
+        async with self._stub() as stub:
+            request = admin_pb2.AlterTopicRequest(topic=name, partitions=partitions)
+            return await stub.AlterTopic(request, timeout=CALL_S_MAX)
+
     async def describe(self) -> admin_pb2.DescribeClusterResponse:
         async with self._stub() as stub:
             return await stub.DescribeCluster(admin_pb2.DescribeClusterRequest(), timeout=CALL_S_MAX)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from strandline.adapters import queue_znodes, znodes
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId
-from strandline.metadata import Endpoint, IsrMember, PartitionState, Registration
-from strandline.ports import Coordination, NoNode
+from strandline.metadata import Endpoint, IsrMember, PartitionState, Reassignment, Registration
+from strandline.ports import Coordination, Delete, NoNode, SetData
 from strandline.state_changes import Command, StateChange
 from strandline.tasks import pipelined
 
@@ -105,3 +105,24 @@ async def check_replicas_deleted(
         for told in commands.values():
             assert told.count(Command.DELETE_REPLICA) == 1
             assert told[-1] is Command.DELETE_REPLICA
+
+
+async def reassignment(session: Coordination, name: str, number: int) -> Reassignment | None:
+    """What is under way, as its znode says."""
+    try:
+        data = (await session.get(znodes.reassigned(name, number))).data
+    except NoNode:
+        return None
+    return znodes.load_reassignment(name, number, data)
+
+
+async def finish_reassignment(session: Coordination, name: str, number: int) -> None:
+    """In the place of the leader: AR is what was asked for, and nothing is under way."""
+    wanted = await reassignment(session, name, number)
+    assert wanted is not None
+    await session.multi(
+        [
+            SetData(znodes.replicas(name, number), znodes.dump_replicas(wanted.target)),
+            Delete(znodes.reassigned(name, number)),
+        ]
+    )
