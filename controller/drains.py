@@ -114,18 +114,18 @@ class Drains:
         return Progress(leads, has, ())
 
     async def step(self, survey: Survey) -> bool:
-        """Move what can be moved now; whether anything is under way. Raises Deposed."""
+        """Move what can be moved now; whether there is more to do soon. Raises Deposed."""
         plan = self.plan(survey)
-        replicas = await self._move_replicas(plan.replicas)
-        leaderships = await self._move_leaderships(plan.leaderships)
+        begun = await self._move_replicas(plan.replicas)
+        await self._move_leaderships(plan.leaderships)
         moving = any(
             partition.reassignment is not None
             and any(survey.is_emptied(broker) for broker in partition.assigned)
             for partition in survey.partitions
         )
-        return replicas or leaderships or moving
+        return begun or moving or bool(plan.leaderships)
 
-    async def _move_leaderships(self, moves: Sequence[LeadershipMove]) -> bool:
+    async def _move_leaderships(self, moves: Sequence[LeadershipMove]) -> None:
         moved = 0
         for start in range(0, len(moves), LEADERSHIPS_AT_ONCE_MAX):
             batch = [_yielding(move) for move in moves[start : start + LEADERSHIPS_AT_ONCE_MAX]]
@@ -137,7 +137,6 @@ class Drains:
                 break  # the rest of upkeep does not wait for a leader that cannot
         if moves:
             logger.info("drain moved leaderships", moved=moved, wanted=len(moves))
-        return moved > 0
 
     async def _move_replicas(self, moves: Sequence[ReplicaMove]) -> bool:
         throttles: defaultdict[int, list[Move]] = defaultdict(list)

@@ -27,7 +27,7 @@ from strandline.ports import SessionEnded
 
 logger = structlog.get_logger(__name__)
 
-REST_FACTOR: Final = 20
+REST_FACTOR: Final = 10
 """A round is followed by so many times its own duration of rest, at least."""
 
 BUSY_REST_FACTOR: Final = 2
@@ -53,8 +53,9 @@ class Upkeep:
         while True:
             began = clock.monotonic()
             self._asked.clear()
-            busy = await self._round()
-            took = clock.monotonic() - began
+            survey = await self._look()
+            took = clock.monotonic() - began  # without the waits for leaders that hand over
+            busy = survey is not None and await self._move(survey)
             at_least = BUSY_REST_S if busy else self._term.settings.reconcile_ms / 1000
             await self._rest(max(at_least, took * (BUSY_REST_FACTOR if busy else REST_FACTOR)))
 
@@ -65,18 +66,28 @@ class Upkeep:
         except TimeoutError:
             return
 
-    async def _round(self) -> bool:
-        """One of each; whether a drain goes on. What fails is tried again in the next round."""
+    async def _look(self) -> Survey | None:
+        """See what there is, and put right what is wrong; what fails is tried again in the next round."""
         try:
             survey = await self.survey()
             await self.vitals.look(survey)
             await self._mending.step(survey)
             await self._queues.tidy(survey)
-            return await self._drains.step(survey)
         except (Deposed, SessionEnded):
             raise
         except StrandlineError as error:
             logger.warning("a round of upkeep was cut short", reason=str(error))
+            return None
+        return survey
+
+    async def _move(self, survey: Survey) -> bool:
+        """The next step of each drain; whether one goes on."""
+        try:
+            return await self._drains.step(survey)
+        except (Deposed, SessionEnded):
+            raise
+        except StrandlineError as error:
+            logger.warning("a step of a drain was cut short", reason=str(error))
             return False
 
     async def survey(self) -> Survey:

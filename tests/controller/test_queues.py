@@ -96,7 +96,7 @@ async def test_what_later_requests_supersede_ends_is_recorded_and_leaves_the_que
             waiting = [c.request_id for c in await requests(session, GONE) if c.end is None]
             return sorted(waiting) == wanted and len(await session.children(znodes.state_queue(GONE))) == 2
 
-        await eventually(only_what_counts, deadline_s=20)
+        await eventually(only_what_counts, deadline_s=40)
         told = await events_of(cluster, [each.request_id for each in starts])
         for each in starts[:-1]:
             assert [event.state for event in told[each.request_id]] == [
@@ -134,7 +134,7 @@ async def test_a_request_about_what_is_gone_ends_but_a_deletion_waits_for_its_br
         async def settled() -> bool:
             return await left(session) == [each.request_id for each in stays]
 
-        await eventually(settled, deadline_s=20)
+        await eventually(settled, deadline_s=40)
         told = await events_of(cluster, [each.request_id for each in goes])
         for each in goes:
             assert told[each.request_id][-1].state is RequestState.SUPERSEDED
@@ -158,7 +158,7 @@ async def test_many_znodes_are_put_together_in_their_order(make_cluster: Cluster
         async def few() -> bool:
             return len(await session.children(znodes.state_queue(GONE))) < MERGE_FROM_ZNODES // 100
 
-        await eventually(few, deadline_s=30)
+        await eventually(few, deadline_s=40)
         assert await left(session) == before
 
 
@@ -181,14 +181,14 @@ async def test_the_next_controller_goes_on_where_the_last_one_died(
             await put(
                 session, GONE, *mixed, starts[1 : COALESCE // 2], [*starts[COALESCE // 2 :], *lasting[1:]]
             )
-            await eventually(lambda: one.dead, deadline_s=20, what="the controller has died at the point")
+            await eventually(lambda: one.dead, deadline_s=40, what="the controller has died at the point")
         async with process(2, cluster.zookeeper, tmp_path, **settings):
             ids = [each.request_id for each in starts[:-1]]
 
             async def gone() -> bool:
                 return not set(ids).intersection(c.request_id for c in await requests(session, GONE))
 
-            await eventually(gone, deadline_s=20)
+            await eventually(gone, deadline_s=40)
             told = await events_of(cluster, ids)
             for each in ids:
                 assert Counter(event.state for event in told[each] if event.state in ENDS) == {
@@ -223,13 +223,13 @@ async def test_each_request_ends_once_though_its_broker_returns_while_the_contro
             async def is_gone() -> bool:
                 return "2" not in await session.children(znodes.BROKER_IDS)
 
-            await eventually(is_gone, deadline_s=20)
+            await eventually(is_gone, deadline_s=40)
             await cluster.start_broker(2)
 
             async def is_empty() -> bool:
                 return not await left(session, 2)
 
-            await eventually(is_empty, deadline_s=30)
+            await eventually(is_empty, deadline_s=40)
         told = await events_of(cluster, asked)
         ends = {each: [e.state for e in told[each] if e.state in ENDS] for each in asked}
         assert all(len(states) == 1 for states in ends.values())
