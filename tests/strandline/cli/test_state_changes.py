@@ -120,9 +120,10 @@ async def test_the_backlog_of_a_dead_broker_is_shown_with_its_age(
     cluster: LocalCluster, shell: Shell
 ) -> None:
     """Seed 002: the backup of state change requests, on slow followers; a dead one is the slowest."""
+    await shell.topic("deleted-while-one-is-dead")
     await cluster.kill_broker(3)
     try:
-        await shell.topic("while-one-is-dead")
+        await shell.objects("topic", "delete", "deleted-while-one-is-dead")
 
         async def queued() -> dict[str, Any] | None:
             (row,) = await shell.objects("state-changes", "--backlog", "--broker", "3")
