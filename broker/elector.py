@@ -187,6 +187,10 @@ class Elector:
         replica = vacancy.replica
         name = replica.name
         vacancy.due = float("inf")  # a new notice while this one is looked into brings it back
+        if (
+            replica.reassignment is not None
+        ):  # a leader that gives up what it is not to have changes AR with it
+            await self._read_assignment(replica)
         try:
             leader_node = await self._session.exists(znodes.leader(name.topic, name.partition))
             node = await self._session.get(znodes.isr(name.topic, name.partition))

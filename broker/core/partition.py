@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic
+from typing import Final, Generic
 
 from broker.core import reassignment
 from broker.core.commit_queue import CommitQueue, Ticket
@@ -30,6 +30,9 @@ from broker.core.isr import (
 from broker.core.reassignment import Assignment
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.metadata import IsrMember, PartitionState, Registration
+
+PAST_FLOWS_MAX: Final = 1_000
+"""Brokers that asked a leader without being assigned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +243,7 @@ class LeaderPartition(Generic[Ticket]):
         if progress is None:
             # Not assigned, or not that anybody knows here: it may read, it does not count. If it is assigned
             # later it has to begin anew, for what it tells here is not heard again (I2).
-            self._past_flows[broker] = max(flow, self._past_flows.get(broker, NO_FLOW))
+            self._remember(broker, max(flow, self._past_flows.get(broker, NO_FLOW)))
             return
         if flow >= progress.flow:
             progress.flow, progress.broker_epoch = flow, broker_epoch
@@ -281,7 +284,14 @@ class LeaderPartition(Generic[Ticket]):
         counting = self.isr.maximal()
         for broker in tuple(self._followers):
             if broker not in self.assignment.replicas and broker not in counting:
-                self._past_flows[broker] = self._followers.pop(broker).flow
+                self._remember(broker, self._followers.pop(broker).flow)
+
+    def _remember(self, broker: BrokerId, flow: Flow) -> None:
+        """Anybody may say that it is a broker: the oldest are forgotten beyond a bound."""
+        self._past_flows.pop(broker, None)
+        self._past_flows[broker] = flow
+        if len(self._past_flows) > PAST_FLOWS_MAX:
+            del self._past_flows[next(iter(self._past_flows))]
 
     def close_again(self) -> None:
         """Nobody was asked to close: what the asking rested on has changed, or may have."""

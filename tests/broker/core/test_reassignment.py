@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from broker.core.partition import (
+    PAST_FLOWS_MAX,
     Acknowledge,
     AdvanceWatermark,
     CloseReplicas,
@@ -513,6 +514,17 @@ def test_who_is_assigned_again_has_told_nothing_yet() -> None:
     assert not led.core.outdated(BrokerId(3), BrokerEpoch(30), 1)
     led.fetch(3, subscription=1)
     assert led.in_sync == ids(1, 2, 3)
+
+
+def test_who_never_was_assigned_is_remembered_within_a_bound() -> None:
+    """STYLE 7: anybody may open a stream and say that it is broker 999."""
+    led = Led(Assignment(ids(1, 2, 3), 0))
+    for stranger in range(4, PAST_FLOWS_MAX + 100):
+        led.fetch(stranger)
+    last = PAST_FLOWS_MAX + 99
+    led.assign(Assignment(ids(1, 2, 3, 4, last), 1))
+    assert led.core.outdated(BrokerId(last), BrokerEpoch(last * 10), 0)
+    assert not led.core.outdated(BrokerId(4), BrokerEpoch(40), 0)
 
 
 def test_who_is_assigned_again_before_it_left_the_isr_was_never_away() -> None:
