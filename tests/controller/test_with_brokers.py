@@ -58,7 +58,7 @@ async def test_another_controller_goes_on_after_the_active_one_was_killed(
         assert active is not None
         await cluster.kill_controller(active.id)
         await admin.create_topic("after", partitions=1, replication_factor=1)
-        assert sorted(await admin.list_topics()) == ["after", "before"]
+        assert {"after", "before"} <= set(await admin.list_topics())
         with pytest.raises(TopicAlreadyExists):
             await admin.create_topic("before", partitions=1, replication_factor=1)
 
