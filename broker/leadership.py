@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 import structlog
 
 from broker.core.happenings import isr_changed
-from broker.core.partition import (
+from broker.core.leader_effects import (
     Acknowledge,
     AdvanceWatermark,
     CloseReplicas,
     CompleteReassignment,
-    LeaderPartition,
     StepDown,
     TimeOut,
     WriteIsr,
 )
+from broker.core.partition import LeaderPartition
 from broker.isr_record import read_isr
 from broker.reassigning import Reassigning
 from broker.recorder import Recorder

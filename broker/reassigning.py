@@ -16,7 +16,7 @@ import structlog
 
 from broker.assignments import Assignments
 from broker.core.happenings import reassigned, resigned
-from broker.core.partition import CloseReplicas, CompleteReassignment
+from broker.core.leader_effects import CloseReplicas, CompleteReassignment
 from broker.core.reassignment import Assignment
 from broker.isr_record import LOOK_AGAIN_S, read_isr
 from broker.recorder import Recorder

@@ -11,8 +11,7 @@ The driver (`broker/leadership.py`) carries the effects out in their order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Final, Generic
 
 from broker.core import reassignment
@@ -27,88 +26,22 @@ from broker.core.isr import (
     may_join,
     why_changed,
 )
+from broker.core.leader_effects import (
+    Acknowledge,
+    AdvanceWatermark,
+    CloseReplicas,
+    CompleteReassignment,
+    Effect,
+    StepDown,
+    TimeOut,
+    WriteIsr,
+)
 from broker.core.reassignment import Assignment
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.metadata import IsrMember, PartitionState, Registration
 
 PAST_FLOWS_MAX: Final = 1_000
 """Brokers that asked a leader without being assigned."""
-
-
-@dataclass(frozen=True, slots=True)
-class WriteIsr:
-    """Compare-and-set the `isr` znode; answer with `isr_read`. Nothing that depends on it happens before."""
-
-    state: PartitionState
-    version: int
-    left: tuple[BrokerId, ...]
-    joined: tuple[BrokerId, ...]
-    reason: str
-    """For people: what each of them did."""
-
-
-@dataclass(frozen=True, slots=True)
-class AdvanceWatermark:
-    high_watermark: Offset
-
-
-@dataclass(frozen=True, slots=True)
-class Acknowledge(Generic[Ticket]):
-    tickets: Sequence[Ticket]
-
-
-@dataclass(frozen=True, slots=True)
-class TimeOut(Generic[Ticket]):
-    """These waited too long under the HW; they may yet commit."""
-
-    tickets: Sequence[Ticket]
-
-
-@dataclass(frozen=True, slots=True)
-class StepDown:
-    """Another epoch leads, or this leader may not lead on; `state` is what ZooKeeper has."""
-
-    state: PartitionState
-
-
-@dataclass(frozen=True, slots=True)
-class CloseReplicas:
-    """Ask these to stop fetching: RAR is in sync without them. If that was refused call `close_again`."""
-
-    brokers: tuple[BrokerId, ...]
-    assignment: Assignment
-    """What this was decided on: only if ZooKeeper still says so is it to be done."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompleteReassignment:
-    """Write all of this at once; answer with `isr_read` and `assign`. Counts as a change of the ISR."""
-
-    state: PartitionState
-    """What `isr` says then: nobody leads if the leadership goes to `successor`."""
-    version: int
-    assignment: Assignment
-    """What this was decided on, as in `CloseReplicas`."""
-    removed: tuple[BrokerId, ...]
-    """Who has no replica then: AR − RAR, dead ones too."""
-    successor: BrokerId
-    """Who is to lead; the leader itself if it leads on."""
-
-    @property
-    def assigned(self) -> tuple[BrokerId, ...]:
-        """AR from then on."""
-        return self.assignment.target
-
-
-Effect = (
-    WriteIsr
-    | AdvanceWatermark
-    | Acknowledge[Ticket]
-    | TimeOut[Ticket]
-    | StepDown
-    | CloseReplicas
-    | CompleteReassignment
-)
 
 
 class LeaderPartition(Generic[Ticket]):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from broker.core.partition import LeaderPartition, WriteIsr
+from broker.core.leader_effects import WriteIsr
+from broker.core.partition import LeaderPartition
 from broker.core.reassignment import Assignment
 from broker.membership import Membership
 from broker.storage.data_folder import DataFolder

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from broker.core.partition import Acknowledge, AdvanceWatermark, LeaderPartition, TimeOut, WriteIsr
+from broker.core.leader_effects import Acknowledge, AdvanceWatermark, TimeOut, WriteIsr
+from broker.core.partition import LeaderPartition
 from broker.core.reassignment import Assignment
 from strandline.ids import BrokerId, Offset
 from strandline.metadata import PartitionState, Registration

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from broker.core.partition import (
+from broker.core.leader_effects import (
     Acknowledge,
     AdvanceWatermark,
     Effect,
-    LeaderPartition,
     StepDown,
     TimeOut,
     WriteIsr,
 )
+from broker.core.partition import LeaderPartition
 from broker.core.reassignment import Assignment
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.metadata import Endpoint, IsrMember, PartitionState, Registration

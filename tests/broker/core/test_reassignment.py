@@ -9,17 +9,16 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from broker.core.partition import (
-    PAST_FLOWS_MAX,
+from broker.core.leader_effects import (
     Acknowledge,
     AdvanceWatermark,
     CloseReplicas,
     CompleteReassignment,
-    LeaderPartition,
     StepDown,
     TimeOut,
     WriteIsr,
 )
+from broker.core.partition import PAST_FLOWS_MAX, LeaderPartition
 from broker.core.reassignment import Assignment, heir, leaving, may_close
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId
 from strandline.metadata import Endpoint, IsrMember, PartitionState, Reassignment, Registration

@@ -15,14 +15,14 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from broker.core.partition import (
+from broker.core.leader_effects import (
     Acknowledge,
     CloseReplicas,
     CompleteReassignment,
     Effect,
-    LeaderPartition,
     WriteIsr,
 )
+from broker.core.partition import LeaderPartition
 from broker.core.reassignment import Assignment
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId
 from strandline.metadata import Endpoint, IsrMember, PartitionState, Reassignment, Registration
