@@ -57,7 +57,7 @@ class Healing:
             if process.leadership is not None:
                 process.leadership.turn()
             if process.leadership is not None and process.leadership.draining and not process.resigning:
-                process.resign()
+                process.resign(leave=False)
         self._deliver()
 
     def _deliver(self) -> None:

@@ -61,6 +61,8 @@ class Process:
         self.handed_over = False
         self.candidacy: Candidacy | None = None
         self.resigning = False
+        self.unsure = False
+        """True while nobody knows whether the resignation was written."""
         self.leaving = False
         self._next_id = 1
         self._left: list[ModelLeadership] = []
@@ -229,10 +231,10 @@ class Process:
             leadership.end()
             if self.world.broken is Rule.QUEUE_DIES_WITH_EPOCH:
                 self._left.append(leadership)
-        self.resigning = False
+        self.resigning = self.unsure = False
 
-    def resign(self) -> None:
-        """Send the `multi` of a handover: nobody leads, the members stay."""
+    def resign(self, *, leave: bool) -> None:
+        """Send the `multi` of a handover: nobody leads, the members stay; but who shuts down may `leave`."""
         leadership, zookeeper = self.leadership, self.world.zookeeper
         assert leadership is not None and self.life is not None
         state = zookeeper.state
@@ -243,14 +245,25 @@ class Process:
         self.resigning = True
 
         def reply(version: int | None) -> None:
-            self.resigning = False
+            self.resigning, self.unsure = False, version is None
             if version is not None and not leadership.ended:
                 if named is not None:
                     self.world.notify(named, leadership.epoch, handed_over=True)
                 self.retire(NO_BROKER if named is None else named)
 
-        resigned = PartitionState(NO_BROKER, leadership.epoch, state.isr)
+        others = tuple(member for member in state.isr if member.broker != self.me)
+        members = others if leave and len(others) >= self.world.min_insync else state.isr
+        resigned = PartitionState(NO_BROKER, leadership.epoch, members)
         zookeeper.writes.append(Write(self.me, self.life, resigned, zookeeper.version, reply))
+
+    def lead_on(self) -> None:
+        """It is not handed over after all. If a write may have come through, ZooKeeper is asked first."""
+        leadership, state = self.leadership, self.world.zookeeper.state
+        assert leadership is not None and not self.resigning
+        if self.unsure and (state.leader, state.leader_epoch) != (self.me, leadership.epoch):
+            self.step_down(state)
+            return
+        leadership.draining = self.unsure = False
 
     # --- following ---------------------------------------------------------------------------
 

@@ -67,6 +67,7 @@ class Walk:
             (self._clear, 2),
             (self._unclog, 1.5),
             (self._resign, 2),
+            (self._lead_on, 1),
         ]
 
     def _what_breaks(self) -> list[tuple[Action, float]]:
@@ -351,5 +352,12 @@ class Walk:
         process = self._any(lambda p: p.leadership is not None and p.leadership.draining and not p.resigning)
         if process is None:
             return False
-        process.resign()
+        process.resign(leave=self._random.random() < 0.5)
         return True
+
+    def _lead_on(self) -> bool:
+        """It was not drained in time, or whom it was for could not take over."""
+        process = self._any(lambda p: p.leadership is not None and p.leadership.draining and not p.resigning)
+        if process is not None:
+            process.lead_on()
+        return process is not None
