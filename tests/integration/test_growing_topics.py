@@ -31,9 +31,9 @@ async def grow(cluster: LocalCluster, topic: str, partitions: int) -> None:
         assignments = [tuple(brokers)] * partitions
         placed = PlacedTopic(node.topic_id, assignments)
         added = creation_steps(topic, placed, brokers, SystemClock().wall_ms())[node.partitions :]
-        (operations,) = pack(added)
+        (multi,) = pack(added)
         size = SetData(znodes.topic(topic), znodes.dump_topic(replace(node, partitions=partitions)))
-        await session.multi([size, *operations])
+        await session.multi([size, *multi.operations])
     finally:
         await session.close()
 
