@@ -6,6 +6,7 @@ It looks when a round of upkeep has surveyed the cluster anyway; a scrape reads 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from controller.core.census import Census, take_census
 from controller.core.queues import Backlog, backlog
@@ -13,6 +14,8 @@ from controller.core.survey import Survey
 from controller.surveying import read_queue
 from controller.term import Term
 from strandline.ids import BrokerId
+
+NOTHING: Final = backlog(())
 
 
 class Vitals:
@@ -27,8 +30,9 @@ class Vitals:
         """Of every broker that is alive, or was once and has a queue still."""
         self.looked_at = 0.0
         """When the last look ended, by the monotonic clock."""
-        self._resting: dict[BrokerId, tuple[str, ...]] = {}
-        """The znodes that a broker who is gone had in its queue: it is read again when there are others."""
+        self._read: dict[BrokerId, tuple[tuple[str, ...], Backlog]] = {}
+        """The znodes of each queue when it was last read, and what was in them. That of a broker who is gone
+        is read again when there are others."""
 
     async def look(self, survey: Survey) -> None:
         """Take note of a survey, and read the queues."""
@@ -37,9 +41,11 @@ class Vitals:
         self.looked_at = self._term.clock.monotonic()
 
     async def _read_backlog(self, broker: BrokerId, survey: Survey) -> Backlog:
-        resting = None if broker in survey.live else self._resting.get(broker)
-        entries = await read_queue(self._term.session, broker, known=resting)
+        names, last = self._read.get(broker, ((), NOTHING))
+        known = None if broker in survey.live or broker not in self._read else names
+        entries = await read_queue(self._term.session, broker, known=known)
         if entries is None:
-            return self.backlogs[broker]
-        self._resting[broker] = tuple(entry.name for entry in entries)
-        return backlog(entries)
+            return last
+        found = backlog(entries)
+        self._read[broker] = tuple(entry.name for entry in entries), found
+        return found
