@@ -2,40 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from controller.core.cluster import PlacedTopic
-from controller.topic_writes import creation_steps, pack
-from strandline import LocalCluster, Producer
-from strandline.adapters import znodes, zookeeper
-from strandline.adapters.clock import SystemClock
-from strandline.config import ZooKeeperSettings
-from strandline.ids import BrokerId
-from strandline.ports import SetData
+from strandline import Admin, LocalCluster, Producer
 from tests.integration.group_members import Members, loading, new_topic
 from tests.waiting import eventually
 
 
 async def grow(cluster: LocalCluster, topic: str, partitions: int) -> None:
-    """In one `multi`, as a controller would: the new partitions, requests to start their replicas, and
-    the topic's new size."""
-    session = await zookeeper.connect(ZooKeeperSettings(zookeeper=cluster.zookeeper))
-    try:
-        node = znodes.load_topic(topic, (await session.get(znodes.topic(topic))).data)
-        brokers = {}
-        for broker in map(BrokerId, cluster.broker_ids):
-            znode = await session.get(znodes.broker(broker))
-            brokers[broker] = znodes.load_registration(broker, znode.data, znode.czxid)
-        assignments = [tuple(brokers)] * partitions
-        placed = PlacedTopic(node.topic_id, assignments)
-        added = creation_steps(topic, placed, brokers, SystemClock().wall_ms())[node.partitions :]
-        (multi,) = pack(added)
-        size = SetData(znodes.topic(topic), znodes.dump_topic(replace(node, partitions=partitions)))
-        await session.multi([size, *multi.operations])
-    finally:
-        await session.close()
+    async with Admin(cluster.bootstrap) as admin:
+        await admin.alter_topic(topic, partitions=partitions)
 
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
