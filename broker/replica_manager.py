@@ -402,8 +402,11 @@ class ReplicaManager:
             self.session.fetchers.unfollow(replica)
 
     def end_session(self) -> None:
-        """The ZooKeeper session is over: lead nothing, believe in no leader (DESIGN §3)."""
+        """The ZooKeeper session is over: lead nothing, believe in no leader (DESIGN §3). What is assigned is
+        read again from the first: a ZooKeeper that was set back has lower versions."""
         self.session = None
+        for replica in self.all():
+            replica.assignment = Assignment()
         for replica in tuple(self._replicas.values()):
             if replica.leadership is not None:
                 self._end(replica)

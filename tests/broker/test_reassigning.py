@@ -80,8 +80,9 @@ class Moving:
     def ask_for(self, wanted: Reassignment) -> None:
         """As a controller does while another one stands."""
         self.tree.apply(SetData(MOVING, znodes.dump_reassignment(wanted), -1), owner=0)
-        assigned = (*self.assigned, *(b for b in wanted.replicas if b not in self.assigned))
-        self.tree.apply(SetData(AR, znodes.dump_replicas(assigned), -1), owner=0)
+        added = tuple(b for b in wanted.replicas if b not in self.assigned)
+        if added:
+            self.tree.apply(SetData(AR, znodes.dump_replicas(self.assigned + added), -1), owner=0)
 
 
 @asynccontextmanager
@@ -213,8 +214,12 @@ async def test_a_completion_is_not_written_over_a_target_that_came_meanwhile() -
         asked = it.replica.assignment
         it.ask_for(second)
         it.tell(2, 3)  # decided on the first one, and on its way
+        node = it.tree.nodes[MOVING]
         it.replica.assignment = replace(
-            asked, version=2, reassignment=second, reassignment_version=2, reassignment_mzxid=99
+            asked,
+            reassignment=second,
+            reassignment_version=node.version,
+            reassignment_mzxid=node.mzxid,
         )
         it.led.leadership.reconfigured()
         await eventually(lambda: it.queued(3) == [Command.CLOSE_REPLICA])
@@ -268,6 +273,7 @@ async def test_a_cancelled_one_ends_as_superseded() -> None:
         it.ask_for(back)
         it.tell(2, 3)
         await eventually(lambda: MOVING not in it.tree.nodes)
+        assert it.queued(2) == [Command.START_REPLICA]  # and was never asked to close for what is over
         assert it.assigned == ASSIGNED
         ended = next(e for e in reversed(it.record.trail) if e.command is Happening.REASSIGN)
         assert (ended.state, ended.reason, ended.replicas) == (RequestState.SUPERSEDED, "cancelled", ASSIGNED)

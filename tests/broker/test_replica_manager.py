@@ -51,6 +51,20 @@ def created(manager: ReplicaManager, config: TopicConfig | None = None) -> Repli
     return replica
 
 
+def test_what_is_assigned_is_believed_of_one_session(tmp_path: Path) -> None:
+    """CORRECTNESS E8: what comes in late is passed over; but another session may be of a ZooKeeper that was
+    set back, whose versions are lower."""
+    with life(tmp_path, 1) as manager:
+        replica = created(manager)
+        manager.reconfigure(replica, Assignment(ASSIGNED[:2], 7), replica.config)
+        manager.reconfigure(replica, Assignment(ASSIGNED, 6), replica.config)
+        assert replica.assigned == ASSIGNED[:2]
+        manager.end_session()
+        assert replica.assigned == ()
+        manager.reconfigure(replica, Assignment(ASSIGNED, 6), replica.config)
+        assert replica.assigned == ASSIGNED
+
+
 def test_watermarks_outlive_the_process(tmp_path: Path) -> None:
     """CORRECTNESS H7: written at a clean close, read before anything is truncated."""
     with life(tmp_path, 1) as manager:
