@@ -60,7 +60,7 @@ def test_the_shell_example_reads_back_what_it_wrote(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(150)
 def test_the_shell_example_of_a_group_shows_where_it_stands_and_reads_everything_once(tmp_path: Path) -> None:
-    """Its pause is for people; here it ends once all is committed. The shares of both are all that was written."""
+    """Its pause is for people; here it ends once all is committed. The shares are all that was written."""
     cluster, group = (example("README.md", "sh", words) for words in ("seq 1", "group describe"))
     written = "".join(line + "\n" for line in cluster.splitlines() if re.search(" (create|produce) ", line))
     committed = "until strandline group describe harbour | grep -qE '^lag +0$'; do sleep 1; done"
