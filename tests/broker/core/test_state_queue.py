@@ -245,21 +245,17 @@ class Walk(RuleBasedStateMachine):
         self.asked += [change.request_id for change in changes]
         self.znodes[f"{next(self.numbers):06}"] = (changes, 0)
 
-    @precondition(lambda self: self.znodes)
-    @rule(data=st.data())
-    def the_controller_settles(self, data: st.DataObject) -> None:
-        """What later requests supersede, in one of the entries."""
+    @rule()
+    def the_controller_settles(self) -> None:
+        """What later requests supersede; it has not heard yet that the broker lives."""
         queued = [change for name in sorted(self.znodes) for change in self.znodes[name][0]]
         gone = superseded(queued)
-        name = data.draw(st.sampled_from(sorted(self.znodes)))
-        changes, version = self.znodes[name]
         self.now += 1
-        settled = [
-            replace(c, end=End(RequestState.SUPERSEDED, self.now)) if c.request_id in gone else c
-            for c in changes
-        ]
-        if settled != changes:
-            self.znodes[name] = (settled, version + 1)
+        end = End(RequestState.SUPERSEDED, self.now)
+        for name, (changes, version) in self.znodes.items():
+            if any(change.request_id in gone for change in changes):
+                settled = [replace(c, end=end) if c.request_id in gone else c for c in changes]
+                self.znodes[name] = (settled, version + 1)
 
     # --- the broker ------------------------------------------------------------------------
 
@@ -328,8 +324,11 @@ class Walk(RuleBasedStateMachine):
                 if name not in self.znodes or self.znodes[name][1] != version:
                     return False
                 assert all(change.end is not None for change in changes)
+                stood = {change.request_id: change.end for change in self.znodes[name][0]}
+                assert all(stood[c.request_id] in (None, c.end) for c in changes), "an end was changed"
                 self.znodes[name] = (list(changes), version + 1)
-            case Record(_, changes):
+            case Record(name, changes):
+                assert list(changes) == self.znodes[name][0], "recorded is what stands in the znode"
                 for change in changes:
                     assert change.end is not None
                     end = change.end
