@@ -23,9 +23,8 @@ class Shell:
         assert ended.status == 0, ended.err
         return ended.objects
 
-    async def topic(self, name: str, partitions: int = 1) -> str:
-        """Create a topic of three replicas."""
-        await self.objects(
-            "topic", "create", name, "--partitions", str(partitions), "--replication-factor", "3"
-        )
+    async def topic(self, name: str, partitions: int = 1, replication_factor: int = 3) -> str:
+        """Create a topic, of three replicas unless told otherwise."""
+        size = ("--partitions", str(partitions), "--replication-factor", str(replication_factor))
+        await self.objects("topic", "create", name, *size)
         return name
