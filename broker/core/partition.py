@@ -337,13 +337,11 @@ class LeaderPartition(Generic[Ticket]):
     def _reassign(self) -> CloseReplicas | CompleteReassignment | None:
         """Seed 003, checkReassignedReplicas and completePartitionReassignment, both branches."""
         self.handing_over = False
-        wanted, target = self.assignment.reassignment, self.assignment.target
-        in_sync = self.isr.maximal()
-        if (
-            wanted is None
-            or not self._may_write_isr()
-            or not reassignment.may_close(wanted, in_sync, self.min_insync)
-        ):
+        wanted = self.assignment.reassignment
+        if wanted is None or not self._may_write_isr():
+            return None
+        target, in_sync = wanted.target, self.isr.maximal()
+        if not reassignment.may_close(wanted, in_sync, self.min_insync):
             return None
         leaving = reassignment.leaving(self.me, self.assignment)
         others = tuple(broker for broker in leaving if broker != self.me)
