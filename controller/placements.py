@@ -16,6 +16,7 @@ from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.errors import UnknownTopicOrPartition
 from strandline.ports import NoNode
 from strandline.tasks import pipelined
+from strandline.topics import is_topic_name
 
 logger = structlog.get_logger(__name__)
 
@@ -43,7 +44,9 @@ async def read_placements(
     session: FencedSession, name: str, numbers: Iterable[int] | None = None
 ) -> PlacedPartitions:
     """These partitions of a topic, or all; what is not there is left out. Raises UnknownTopicOrPartition."""
-    topic = await _read(session, znodes.topic(name), lambda data: znodes.load_topic(name, data))
+    topic = None
+    if is_topic_name(name):
+        topic = await _read(session, znodes.topic(name), lambda data: znodes.load_topic(name, data))
     if topic is None or topic[0].partitions == 0:
         raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
     node, version = topic

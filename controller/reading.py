@@ -22,6 +22,7 @@ from strandline.ids import BrokerId, TopicId
 from strandline.metadata import PartitionState, Registration
 from strandline.ports import NoNode
 from strandline.tasks import pipelined
+from strandline.topics import is_topic_name
 
 logger = structlog.get_logger(__name__)
 
@@ -77,7 +78,9 @@ async def read_topics(session: FencedSession) -> tuple[ClusterPicture, set[str]]
 
 
 async def read_topic(session: FencedSession, name: str) -> znodes.TopicNode | None:
-    """The topic's own znode."""
+    """The topic's own znode. What is no topic's name is no path either: nothing has it."""
+    if not is_topic_name(name):
+        return None
     return await _load(session, znodes.topic(name), lambda data, _: znodes.load_topic(name, data))
 
 

@@ -24,3 +24,12 @@ def check_topic_name(name: str) -> None:
         raise InvalidTopic(f"topic name {name!r} is not allowed")
     if _LEGAL_NAME.fullmatch(name) is None:
         raise InvalidTopic(f"topic name {name!r}: only ASCII letters, digits, '.', '_' and '-' are allowed")
+
+
+def is_topic_name(name: str) -> bool:
+    """Whether a topic can have it."""
+    try:
+        check_topic_name(name)
+    except InvalidTopic:
+        return False
+    return True

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from controller.answers import TopicOutcome
+from controller.core.reassignment import Move
 from controller.core.topics import Alteration, NewTopic
 from strandline.adapters import znodes
 from strandline.config import TOPICS_PER_REQUEST_MAX
@@ -20,7 +21,7 @@ from strandline.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
-from strandline.ids import BrokerId, LeaderEpoch
+from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
 from strandline.local.zookeeper_process import four_letter_word
 from strandline.metadata import PartitionState
 from strandline.ports import Coordination
@@ -404,3 +405,25 @@ async def test_the_controller_sets_no_watch(zookeeper: str, open_session: Sessio
             await two.wait_knows(1)
             await create(one, NewTopic("t", 3, 3))
             assert await eventually(watches) == before
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", "/", "t/0", "t/0/isr", "\0", "é", "x" * 300])
+async def test_what_is_no_topics_name_is_no_path_either(
+    zookeeper: str, open_session: SessionFactory, name: str
+) -> None:
+    """Bad input reaches no znode, whatever is asked, and the controller goes on."""
+    session = await open_session()
+    await register(session, [1])
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        await create(controller, NewTopic("t", 1, 1))
+        for alteration in (Alteration(name, {"retention.ms": "1"}), Alteration(name, partitions=4)):
+            with pytest.raises(UnknownTopicOrPartition):
+                await controller.admin.alter_topic(alteration)
+        assert errors(await controller.admin.delete_topics([name])) == [UnknownTopicOrPartition]
+        where = TopicPartition(name, -3)
+        (moved,) = await controller.admin.reassign([Move(where, (1,))])
+        (elected,) = await controller.admin.elect_preferred([where])
+        assert isinstance(moved.error, UnknownTopicOrPartition)
+        assert isinstance(elected.error, UnknownTopicOrPartition)
+        await create(controller, NewTopic("u", 1, 1))

@@ -95,6 +95,43 @@ async def test_what_is_under_way_is_listed_and_can_be_taken_back(shell: Shell) -
     assert "no reassignment is under way" in again.err
 
 
+async def test_what_the_controller_asked_for_is_told_also_of_a_broker_that_is_down(
+    shell: Shell, cluster: LocalCluster
+) -> None:
+    """Seed 002, goal 7: who was asked, by whom and why, is seen before the broker returns; a reassignment's
+    life is told once from its request to its end."""
+    topic = await shell.topic("told", replication_factor=2)
+    await reassign(shell, topic, "--replicas", "1,2", "--wait")
+    await cluster.kill_broker(4)
+    await reassign(shell, topic, "--replicas", "1,4")
+
+    async def told() -> bool:
+        events = await shell.objects("state-changes", "--topic", topic)
+        asked = [e for e in events if e["broker"] == 4 and e.get("reason") == "replicas reassigned"]
+        return [(e["state"], e["requester"], e["command"]) for e in asked][-1:] == [
+            ("requested", -1, "start-replica")
+        ]
+
+    await eventually(told, deadline_s=30, what="the request for broker 4 is told")
+    await cluster.start_broker(4)
+    await eventually(lambda: nothing_moves(shell), deadline_s=30, what="broker 4 is in sync")
+    assert (await partition_of(shell, topic))["replicas"] == [1, 4]
+
+    async def ended() -> bool:
+        events = await shell.objects("state-changes", "--topic", topic)
+        lives: dict[str, list[str]] = {}
+        for event in events:
+            if event["command"] == "reassign-replicas":
+                lives.setdefault(event["id"], []).append(event["state"])
+        return [*lives.values()][-1:] == [["requested", "completed"]]
+
+    await eventually(ended, deadline_s=30, what="the reassignment has ended")
+
+
+async def nothing_moves(shell: Shell) -> bool:
+    return await shell.objects("topic", "reassignments") == []
+
+
 async def test_partitions_are_added_and_never_taken_away(shell: Shell) -> None:
     topic = await shell.topic("grows", partitions=2, replication_factor=2)
     (told,) = await shell.objects("topic", "alter", topic, "--partitions", "5", "--config", "retention.ms=7")
