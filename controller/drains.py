@@ -34,8 +34,8 @@ logger = structlog.get_logger(__name__)
 LEADERSHIPS_AT_ONCE_MAX: Final = 50
 """A batch; the next one follows when it has moved."""
 
-YIELD_WAIT_S: Final = 10.0
-"""A leader that has not handed over by then could not drain: it is asked again later."""
+YIELD_WAIT_S: Final = 3.0
+"""A batch is not waited for any longer; what has not moved by then is asked for again in the next round."""
 
 ATTEMPTS_MAX: Final = 20
 """Each one fails only if another request about the same broker's drain came between."""
@@ -134,7 +134,8 @@ class Drains:
             if left:
                 names = ", ".join(f"{each.topic}-{each.key.partition}" for each in left[:10])
                 logger.warning("leaderships have not moved", count=len(left), partitions=names)
-                break  # the rest of upkeep does not wait for a leader that cannot
+            if len(left) == len(batch):
+                break  # this leader cannot hand over now, and the rest of upkeep does not wait for it
         if moves:
             logger.info("drain moved leaderships", moved=moved, wanted=len(moves))
 
