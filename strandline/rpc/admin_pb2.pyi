@@ -527,7 +527,7 @@ class ElectPreferredResponse(_message.Message):
     def error(self) -> _common_pb2.Error: ...
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___PartitionResult]:
-        """of those asked for by name; of those that changed, else"""
+        """of those asked for by name; of those that others led, else"""
 
     def __init__(
         self,
