@@ -12,6 +12,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -516,3 +517,4 @@ class ReassignmentMachine(RuleBasedStateMachine):
 
 
 TestReassignmentMachine = ReassignmentMachine.TestCase
+TestReassignmentMachine.settings = settings(max_examples=200, stateful_step_count=60, deadline=None)
