@@ -16,6 +16,7 @@ from broker.compaction import compact_logs
 from broker.groups.groups import Groups
 from broker.groups.server import add_group_service
 from broker.handlers import Handlers
+from broker.housekeeping import apply_retention, flush_aged
 from broker.metrics import METRICS, BrokerMetrics
 from broker.recorder import Recorder
 from broker.replica_manager import ReplicaManager
@@ -120,8 +121,8 @@ class Broker:
                         tasks.create_task(task)
                         for task in (
                             manager.checkpoint_watermarks(),
-                            manager.apply_retention(),
-                            manager.flush_aged(),
+                            apply_retention(manager),
+                            flush_aged(manager),
                             compact_logs(manager),
                             groups.run(),
                         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 from uuid import uuid4
@@ -32,7 +32,6 @@ from strandline.errors import (
     LeaderHint,
     NotLeaderOrFollower,
     StorageFailed,
-    StrandlineError,
     UnknownTopicOrPartition,
 )
 from strandline.ids import (
@@ -427,7 +426,7 @@ class ReplicaManager:
     def _leaderships(self) -> list[Leadership]:
         return [r.leadership for r in self._replicas.values() if r.leadership is not None]
 
-    # --- housekeeping ------------------------------------------------------------------------
+    # --- watermarks on disk, and the end -----------------------------------------------------
 
     @staticmethod
     def _checkpoint_key(key: PartitionKey) -> str:
@@ -444,41 +443,6 @@ class ReplicaManager:
                 await asyncio.to_thread(self._watermarks.write, self._watermarks_now())
             except OSError as error:  # an older one is true as well, only lower; the disk may have room again
                 logger.error("high watermarks were not checkpointed", reason=str(error))
-
-    async def apply_retention(self) -> None:
-        """The retention task: leaders delete what is old or too much, never at or above the HW (H9)."""
-        while True:
-            await self.clock.sleep(self.settings.retention_check_ms / 1000)
-            await self._each(self._retain)
-
-    async def flush_aged(self) -> None:
-        """The flush task: `flush.ms`, and segments that grow no more, so that a crash scans the last one."""
-        while True:
-            await self.clock.sleep(self.settings.flush_check_ms / 1000)
-            now = self.clock.monotonic()
-            for replica in tuple(self._replicas.values()):
-                log = replica.log
-                if log.failed is None and (log.needs_flush(now) or log.has_unflushed_segments):
-                    try:
-                        await asyncio.to_thread(replica.log.flush)
-                    except StorageFailed as error:
-                        logger.error("a replica failed", partition=str(replica.name), reason=error.message)
-                        self.step_down(replica, None)
-
-    async def _each(self, action: Callable[[Replica], None]) -> None:
-        """Go through all replicas, giving way to requests after each."""
-        for replica in tuple(self._replicas.values()):
-            if replica.log.failed is None and replica.state in (ReplicaState.LEADER, ReplicaState.FOLLOWER):
-                try:
-                    action(replica)
-                except StrandlineError as error:
-                    logger.error("a replica failed", partition=str(replica.name), reason=error.message)
-                    self.step_down(replica, None)
-                await asyncio.sleep(0)
-
-    def _retain(self, replica: Replica) -> None:
-        if replica.leadership is not None:
-            replica.log.apply_retention(now_ms=self.clock.wall_ms(), high_watermark=replica.high_watermark)
 
     def close(self, *, clean: bool) -> None:
         """Close every log; after a clean one the next start scans nothing."""

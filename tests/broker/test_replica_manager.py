@@ -12,6 +12,7 @@ import pytest
 
 from broker.core.reassignment import Assignment
 from broker.core.replica_states import ReplicaState
+from broker.housekeeping import flush_aged
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
 from broker.storage.checkpoint import Checkpoint
@@ -163,7 +164,7 @@ async def test_a_flush_that_fails_costs_one_replica_not_the_broker(tmp_path: Pat
         good = manager.create(*OTHER, config)
         write(good, 1, "c")
         async with asyncio.TaskGroup() as tasks:
-            flushing = tasks.create_task(manager.flush_aged())
+            flushing = tasks.create_task(flush_aged(manager))
             await eventually(lambda: bad.log.failed is not None and good.log.unflushed_records == 0)
             write(good, 1, "d")
             await eventually(lambda: good.log.unflushed_records == 0)

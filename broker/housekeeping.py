@@ -1,0 +1,52 @@
+"""What a broker does to its logs now and then: retention, and syncs that nobody waits for."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from broker.core.replica_states import ReplicaState
+from broker.replica import Replica
+from broker.replica_manager import ReplicaManager
+from strandline.errors import StorageFailed, StrandlineError
+
+logger = structlog.get_logger(__name__)
+
+
+async def apply_retention(manager: ReplicaManager) -> None:
+    """The retention task: leaders delete what is old or too much, never at or above the HW (H9)."""
+    while True:
+        await manager.clock.sleep(manager.settings.retention_check_ms / 1000)
+        for replica in manager:
+            if replica.log.failed is None and replica.state is ReplicaState.LEADER:
+                _retain(manager, replica)
+            await asyncio.sleep(0)  # give way to requests
+
+
+def _retain(manager: ReplicaManager, replica: Replica) -> None:
+    try:
+        replica.log.apply_retention(now_ms=manager.clock.wall_ms(), high_watermark=replica.high_watermark)
+    except StrandlineError as error:
+        _failed(manager, replica, error)
+
+
+async def flush_aged(manager: ReplicaManager) -> None:
+    """The flush task: `flush.ms`, and segments that grow no more, so that a crash scans the last one."""
+    while True:
+        await manager.clock.sleep(manager.settings.flush_check_ms / 1000)
+        now = manager.clock.monotonic()
+        for replica in manager:
+            log = replica.log
+            if manager.get(replica.key) is not replica:
+                continue  # closed or deleted while another one was synced
+            if log.failed is None and (log.needs_flush(now) or log.has_unflushed_segments):
+                try:
+                    await asyncio.to_thread(log.flush)
+                except StorageFailed as error:
+                    _failed(manager, replica, error)
+
+
+def _failed(manager: ReplicaManager, replica: Replica, error: StrandlineError) -> None:
+    logger.error("a replica failed", partition=str(replica.name), reason=error.message)
+    manager.step_down(replica, None)
