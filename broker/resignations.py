@@ -80,6 +80,10 @@ class Resignation:
         if not self.outcome.done():
             self.outcome.set_result(outcome)
 
+    def fail(self, error: Exception) -> None:
+        if not self.outcome.done():
+            self.outcome.set_exception(error)
+
 
 @dataclass(frozen=True, slots=True)
 class _Peers:
@@ -150,9 +154,11 @@ class Resignations:
             del self._waiting[:RESIGNATIONS_PER_MULTI_MAX]
             try:
                 await self._write(batch)
-            finally:
-                for each in batch:  # the session is over: so is everything that was to be handed over
-                    each.outcome.cancel()
+            except Exception as error:  # the session is over, for all of them
+                for each in batch:
+                    each.fail(error)
+                if resignation not in batch:
+                    raise
         return await resignation.outcome
 
     async def _write(self, batch: Sequence[Resignation]) -> None:

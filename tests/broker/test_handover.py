@@ -31,7 +31,7 @@ from strandline.ids import (
     TopicPartition,
 )
 from strandline.metadata import Drain, Registration
-from strandline.ports import Check, Create, Delete, Operation, SetData, Znode
+from strandline.ports import Check, Create, Delete, Operation, SessionEnded, SetData, Znode
 from tests.broker.replicas import ASSIGNED, CLOCK, KEY, LIVE, NAME, batch
 from tests.broker.seat import ME, Seat, led_by, seated
 from tests.waiting import eventually
@@ -362,6 +362,27 @@ async def test_a_shutdown_takes_over_what_is_being_yielded(desk: Desk) -> None:
         assert not await yielding or desk.named(THIRD) == {1}
     assert leadership.ended()
     assert desk.leader(1) == NO_BROKER
+
+
+async def test_a_session_that_ends_ends_every_handover_with_it(desk: Desk) -> None:
+    """CORRECTNESS E13: whoever waits for a write that another one leads learns it as that one does."""
+    led = [desk.lead(number) for number in range(1, 31)]
+    told: list[Leadership] = []
+    reached, go_on = desk.seat.coordination.hold()
+    async with asyncio.TaskGroup() as tasks:
+
+        async def ended(leadership: Leadership) -> None:
+            try:
+                await given(desk, leadership)
+            except* SessionEnded:
+                told.append(leadership)
+
+        for leadership in led:
+            tasks.create_task(ended(leadership))
+        await reached.wait()
+        desk.seat.coordination.expire()
+        go_on.set()
+    assert len(told) == len(led)
 
 
 # --- who asks -----------------------------------------------------------------------------------------
