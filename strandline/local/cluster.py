@@ -352,11 +352,17 @@ class LocalCluster:
 
     # --- controllers and ZooKeeper ---------------------------------------------------------------
 
-    async def start_controller(self, controller_id: int, *, wait_s: float | None = START_S_MAX) -> None:
-        """Start a stopped controller and wait until it serves; `wait_s` None: do not wait."""
+    async def start_controller(
+        self, controller_id: int, *, wait_s: float | None = START_S_MAX, **settings: Any
+    ) -> None:
+        """Start a stopped controller, from now on with these settings too, and wait until it serves.
+
+        `wait_s` None: do not wait. Raises ProcessFailed, SettingsError.
+        """
         service = self._controller(controller_id)
         if service.alive:
             raise SettingsError(f"controller {controller_id} runs already")
+        service.member.settings |= as_environment("controller", settings)
         self._spawn(service)
         self._save()
         if wait_s is not None:

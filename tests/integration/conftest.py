@@ -1,4 +1,5 @@
-"""Clusters that are harmed on purpose; what their members printed is shown with a failure."""
+"""Clusters that are harmed on purpose, and at their end held against what they told of it; what their members
+printed is shown with a failure."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ import pytest
 
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
-from tests.integration.harness import FAULT_SETTINGS, Harness, watching
+from tests.integration.harness import FAULT_SETTINGS, Harness
+from tests.integration.lives import judged
 
 LOG_TAIL_BYTES = 12_000
 
@@ -22,7 +24,7 @@ async def shared(
     """Three brokers with short times, for all tests of a module."""
     cluster = await make_module_cluster(brokers=3, broker_settings=FAULT_SETTINGS)
     request.node.stash.setdefault(_CLUSTERS, []).append(cluster)
-    async with watching(cluster) as harness:
+    async with judged(cluster) as harness:
         yield harness
 
 
@@ -36,10 +38,10 @@ async def harness(shared: Harness) -> AsyncIterator[Harness]:
 
 @pytest.fixture
 async def own(request: pytest.FixtureRequest, make_cluster: ClusterFactory) -> AsyncIterator[Harness]:
-    """Three brokers with short times, for one test that leaves nothing usable behind."""
+    """Three brokers with short times, for one test that does what no other could go on after."""
     cluster = await make_cluster(brokers=3, broker_settings=FAULT_SETTINGS)
     request.node.stash.setdefault(_CLUSTERS, []).append(cluster)
-    async with watching(cluster) as harness:
+    async with judged(cluster) as harness:
         yield harness
 
 

@@ -53,6 +53,8 @@ class Harness:
         self.cluster = cluster
         self.session = session
         self.brokers = brokers
+        self.usable = True
+        """False where a test left behind what no cluster comes back from: its story is not judged then."""
 
     # --- topics --------------------------------------------------------------------------------
 
@@ -96,14 +98,17 @@ class Harness:
         if not self.cluster.members()[0].alive:
             await self.cluster.start_zookeeper()
         self.cluster.resume_zookeeper()
+        for controller in self.cluster.controller_ids:
+            if not self.running(controller, "controller"):
+                await self.cluster.start_controller(controller, wait_s=None, crash_points="")
         for broker in self.cluster.broker_ids:
             self.cluster.resume_broker(broker)
             if not self.running(broker):
                 await self.cluster.start_broker(broker, wait_s=None, crash_points="")
         await self.cluster.wait_serving()
 
-    def running(self, broker: int) -> bool:
-        return any(m.kind == "broker" and m.id == broker and m.alive for m in self.cluster.members())
+    def running(self, member: int, kind: str = "broker") -> bool:
+        return any(m.kind == kind and m.id == member and m.alive for m in self.cluster.members())
 
 
 class Topic:
