@@ -61,18 +61,21 @@ appender.console.layout.pattern = %d{ISO8601} %-5p %c{1} %m%n
 
 
 class ZooKeeperProcess:
-    """One standalone server in `directory`, on `port` of the loopback address.
+    """One server in `directory`, on `port` of the loopback address; `more` is appended to its configuration.
 
     The first server that is stopped cleanly on a machine leaves an archive of its loaded classes in the
     user's cache folder; later ones start in about half the time from it.
     """
 
-    def __init__(self, directory: Path, port: int, *, log_path: Path, detached: bool = False) -> None:
+    def __init__(
+        self, directory: Path, port: int, *, log_path: Path, detached: bool = False, more: str = ""
+    ) -> None:
         self.directory = directory
         self.port = port
         self.log_path = log_path
         self.process: Process | None = None
         self._detached = detached
+        self._more = more
 
     @property
     def address(self) -> str:
@@ -100,6 +103,7 @@ class ZooKeeperProcess:
                 address=LOOPBACK,
                 session_timeout_ms_max=SESSION_TIMEOUT_MS_MAX,
             )
+            + self._more
         )
         logging = self.directory / "log4j2.properties"
         logging.write_text(_LOGGING)
