@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Final
 
 from bench.feed import Feed
@@ -14,6 +15,7 @@ from bench.scale import watches
 from bench.watch_design import model
 from strandline import Admin, LocalCluster, NewTopic, Producer
 from strandline.adapters.clock import SystemClock
+from strandline.errors import RequestTimedOut
 
 TOPICS: Final = 1_000
 PARTITIONS: Final = 3
@@ -110,7 +112,8 @@ async def _even(admin: Admin) -> int:
             led = await _led(admin)
             if sorted(led.values()) == [TOPICS * PARTITIONS // BROKERS] * BROKERS:
                 return min(led)
-            await admin.elect_preferred()
+            with suppress(RequestTimedOut):  # not all of them in time: the next round asks for the rest
+                await admin.elect_preferred()
             await asyncio.sleep(POLL_S)
 
 
