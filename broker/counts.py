@@ -61,11 +61,12 @@ class TopicCounts:
 class Counts:
     """Of one broker process."""
 
-    def __init__(self) -> None:
+    def __init__(self, topics_max: int = METRICS_TOPICS_MAX) -> None:
         self.broker = BrokerCounts()
         self.others = TopicCounts(self.broker)
         """Topics beyond the bound, and what is asked of topics that are not here."""
         self._topics: dict[str, TopicCounts] = {}
+        self._topics_max = topics_max
 
     def __iter__(self) -> Iterator[tuple[str, TopicCounts]]:
         yield from self._topics.items()
@@ -75,7 +76,7 @@ class Counts:
         """Where this topic is counted."""
         found = self._topics.get(topic)
         if found is None:
-            if len(self._topics) >= METRICS_TOPICS_MAX:
+            if len(self._topics) >= self._topics_max:
                 return self.others
             found = self._topics[topic] = TopicCounts(self.broker)
         return found

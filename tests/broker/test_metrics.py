@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from broker import counts as counts_module
 from broker.cluster_view import ClusterView
 from broker.core.reassignment import Assignment
 from broker.counts import OTHERS, Counts, TopicCounts
@@ -145,10 +144,9 @@ async def _elect(seat: Seat, state: object) -> None:
 # --- topics -------------------------------------------------------------------------------------------
 
 
-def test_topics_beyond_the_bound_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topics_beyond_the_bound_are_summed() -> None:
     """METRICS_TOPICS_MAX: a scrape does not grow without end; a topic that goes makes room."""
-    monkeypatch.setattr(counts_module, "METRICS_TOPICS_MAX", 2)
-    counts = Counts()
+    counts = Counts(topics_max=2)
     for topic in ("a", "b", "c", "d", "a"):
         counts.of(topic).messages_in += 1
     assert {name: of.messages_in for name, of in counts} == {"a": 2, "b": 1, OTHERS: 2}
