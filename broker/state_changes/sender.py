@@ -38,6 +38,11 @@ class StateChangeSender:
         recorder: Recorder,
         clock: Clock,
         live: Callable[[], Mapping[BrokerId, Registration]],
+        *,
+        queue_entries_max: int = STATE_QUEUE_ENTRIES_MAX,
+        entry_requests_max: int = REQUESTS_PER_ZNODE_MAX,
+        entry_bytes_max: int = STATE_ENTRY_BYTES_MAX,
+        full_queue_s: float = FULL_QUEUE_S,
     ) -> None:
         """`live` tells the lives for which requests are meant (CORRECTNESS E4)."""
         self._me = me
@@ -48,6 +53,10 @@ class StateChangeSender:
         self._outbox: defaultdict[BrokerId, list[StateChange]] = defaultdict(list)
         self._sending: set[BrokerId] = set()
         self._wake = asyncio.Event()
+        self._queue_entries_max = queue_entries_max
+        self._entry_requests_max = entry_requests_max
+        self._entry_bytes_max = entry_bytes_max
+        self._full_queue_s = full_queue_s
 
     def start_replicas(self, replica: Replica, epoch: LeaderEpoch, reason: str) -> None:
         """Tell every other assigned replica who leads from now on, dead ones too."""
@@ -100,9 +109,9 @@ class StateChangeSender:
                 queue = await self._session.exists(znodes.state_queue(broker))
                 if queue is None:
                     await self._session.ensure_path(znodes.state_queue(broker))
-                elif queue.children >= STATE_QUEUE_ENTRIES_MAX:
+                elif queue.children >= self._queue_entries_max:
                     self._give_up_starts(broker)
-                    await self._clock.sleep(FULL_QUEUE_S)
+                    await self._clock.sleep(self._full_queue_s)
                 else:
                     await self._send(broker, requests)
             except NoNode:  # a hand removed the queue
@@ -113,7 +122,7 @@ class StateChangeSender:
 
     async def _send(self, broker: BrokerId, requests: list[StateChange]) -> None:
         """The first of them, as many as one znode may have. Raises ConnectionLost, NoNode."""
-        count = _fitting(requests)
+        count = self._fitting(requests)
         batch = requests[:count]
         try:
             data = queue_znodes.dump_state_changes(batch)
@@ -132,18 +141,17 @@ class StateChangeSender:
         starts = [change for change in requests if change.command is Command.START_REPLICA]
         requests[:] = [change for change in requests if change.command is not Command.START_REPLICA]
         if starts:
-            reason = f"{STATE_QUEUE_ENTRIES_MAX} znodes of requests wait for broker {broker}"
+            reason = f"{self._queue_entries_max} znodes of requests wait for broker {broker}"
             logger.error("start-replica not queued", broker=broker, requests=len(starts), reason=reason)
             end = End(RequestState.FAILED, self._clock.wall_ms(), reason=reason)
             for change in starts:
                 self._recorder.record(life_of(replace(change, end=end), broker))
 
-
-def _fitting(requests: Sequence[StateChange]) -> int:
-    """How many of these one znode may have; at least one."""
-    size = 0
-    for count, change in enumerate(requests[:REQUESTS_PER_ZNODE_MAX]):
-        size += len(queue_znodes.dump_state_changes([change]))
-        if count and size > STATE_ENTRY_BYTES_MAX:
-            return count
-    return min(len(requests), REQUESTS_PER_ZNODE_MAX)
+    def _fitting(self, requests: Sequence[StateChange]) -> int:
+        """How many of these one znode may have; at least one."""
+        size = 0
+        for count, change in enumerate(requests[: self._entry_requests_max]):
+            size += len(queue_znodes.dump_state_changes([change]))
+            if count and size > self._entry_bytes_max:
+                return count
+        return min(len(requests), self._entry_requests_max)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from broker.state_changes import sender as sending
+from broker.state_changes.sender import StateChangeSender
 from strandline.adapters import queue_znodes, znodes
 from strandline.ids import BrokerId, LeaderEpoch
 from strandline.ports import Create, Delete
@@ -19,7 +22,7 @@ from tests.broker.queue_desk import (
     START,
     Desk,
 )
-from tests.broker.replicas import LIVE
+from tests.broker.replicas import CLOCK, LIVE
 from tests.broker.seat import ME, seated
 from tests.waiting import eventually
 
@@ -28,6 +31,19 @@ from tests.waiting import eventually
 async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     async with seated(tmp_path) as seat:
         yield Desk(seat)
+
+
+@asynccontextmanager
+async def sender(desk: Desk, **bounds: Any) -> AsyncIterator[StateChangeSender]:
+    """Another one of broker 2, with bounds that a test can reach."""
+    seat = desk.seat
+    found = StateChangeSender(
+        ME, seat.coordination, seat.recorder, CLOCK, lambda: seat.membership.live, **bounds
+    )
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(found.run())
+        yield found
+        running.cancel()
 
 
 async def queued_for(desk: Desk, broker: int) -> list[StateChange]:
@@ -63,33 +79,29 @@ async def test_a_request_that_may_be_queued_is_not_queued_twice(desk: Desk, appl
     assert [event.id for event in desk.seat.recorder.events] == [found[-1].request_id]
 
 
-async def test_a_queue_that_is_full_takes_no_start_and_loses_no_deletion(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_queue_that_is_full_takes_no_start_and_loses_no_deletion(desk: Desk) -> None:
     """CORRECTNESS Q4, Q5: a broker that is long gone reads what it is assigned when it returns."""
-    monkeypatch.setattr(sending, "STATE_QUEUE_ENTRIES_MAX", 1)
-    monkeypatch.setattr(sending, "FULL_QUEUE_S", 0.01)
     await desk.seat.coordination.ensure_path(f"{znodes.state_queue(1)}/request-0000000000")
-    desk.seat.sender.send(START, desk.seat.replica, LeaderEpoch(6), [BrokerId(1)], "")
-    desk.seat.sender.send(DELETE, desk.seat.replica, LeaderEpoch(6), [BrokerId(1), BrokerId(3)], "")
-    await eventually(lambda: len(desk.seat.recorder.events) == 3)
-    started = [event for event in desk.seat.recorder.events if event.command is START]
-    assert [event.state for event in started] == [RequestState.REQUESTED, FAILED]
-    assert "1 znodes" in started[-1].reason
-    assert [change.command for change in await queued_for(desk, 3)] == [DELETE], "no other queue waits"
-    desk.seat.tree.apply(Delete(f"{znodes.state_queue(1)}/request-0000000000"), owner=0)
-    await eventually(lambda: len(desk.seat.recorder.events) == 4)
+    async with sender(desk, queue_entries_max=1, full_queue_s=0.01) as outbox:
+        outbox.send(START, desk.seat.replica, LeaderEpoch(6), [BrokerId(1)], "")
+        outbox.send(DELETE, desk.seat.replica, LeaderEpoch(6), [BrokerId(1), BrokerId(3)], "")
+        await eventually(lambda: len(desk.seat.recorder.events) == 3)
+        started = [event for event in desk.seat.recorder.events if event.command is START]
+        assert [event.state for event in started] == [RequestState.REQUESTED, FAILED]
+        assert "1 znodes" in started[-1].reason
+        assert [change.command for change in await queued_for(desk, 3)] == [DELETE], "no other queue waits"
+        desk.seat.tree.apply(Delete(f"{znodes.state_queue(1)}/request-0000000000"), owner=0)
+        await eventually(lambda: len(desk.seat.recorder.events) == 4)
     assert [change.command for change in await queued_for(desk, 1)] == [DELETE]
 
 
-async def test_requests_are_packed_by_number_and_by_size(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_requests_are_packed_by_number_and_by_size(desk: Desk) -> None:
     """CORRECTNESS Q4: few znodes, and in each there is room for the ends."""
-    monkeypatch.setattr(sending, "REQUESTS_PER_ZNODE_MAX", 4)
-    monkeypatch.setattr(sending, "STATE_ENTRY_BYTES_MAX", 2_000)
     await desk.seat.coordination.ensure_path(znodes.state_queue(1))
-    for reason in ["short"] * 6 + ["long" * 400] * 2:
-        desk.seat.sender.send(START, desk.seat.replica, LeaderEpoch(6), [BrokerId(1)], reason)
-    await eventually(lambda: len(desk.seat.recorder.events) == 8)
+    async with sender(desk, entry_requests_max=4, entry_bytes_max=2_000) as outbox:
+        for reason in ["short"] * 6 + ["long" * 400] * 2:
+            outbox.send(START, desk.seat.replica, LeaderEpoch(6), [BrokerId(1)], reason)
+        await eventually(lambda: len(desk.seat.recorder.events) == 8)
     path = znodes.state_queue(1)
     sizes = [
         len(queue_znodes.load_state_changes(desk.seat.tree.nodes[f"{path}/{name}"].data))
