@@ -49,7 +49,14 @@ Read = Callable[[], Sequence[Sample]]
 
 @asynccontextmanager
 async def serve_metrics(
-    host: str, port: int | None, metrics: Sequence[Metric], read: Read, clock: Clock
+    host: str,
+    port: int | None,
+    metrics: Sequence[Metric],
+    read: Read,
+    clock: Clock,
+    *,
+    request_s_max: float = REQUEST_S_MAX,
+    reading_s_max: float = READING_S_MAX,
 ) -> AsyncIterator[int | None]:
     """Serve what `read` returns, which is called on this event loop, until the end of the block.
 
@@ -60,11 +67,11 @@ async def serve_metrics(
         yield None
         return
     registry = CollectorRegistry()
-    registry.register(_Readings(metrics, read, asyncio.get_running_loop(), clock))
+    registry.register(_Readings(metrics, read, asyncio.get_running_loop(), clock, reading_s_max))
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)
     try:
-        listener = _Listener(host, port, registry)
+        listener = _Listener(host, port, registry, request_s_max)
     except OSError as error:
         raise SettingsError(
             f"setting metrics_port = {port}: cannot listen on {host}:{port}: {error.strerror} "
@@ -88,12 +95,18 @@ class _Readings(Collector):
     """prometheus_client's view of a service. Called on the threads of scrapes."""
 
     def __init__(
-        self, metrics: Sequence[Metric], read: Read, loop: asyncio.AbstractEventLoop, clock: Clock
+        self,
+        metrics: Sequence[Metric],
+        read: Read,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        wait_s_max: float,
     ) -> None:
         self._metrics = metrics
         self._read = read
         self._loop = loop
         self._clock = clock
+        self._wait_s_max = wait_s_max
         self._lock = threading.Lock()
         self._last: Future[Sequence[Sample]] | None = None
         self._asked = 0.0
@@ -104,7 +117,7 @@ class _Readings(Collector):
     def collect(self) -> Iterable[Family]:
         """Raises TimeoutError if the loop is busy for too long, RuntimeError once it is closed."""
         families = {metric: _family(metric) for metric in self._metrics}
-        for sample in self._ask().result(READING_S_MAX):
+        for sample in self._ask().result(self._wait_s_max):
             _add(families[sample.metric], sample)
         return families.values()
 
@@ -160,7 +173,10 @@ def _cumulative(buckets: Buckets) -> list[tuple[str, float]]:
 
 
 class _Handler(WSGIRequestHandler):
-    timeout = REQUEST_S_MAX
+    def setup(self) -> None:
+        super().setup()
+        assert isinstance(self.server, _Listener), self.server
+        self.connection.settimeout(self.server.request_s_max)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nobody reads who was scraped when."""
@@ -176,10 +192,11 @@ class _Listener(ThreadingMixIn, WSGIServer):
     """A second process on this port has to fail."""
     request_queue_size = 64
 
-    def __init__(self, host: str, port: int, registry: CollectorRegistry) -> None:
+    def __init__(self, host: str, port: int, registry: CollectorRegistry, request_s_max: float) -> None:
         address = host.strip("[]")  # gRPC wants brackets around IPv6
         found = socket.getaddrinfo(address or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         self.address_family = found[0][0]
+        self.request_s_max = request_s_max
         self._room = threading.BoundedSemaphore(METRICS_CONNECTIONS_MAX)
         self._open: deque[socket.socket] = deque()
         self._lock = threading.Lock()
