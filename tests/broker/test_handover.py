@@ -47,7 +47,6 @@ class Desk:
     seat: Seat
     handover: Handover
     balancing: Balancing
-    multis: list[list[Operation]] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
 
     # --- what broker 2 does ----------------------------------------------------------------------
@@ -80,6 +79,11 @@ class Desk:
 
     def produce(self, leadership: Leadership) -> None:
         leadership.produce(batch("v"), acks=-1, timeout_ms=60_000, done=self.outcomes.append)
+
+    @property
+    def multis(self) -> list[Sequence[Operation]]:
+        """That it wrote, or tried to, to give leaderships away."""
+        return [m for m in self.seat.coordination.multis if any(isinstance(o, Delete) for o in m)]
 
     # --- what ZooKeeper has ----------------------------------------------------------------------
 
@@ -120,8 +124,8 @@ class Desk:
 
 
 @pytest.fixture
-async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Desk]:
-    """Brokers 1, 2 and 3 are registered; `multis` collects what was written together."""
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    """Brokers 1, 2 and 3 are registered."""
     async with seated(tmp_path, **QUICK) as seat:
         handover = Handover(seat.manager, seat.coordination, seat.recorder, seat.manager.settings, CLOCK)
         balancing = Balancing(
@@ -130,14 +134,6 @@ async def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
         desk = Desk(seat, handover, balancing)
         for registration in LIVE.values():
             desk.register(registration)
-        multi = seat.coordination.multi
-
-        async def collecting(operations: Sequence[Operation]) -> list[str | int | None]:
-            if any(isinstance(operation, Delete) for operation in operations):
-                desk.multis.append(list(operations))
-            return await multi(operations)
-
-        monkeypatch.setattr(seat.coordination, "multi", collecting)
         yield desk
 
 
@@ -172,17 +168,16 @@ async def test_one_that_another_leads_by_now_is_in_nobodys_way(desk: Desk) -> No
     """CORRECTNESS E7: its compare-and-set fails, and with it the multi of all; then each goes by itself."""
     led = [desk.lead(number) for number in range(1, 6)]
     disturbed = znodes.isr(NAME.topic, 3)
-    tree, apply_all = desk.seat.tree, desk.seat.tree.apply_all
+    tree = desk.seat.tree
     calls = 0
 
-    def deposing(operations: Sequence[Operation], owner: int) -> list[str | int | None]:
+    def depose(_: Sequence[Operation]) -> None:
         nonlocal calls
         calls += 1
         if calls == 1:  # between the read and the write
             tree.apply(SetData(disturbed, znodes.dump_isr(led_by(3, 1, 3, epoch=9))), owner=0)
-        return apply_all(operations, owner)
 
-    tree.apply_all = deposing  # type: ignore[method-assign]  # a race that no session of the test can win
+    tree.meanwhile = depose
     await desk.handover.leave_all()
     assert [desk.leader(n) for n in range(1, 6)] == [NO_BROKER, NO_BROKER, THIRD, NO_BROKER, NO_BROKER]
     assert desk.named(FIRST) == {1, 2, 4, 5}
@@ -192,17 +187,15 @@ async def test_one_that_another_leads_by_now_is_in_nobodys_way(desk: Desk) -> No
 async def test_nobody_is_named_who_began_to_shut_down_a_moment_ago(desk: Desk) -> None:
     """CORRECTNESS I7: what was read is checked in the same multi."""
     desk.lead(1)
-    tree, apply_all = desk.seat.tree, desk.seat.tree.apply_all
     calls = 0
 
-    def leaving(operations: Sequence[Operation], owner: int) -> list[str | int | None]:
+    def leave(_: Sequence[Operation]) -> None:
         nonlocal calls
         calls += 1
         if calls == 1:
             desk.register(replace(LIVE[FIRST], shutting_down=True), version=1)
-        return apply_all(operations, owner)
 
-    tree.apply_all = leaving  # type: ignore[method-assign]  # as above
+    desk.seat.tree.meanwhile = leave
     await desk.handover.leave_all()
     assert (desk.named(FIRST), desk.named(THIRD)) == (set(), {1})
 
@@ -317,17 +310,15 @@ async def test_nothing_is_accepted_until_it_is_known_what_was_written(desk: Desk
     assert len(desk.multis) == (1 if applied else 2)
 
 
-async def test_one_that_lost_too_often_is_led_on(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_lost_too_often_is_led_on(desk: Desk) -> None:
     """STYLE 7: a handover that may as well not happen ends, and nothing was written."""
     leadership = desk.lead(1)
-    apply_all = desk.seat.tree.apply_all
 
-    def meddling(operations: Sequence[Operation], owner: int) -> list[str | int | None]:
+    def meddle(operations: Sequence[Operation]) -> None:
         changed = next(o for o in operations if isinstance(o, SetData)).path
         desk.seat.tree.apply(SetData(changed, desk.seat.tree.nodes[changed].data), owner=0)
-        return apply_all(operations, owner)
 
-    monkeypatch.setattr(desk.seat.tree, "apply_all", meddling)
+    desk.seat.tree.meanwhile = meddle
     assert not await given(desk, leadership)
     assert (desk.leader(1), leadership.draining, leadership.ended()) == (ME, False, False)
 

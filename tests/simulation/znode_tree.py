@@ -46,6 +46,8 @@ class ZnodeTree:
 
     def __init__(self) -> None:
         self.nodes: dict[str, Znode] = {"/": Znode(b"", 0, 0, 0, 0)}
+        self.meanwhile: Callable[[Sequence[Operation]], object] = lambda operations: None
+        """What others do just before a multi is taken: a race that no session of a test could win."""
         self._zxid = 0
         self._sequence = 0
         self._sessions = 0
@@ -81,6 +83,7 @@ class ZnodeTree:
         return None
 
     def apply_all(self, operations: Sequence[Operation], owner: int) -> list[str | int | None]:
+        self.meanwhile(operations)
         before = dict(self.nodes)
         results: list[str | int | None] = []
         for index, operation in enumerate(operations):
@@ -152,6 +155,8 @@ class MemorySession:
         self.state = LinkState.CONNECTED
         self.reads: Counter[str] = Counter()
         """How often each path was read."""
+        self.multis: list[tuple[Operation, ...]] = []
+        """What was to be written together, whatever became of it."""
         self._tree = tree
         self._listeners: list[Callable[[LinkState], None]] = []
         self._ended = asyncio.Event()
@@ -221,6 +226,7 @@ class MemorySession:
         await self._write(Delete(path, version))
 
     async def multi(self, operations: Sequence[Operation]) -> list[str | int | None]:
+        self.multis.append(tuple(operations))
         await self._alive()
         disturbance = self._disturbance(None)
         if not disturbance.applied:
