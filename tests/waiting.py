@@ -1,10 +1,11 @@
-"""The one way for a test to wait: for a condition, with a deadline."""
+"""How a test waits, for a condition, with a deadline; and how it looks on meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar, overload
 
 POLL_S = 0.005
@@ -39,3 +40,20 @@ async def eventually(predicate: Callable[[], Any], *, deadline_s: float = 10, wh
     except TimeoutError:
         name = what or getattr(predicate, "__name__", repr(predicate))
         raise AssertionError(f"{name} was still {last!r} after {deadline_s} s") from None
+
+
+@asynccontextmanager
+async def looking(look: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
+    """Look again and again until the end of the block."""
+
+    async def on() -> None:
+        while True:
+            await look()
+            await asyncio.sleep(POLL_S)
+
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(on())
+        try:
+            yield
+        finally:
+            task.cancel()

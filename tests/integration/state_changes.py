@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 
@@ -12,7 +11,7 @@ from strandline.ids import STATE_CHANGES_TOPIC, TopicPartition
 from strandline.ports import ConnectionLost, NoNode
 from strandline.state_changes import Happening, StateChangeEvent, parse_event
 from tests.integration.harness import Harness
-from tests.waiting import POLL_S, eventually
+from tests.waiting import eventually, looking
 
 READ_S_MAX = 30.0
 RECORDS = TopicPartition(STATE_CHANGES_TOPIC, 0)
@@ -121,26 +120,20 @@ class Witness:
         self.trails: dict[tuple[str, str], StateChangeEvent] = {}
         """Each event that was in a trail."""
 
-    async def watch(self) -> None:
-        while True:
-            for name in self._names:
-                try:
-                    node = await self._harness.session.get(znodes.isr(*name))
-                except (NoNode, ConnectionLost):
-                    continue
-                state = znodes.load_isr(name.topic, name.partition, node.data)
-                if state.leader >= 0:
-                    self.leaders[name, state.leader_epoch] = state.leader
-                self.trails.update((event.identity, event) for event in state.trail)
-            await asyncio.sleep(POLL_S)
+    async def look(self) -> None:
+        for name in self._names:
+            try:
+                node = await self._harness.session.get(znodes.isr(*name))
+            except (NoNode, ConnectionLost):
+                continue
+            state = znodes.load_isr(name.topic, name.partition, node.data)
+            if state.leader >= 0:
+                self.leaders[name, state.leader_epoch] = state.leader
+            self.trails.update((event.identity, event) for event in state.trail)
 
 
 @asynccontextmanager
 async def witness(harness: Harness, names: Iterable[TopicPartition]) -> AsyncIterator[Witness]:
     found = Witness(harness, names)
-    async with asyncio.TaskGroup() as tasks:
-        watching = tasks.create_task(found.watch())
-        try:
-            yield found
-        finally:
-            watching.cancel()
+    async with looking(found.look):
+        yield found
