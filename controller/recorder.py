@@ -77,26 +77,9 @@ class Recorder:
     def _put(
         self, writer: EventWriter, events: Sequence[StateChangeEvent], on_recorded: OnRecorded | None
     ) -> None:
-        done = None if on_recorded is None else _Countdown(len(events), on_recorded).one
         at_ms = self._clock.wall_ms()  # retention goes by a record's time, and an event may be an old one
-        for event in events:
-            writer.put(event_key(event), event_value(event), at_ms, done)
+        writer.put_all([(event_key(e), event_value(e)) for e in events], at_ms, on_recorded)
 
 
 async def _wait_for_it() -> None:
     """The brokers create the topic; that it is not there yet the next look tells."""
-
-
-class _Countdown:
-    """Tells the end of several events as one."""
-
-    def __init__(self, count: int, on_end: OnRecorded) -> None:
-        self._left = count
-        self._written = True
-        self._on_end = on_end
-
-    def one(self, written: bool) -> None:
-        self._left -= 1
-        self._written = self._written and written
-        if self._left == 0:
-            self._on_end(self._written)

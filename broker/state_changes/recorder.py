@@ -67,26 +67,9 @@ class StateChangeRecorder:
 
     def record(self, events: Sequence[StateChangeEvent], on_recorded: OnRecorded | None = None) -> None:
         """See `Recorder.record`."""
-        done = None if on_recorded is None else _Countdown(len(events), on_recorded).one
         at_ms = self._clock.wall_ms()  # retention goes by a record's time, and an event may be an old one
-        for event in events:
-            self.events.put(event_key(event), event_value(event), at_ms, done)
+        self.events.put_all([(event_key(e), event_value(e)) for e in events], at_ms, on_recorded)
 
     def keep(self, events: Sequence[StateChangeEvent]) -> None:
         """See `Recorder.keep`."""
         self._outbox.keep(events)
-
-
-class _Countdown:
-    """Tells the end of several events as one."""
-
-    def __init__(self, count: int, on_end: OnRecorded) -> None:
-        self._left = count
-        self._written = True
-        self._on_end = on_end
-
-    def one(self, written: bool) -> None:
-        self._left -= 1
-        self._written = self._written and written
-        if self._left == 0:
-            self._on_end(self._written)

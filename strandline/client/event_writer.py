@@ -158,6 +158,14 @@ class EventWriter:
         if len(self._waiting) > self._events_max:
             self._drop(self._waiting.popleft())
 
+    def put_all(self, events: Sequence[tuple[bytes, bytes]], at_ms: int, done: Done | None = None) -> None:
+        """`put` each of these keys and values; `done` is told of all as one: True when all are in the log."""
+        if not events and done is not None:
+            done(True)
+        one = None if done is None else _Countdown(len(events), done).one
+        for key, value in events:
+            self.put(key, value, at_ms, one)
+
     def _drop(self, event: _Event) -> None:
         self.dropped += 1
         if not self._overflowing:
@@ -330,3 +338,18 @@ def _tell(events: Sequence[_Event], *, written: bool) -> None:
     for event in events:
         if event.done is not None:
             event.done(written)
+
+
+class _Countdown:
+    """Tells the end of several events as one."""
+
+    def __init__(self, count: int, on_end: Done) -> None:
+        self._left = count
+        self._written = True
+        self._on_end = on_end
+
+    def one(self, written: bool) -> None:
+        self._left -= 1
+        self._written = self._written and written
+        if self._left == 0:
+            self._on_end(self._written)

@@ -136,6 +136,24 @@ async def test_an_event_is_told_to_be_in_the_log_once_it_is() -> None:
         assert told.ends == [("a", True), ("b", True)]
 
 
+async def test_events_that_belong_together_are_told_of_as_one() -> None:
+    """Once, and that they are in the log only if all are."""
+    topic = Topic()
+    topic.open_to_writers.clear()
+    ends: list[tuple[str, bool]] = []
+    async with writing(topic, events_max=3) as told:
+        put_all = told.writer.put_all
+        put_all([(b"k", b"a"), (b"k", b"b")], 1, lambda in_log: ends.append(("a, b", in_log)))
+        put_all([(b"k", b"c"), (b"k", b"d")], 1, lambda in_log: ends.append(("c, d", in_log)))
+        put_all([], 1, lambda in_log: ends.append(("nothing", in_log)))
+        put_all([], 1)
+        assert ends == [("nothing", True)]  # there was no room for a; b waits
+        topic.open_to_writers.set()
+        assert await told.writer.flush(10)
+        assert topic.log == ["b", "c", "d"]
+        assert ends == [("nothing", True), ("a, b", False), ("c, d", True)]
+
+
 async def test_nobody_has_to_listen() -> None:
     topic = Topic()
     async with writing(topic) as told:
