@@ -187,7 +187,7 @@ class BrokerSettings(ZooKeeperSettings):
 
     # replication
     keep_in_sync_ms: int = Field(default=2_000, ge=10)
-    """KeepInSyncTime: how long a member of the ISR may stay behind before it leaves (Kafka's replication design V3)."""
+    """KeepInSyncTime: how long a member of the ISR may stay behind (Kafka's replication design V3)."""
     push_window: int = Field(default=2, ge=1, le=64)
     """Messages on a replication stream that the follower has not acknowledged yet."""
     push_bytes_max: int = Field(default=RECORDS_BYTES_MAX, ge=1 * KIB, le=RECORDS_BYTES_MAX)
