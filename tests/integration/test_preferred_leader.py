@@ -13,7 +13,8 @@ from strandline.adapters.queue_znodes import ElectionNotice
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, PartitionId, PartitionKey
 from strandline.metadata import Drain, PartitionState
 from tests.conftest import ClusterFactory
-from tests.integration.harness import FAULT_SETTINGS, Harness, Topic, watching
+from tests.integration.harness import FAULT_SETTINGS, Harness, Topic
+from tests.integration.lives import judged
 from tests.integration.workload import workload
 from tests.waiting import eventually
 
@@ -26,7 +27,7 @@ async def shared(make_module_cluster: ClusterFactory) -> AsyncIterator[Harness]:
     """Three brokers that often look whether others should lead."""
     quick = {**FAULT_SETTINGS, "preferred_leader_check_ms": CHECK_MS}
     cluster = await make_module_cluster(brokers=3, broker_settings=quick)
-    async with watching(cluster) as harness:
+    async with judged(cluster) as harness:
         yield harness
 
 

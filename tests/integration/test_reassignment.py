@@ -9,7 +9,8 @@ import pytest
 
 from strandline.adapters import znodes
 from tests.conftest import ClusterFactory
-from tests.integration.harness import FAULT_SETTINGS, Harness, Topic, watching
+from tests.integration.harness import FAULT_SETTINGS, Harness, Topic
+from tests.integration.lives import judged
 from tests.integration.placements import cancel, moved, reassign, standing
 from tests.integration.workload import workload
 from tests.waiting import eventually
@@ -19,7 +20,7 @@ from tests.waiting import eventually
 async def shared(make_module_cluster: ClusterFactory) -> AsyncIterator[Harness]:
     """Five brokers, so that all replicas of a partition may move."""
     cluster = await make_module_cluster(brokers=5, broker_settings=FAULT_SETTINGS)
-    async with watching(cluster) as harness:
+    async with judged(cluster) as harness:
         yield harness
 
 

@@ -14,7 +14,8 @@ from strandline.adapters.clock import SystemClock
 from strandline.config import KIB, MIB
 from strandline.ids import TopicPartition
 from tests.conftest import ClusterFactory
-from tests.integration.harness import FAULT_SETTINGS, Harness, Topic, watching
+from tests.integration.harness import FAULT_SETTINGS, Harness, Topic
+from tests.integration.lives import judged
 from tests.waiting import eventually
 
 RATE = 1 * MIB
@@ -31,7 +32,7 @@ async def shared(make_module_cluster: ClusterFactory) -> AsyncIterator[Harness]:
     """Three brokers that call a replica near the end a little sooner than by default."""
     settings = {**FAULT_SETTINGS, "reassignment_near_bytes": NEAR}
     cluster = await make_module_cluster(brokers=3, broker_settings=settings)
-    async with watching(cluster) as harness:
+    async with judged(cluster) as harness:
         yield harness
 
 
