@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,10 +13,11 @@ from strandline import Admin
 from strandline.adapters import znodes
 from strandline.state_changes import Happening
 from tests.conftest import ClusterFactory
-from tests.integration.harness import FAULT_SETTINGS, Harness, Topic, watching
+from tests.integration.harness import FAULT_SETTINGS, Harness, Topic
+from tests.integration.lives import judged
 from tests.integration.workload import workload
 from tests.strandline.cli.cli_process import strandline
-from tests.waiting import POLL_S, eventually
+from tests.waiting import eventually, looking
 
 READY_S_MAX = "40"
 
@@ -37,31 +37,24 @@ class Availability:
         self.least: dict[int, int] = {}
         self.looks = 0
 
-    async def watch(self) -> None:
-        """Runs until cancelled."""
-        while True:
-            live = await self.topic.harness.live()
-            for name in self.topic.partitions:
-                state = await self.topic.state(name.partition)
-                # A member that left after `live` was read counts: who is gone is not asked what it kept.
-                alive = sum(
-                    member.broker in live and live[member.broker].epoch == member.broker_epoch
-                    for member in state.isr
-                )
-                self.least[name.partition] = min(alive, self.least.get(name.partition, alive))
-            self.looks += 1
-            await asyncio.sleep(POLL_S)
+    async def look(self) -> None:
+        live = await self.topic.harness.live()
+        for name in self.topic.partitions:
+            state = await self.topic.state(name.partition)
+            # A member that left after `live` was read counts: who is gone is not asked what it kept.
+            alive = sum(
+                member.broker in live and live[member.broker].epoch == member.broker_epoch
+                for member in state.isr
+            )
+            self.least[name.partition] = min(alive, self.least.get(name.partition, alive))
+        self.looks += 1
 
 
 @asynccontextmanager
 async def watched(topic: Topic) -> AsyncIterator[Availability]:
     found = Availability(topic)
-    async with asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(found.watch())
-        try:
-            yield found
-        finally:
-            task.cancel()
+    async with looking(found.look):
+        yield found
 
 
 @pytest.mark.timeout(240)
@@ -118,7 +111,7 @@ async def test_a_broker_is_emptied_under_load_and_then_nobody_misses_it(make_clu
         broker_settings=FAULT_SETTINGS,
         controller_settings={"reassignments_in_flight_max": 2, "reconcile_ms": 500},
     )
-    async with watching(cluster) as harness:
+    async with judged(cluster) as harness:
         topic = await harness.create_topic([(1, 2, 3), (2, 3, 1), (3, 1, 2), (1, 3, 2)])
         async with workload(topic) as load:
             await load.progress()
