@@ -1,0 +1,102 @@
+"""Takes a rule out of the real code, for as long as a walk lasts; and sees what is executed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from broker.core.state_queue import Execute, Record, StateQueue
+from broker.state_changes.execution import Executor, Outcome
+from broker.state_changes.receiver import StateChangeReceiver
+from broker.state_changes.reconciler import Reconciler
+from strandline.adapters import znodes
+from strandline.metadata import PartitionState
+from strandline.state_changes import Command, RequestState, StateChange
+from tests.simulation.state_changes.rules import Rule
+
+if TYPE_CHECKING:
+    from tests.simulation.state_changes.world import World
+
+
+@contextmanager
+def breaking(world: World) -> Iterator[None]:
+    """What the server leaves out instead is in `Truth.relaxed`."""
+    with pytest.MonkeyPatch.context() as patches:
+        _observe(patches, world)
+        match world.broken:
+            case Rule.RECORD_BEFORE_REMOVE:
+                patches.setattr(StateChangeReceiver, "_record", _remove_at_once)
+            case Rule.TRAIL:
+                patches.setattr(znodes, "dump_isr", _without_trail)
+            case Rule.TOPIC_ID:
+                patches.setattr(Executor, "_delete", _delete_by_name)
+            case Rule.TRUTH_DECIDES:
+                patches.setattr(Executor, "_read", _deletion_is_believed)
+            case Rule.LEADER_EPOCH:
+                patches.setattr(Executor, "_newer", lambda *_: None)
+            case Rule.IN_ORDER:
+                patches.setattr(StateQueue, "_execute", _execute_all)
+            case Rule.STRAYS:
+                patches.setattr(Reconciler, "remove_strays", _keep_strays)
+            case _:
+                pass
+        yield
+
+
+def _observe(patches: pytest.MonkeyPatch, world: World) -> None:
+    execute = Executor.execute
+
+    async def observed(self: Executor, change: StateChange, *given: Any) -> Outcome:
+        life = self._session
+        try:
+            world.truth.begins(life, change)
+        except AssertionError as violation:
+            world.truth.violations.append(violation)  # type: ignore[arg-type]
+        try:
+            return await execute(self, change, *given)
+        finally:
+            world.truth.ends(life, change)
+
+    patches.setattr(Executor, "execute", observed)
+
+
+def _remove_at_once(self: StateChangeReceiver, effect: Record) -> None:
+    self._queue.recorded(effect.entry)
+    self._news.set()
+
+
+_dump_isr = znodes.dump_isr
+
+
+def _without_trail(state: PartitionState) -> bytes:
+    return _dump_isr(replace(state, trail=()))
+
+
+async def _delete_by_name(self: Executor, change: StateChange) -> Outcome:
+    for replica in self._manager.all():
+        if replica.name == (change.topic, change.key.partition):
+            await self.remove(replica)
+    return Outcome(RequestState.COMPLETED)
+
+
+_read = Executor._read
+
+
+async def _deletion_is_believed(self: Executor, change: StateChange, *given: Any) -> Any:
+    return None if change.command is Command.DELETE_REPLICA else await _read(self, change, *given)
+
+
+def _execute_all(self: StateQueue, key: Any) -> None:
+    lane = self._lanes.get(key)
+    while lane is not None and lane.waiting:
+        entry, change = lane.waiting.pop()
+        self._executing[entry.name, change.request_id] = change
+        self._effects.append(Execute(entry.name, change))
+
+
+async def _keep_strays(self: Reconciler, *_: Any) -> None:
+    return

@@ -1,0 +1,52 @@
+"""The way into `__state_changes`: it takes its time, has no room now and then, and forgets when it dies."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from broker.recorder import OnRecorded
+from broker.state_changes.outbox import Outbox
+from strandline.state_changes import StateChangeEvent
+from tests.simulation.state_changes.truth import Truth
+
+
+class Recording:
+    """One process's, the controller's too. What `keep` is told lies in `outbox`, if there is one."""
+
+    def __init__(self, truth: Truth) -> None:
+        self.under_way: deque[tuple[Sequence[StateChangeEvent], OnRecorded | None]] = deque()
+        self.outbox: Outbox | None = None
+        self.events = None
+        self._truth = truth
+
+    def record(self, events: Sequence[StateChangeEvent], on_recorded: OnRecorded | None = None) -> None:
+        self.under_way.append((tuple(events), on_recorded))
+
+    def keep(self, events: Sequence[StateChangeEvent]) -> None:
+        assert self.outbox is not None
+        self.outbox.keep(events)
+
+    async def meet(self, brokers: object) -> None:
+        """What the controller's is told."""
+
+    async def close(self) -> None:
+        """The same."""
+
+    def write_one(self) -> None:
+        """The oldest gets into the log."""
+        events, told = self.under_way.popleft()
+        self._truth.recorded(events)
+        if told is not None:
+            told(True)
+
+    def write_unheard(self) -> None:
+        """It got into the log, and its teller is gone."""
+        events, _ = self.under_way.popleft()
+        self._truth.recorded(events)
+
+    def drop_one(self) -> None:
+        """There is no room for the oldest."""
+        _, told = self.under_way.popleft()
+        if told is not None:
+            told(False)
