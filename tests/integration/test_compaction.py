@@ -15,7 +15,8 @@ from strandline import Consumer, Producer, TopicPartition
 from strandline.config import MIB
 from strandline.errors import CorruptMessage, InvalidRecord
 from tests.conftest import ClusterFactory
-from tests.integration.harness import FAULT_SETTINGS, Harness, Topic, watching
+from tests.integration.harness import FAULT_SETTINGS, Harness, Topic
+from tests.integration.lives import judged
 from tests.waiting import eventually
 
 KEYS = 20
@@ -31,7 +32,7 @@ COMPACTED_RECORDS_MAX = 8 * KEYS
 async def compacting(make_cluster: ClusterFactory) -> AsyncIterator[Harness]:
     """Three brokers that compact all the time."""
     settings = {**FAULT_SETTINGS, "compaction_check_ms": 100, "flush_check_ms": 50}
-    async with watching(await make_cluster(brokers=3, broker_settings=settings)) as harness:
+    async with judged(await make_cluster(brokers=3, broker_settings=settings)) as harness:
         yield harness
 
 
