@@ -24,7 +24,7 @@ WALKS = 25
 STEPS = 600
 WALKS_TO_NOTICE_MAX = 100
 
-NOTICED = (Rule.RECORD_BEFORE_REMOVE, Rule.TOPIC_ID, Rule.IN_ORDER)
+NOTICED = (Rule.RECORD_BEFORE_REMOVE, Rule.TOPIC_ID, Rule.IN_ORDER, Rule.TRAIL)
 """What a walk is known to find; the others take more walks than a test has time for."""
 
 
