@@ -303,15 +303,19 @@ class FollowerLink:
         return [each for each in self._subscriptions.values() if each.held is not None]
 
     def has_to_wait(self, subscription: _Subscription) -> bool:
-        """False once nothing can hold this one back any more: it is in sync, or the reassignment is over."""
-        throttled = self.throttle.concerns(subscription.leadership, self.hello.broker_id)
-        return throttled and not subscription.over
+        """False once nothing can hold this one back any more: it is in sync, the reassignment is over, or
+        its bound is another."""
+        grant = subscription.grant
+        if subscription.over or (grant is not None and not self.throttle.stands(grant, subscription.replica)):
+            return False
+        return self.throttle.concerns(subscription.leadership, self.hello.broker_id)
 
     def _room(self, subscription: _Subscription, budget: int) -> int:
         """How much of its records may go now; 0: none, and a timer queues it again."""
-        if not self.has_to_wait(subscription) or not self.throttle.is_bounded(
-            subscription.replica, subscription.sent_offset
-        ):
+        if not self.has_to_wait(subscription):
+            self._let_go(subscription)
+        free = subscription.over or not self.throttle.concerns(subscription.leadership, self.hello.broker_id)
+        if free or not self.throttle.is_bounded(subscription.replica, subscription.sent_offset):
             self._let_go(subscription)
             return budget
         if subscription.grant is None:

@@ -15,7 +15,7 @@ from uuid import uuid4
 import structlog
 
 from broker.assignments import Assignments
-from broker.core.happenings import reassigned, resigned
+from broker.core.happenings import resigned
 from broker.core.leader_effects import CloseReplicas, CompleteReassignment
 from broker.core.reassignment import Assignment
 from broker.isr_record import LOOK_AGAIN_S, read_isr
@@ -39,6 +39,7 @@ from strandline.ports import (
     Operation,
     SetData,
 )
+from strandline.reassignment_events import reassignment_ended
 from strandline.state_changes import Command, StateChange, life_of
 
 logger = structlog.get_logger(__name__)
@@ -146,7 +147,7 @@ class Reassigning:
         replica, state, now = self._replica, move.state, self._clock.wall_ms()
         wanted = move.assignment.reassignment
         assert wanted is not None, f"{replica.name}: there is no reassignment to complete"
-        events = [*reassigned(replica.name.topic, replica.key, wanted, state, me, at_ms=now)]
+        events = reassignment_ended(replica.name.topic, replica.key, wanted, state, me, at_ms=now)
         if state.leader == NO_BROKER:
             left = () if me in state else (me,)
             events.append(

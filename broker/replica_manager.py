@@ -1,7 +1,7 @@
 """Every replica on this broker, and the changes of role: lead, follow, step down, close, delete.
 
 Changes of role never await: what decides them was read before, the epoch guards against what came
-in between, and the change itself cannot be seen half done (STYLE: decide, then act).
+in between, and the change itself cannot be seen half done (decide, then act).
 """
 
 from __future__ import annotations

@@ -25,6 +25,8 @@ class Grant:
     size: int
     due: float
     buckets: tuple[TokenBucket, ...]
+    asked_bytes_per_s: int
+    """The partition's own bound, as it was then."""
 
     def used(self, sent: int) -> None:
         """This was sent of it, or more, for a batch goes as a whole."""
@@ -71,7 +73,13 @@ class ReassignmentThrottle:
         size = min(size_max, *(bucket.portion for bucket in buckets))
         wait_s = max(bucket.reserve(size, now) for bucket in buckets)
         self.holds += wait_s > 0
-        return Grant(size, now + wait_s, buckets)
+        return Grant(size, now + wait_s, buckets, replica.reassignment.throttle_bytes_per_s)
+
+    @staticmethod
+    def stands(grant: Grant, replica: Replica) -> bool:
+        """False once the partition's bound is another: who waits by the old one is not to wait it out."""
+        wanted = replica.reassignment
+        return wanted is not None and wanted.throttle_bytes_per_s == grant.asked_bytes_per_s
 
     def _buckets(self, key: PartitionKey, wanted: Reassignment, now: float) -> tuple[TokenBucket, ...]:
         rate, whole = wanted.throttle_bytes_per_s, self._all

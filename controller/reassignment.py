@@ -33,10 +33,11 @@ from strandline.adapters import znodes
 from strandline.adapters.crash_points import crash_point
 from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX, TopicConfig
 from strandline.errors import InvalidRequest, OutcomeUnknown, StrandlineError, UnknownTopicOrPartition
-from strandline.ids import NO_BROKER, PartitionId, PartitionKey, TopicPartition
+from strandline.ids import PartitionId, PartitionKey, TopicPartition
 from strandline.metadata import Reassignment
 from strandline.ports import BadVersion, Check, Create, MultiFailed, NodeExists, NoNode, Operation, SetData
-from strandline.state_changes import Command, Happening, RequestState, StateChangeEvent
+from strandline.reassignment_events import reassignment_asked
+from strandline.state_changes import Command
 from strandline.tasks import pipelined
 
 logger = structlog.get_logger(__name__)
@@ -245,8 +246,11 @@ class Reassignments:
         self._moving[name] = object()
         assigned = grown(each.now.assigned, wanted)
         self._term.picture.place(name.topic, wanted.topic_id, name.partition, assigned)
-        if each.now.wanted is None:
-            self._term.recorder.record([_requested(each)])
+        if each.now.wanted is None or each.now.wanted.request_id != wanted.request_id:
+            state = each.now.state
+            self._term.recorder.record(
+                reassignment_asked(name.topic, _key(name, wanted), wanted, state.leader, state.leader_epoch)
+            )
         logger.info(
             "reassignment under way",
             partition=str(name),
@@ -277,21 +281,6 @@ def _step(
     subject = Subject(name.topic, _key(name, wanted), now.state.leader_epoch)
     reason = "reassignment taken back" if wanted.reverting else "replicas reassigned"
     return Step(operations, requests(Command.START_REPLICA, subject, assigned, at_ms, reason))
-
-
-def _requested(each: _Planned) -> StateChangeEvent:
-    return StateChangeEvent(
-        id=each.wanted.request_id,
-        command=Happening.REASSIGN,
-        state=RequestState.REQUESTED,
-        topic=each.name.topic,
-        key=_key(each.name, each.wanted),
-        broker=each.now.state.leader,
-        epoch=each.now.state.leader_epoch,
-        at_ms=each.wanted.at_ms,
-        requester=NO_BROKER,
-        replicas=each.wanted.replicas,
-    )
 
 
 def _key(name: TopicPartition, wanted: Reassignment) -> PartitionKey:

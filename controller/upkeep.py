@@ -30,6 +30,9 @@ logger = structlog.get_logger(__name__)
 REST_FACTOR: Final = 10
 """A round is followed by so many times its own duration of rest, at least."""
 
+REST_S_MAX: Final = 30.0
+"""But not by more: a round that waited for ZooKeeper to come back took long for nothing."""
+
 BUSY_REST_FACTOR: Final = 2
 BUSY_REST_S: Final = 0.5
 """The same while a drain has something under way."""
@@ -57,7 +60,8 @@ class Upkeep:
             took = clock.monotonic() - began  # without the waits for leaders that hand over
             busy = survey is not None and await self._move(survey)
             at_least = BUSY_REST_S if busy else self._term.settings.reconcile_ms / 1000
-            await self._rest(max(at_least, took * (BUSY_REST_FACTOR if busy else REST_FACTOR)))
+            rest = min(took * (BUSY_REST_FACTOR if busy else REST_FACTOR), REST_S_MAX)
+            await self._rest(max(at_least, rest))
 
     async def _rest(self, seconds: float) -> None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicId
 from strandline.state_changes import StateChangeEvent
@@ -69,6 +70,20 @@ class PartitionState:
 NEVER_LED = PartitionState(NO_BROKER, NO_EPOCH, ())
 
 
+REPLACED_MAX: Final = 4
+"""Targets that a reassignment remembers to have replaced; their ends are told at the latest with its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """An earlier target of a reassignment that goes on: it ended as superseded when another was asked for."""
+
+    request_id: str
+    replicas: tuple[BrokerId, ...]
+    at_ms: int
+    until_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class Reassignment:
     """`/brokers/partitions_reassigned/[topic]/[partition]`: where the replicas of a partition go.
@@ -86,10 +101,11 @@ class Reassignment:
     throttle_bytes_per_s: int = 0
     reverting: bool = False
     request_id: str = ""
-    """Of its events in `__state_changes`: the leader that completes it tells its whole life. Another RAR in
-    between, or a cancellation, is a turn of the same life."""
+    """Of its events in `__state_changes`: the leader that completes it tells its whole life, and those of
+    what it replaced. Another RAR is another request; a cancellation is the end of this one."""
     at_ms: int = 0
-    """When it was asked for first."""
+    """When it was asked for."""
+    replaced: tuple[Replaced, ...] = ()
 
     @property
     def target(self) -> tuple[BrokerId, ...]:

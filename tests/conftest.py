@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from strandline.adapters.zookeeper import ZooKeeperSession, connect
@@ -19,6 +20,10 @@ from strandline.config import ZooKeeperSettings
 from strandline.local.cluster import LocalCluster
 from strandline.local.ports import free_ports
 from strandline.local.zookeeper_process import ZooKeeperProcess
+
+# Every test has a time limit already; one example may take long on a busy machine.
+hypothesis.settings.register_profile("strandline", deadline=None)
+hypothesis.settings.load_profile("strandline")
 
 ZOOKEEPER_START_S_MAX = 30.0
 

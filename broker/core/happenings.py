@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, PartitionKey
-from strandline.metadata import PartitionState, Reassignment
+from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionKey
+from strandline.metadata import PartitionState
 from strandline.state_changes import Happening, RequestState, StateChangeEvent
 
 
@@ -144,37 +143,3 @@ def resignation(trail: Sequence[StateChangeEvent], epoch: LeaderEpoch) -> StateC
         if event.command is Happening.RESIGN_LEADER and event.epoch == epoch:
             return event
     return None
-
-
-def reassigned(
-    topic: str,
-    key: PartitionKey,
-    wanted: Reassignment,
-    state: PartitionState,
-    broker: BrokerId,
-    *,
-    at_ms: int,
-) -> tuple[StateChangeEvent, StateChangeEvent]:
-    """The whole life of a reassignment, told by the leader `broker` that brings it to its end: it was asked
-    for, and now AR is what was wanted, or, if it was cancelled, what it was before."""
-    asked = StateChangeEvent(
-        id=wanted.request_id or f"reassign-{key.topic_id}-{key.partition}-{wanted.at_ms}",
-        command=Happening.REASSIGN,
-        state=RequestState.REQUESTED,
-        topic=topic,
-        key=key,
-        broker=broker,
-        epoch=state.leader_epoch,
-        at_ms=wanted.at_ms,
-        requester=NO_BROKER,
-        replicas=wanted.replicas,
-    )
-    ended = replace(
-        asked,
-        state=RequestState.SUPERSEDED if wanted.reverting else RequestState.COMPLETED,
-        at_ms=at_ms,
-        reason="cancelled" if wanted.reverting else "",
-        isr=state.isr_ids,
-        replicas=wanted.target,
-    )
-    return asked, ended

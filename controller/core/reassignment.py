@@ -2,8 +2,8 @@
 
 A reassignment begins by AR growing, never by anybody leaving: a replica that is to go may lead, or be the
 only one in sync. Who leaves does so at the end, by the leader's hand. So to ask for another target while one
-is under way adds the new target's replicas to AR, and takes none away; all of them are one reassignment with
-one life, whose last target counts.
+is under way adds the new target's replicas to AR, and takes none away; the request for the earlier target
+ends as superseded, and the znode remembers it until the leader has told so.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from strandline.errors import (
     NoReassignmentInProgress,
 )
 from strandline.ids import BrokerId, TopicId, TopicPartition
-from strandline.metadata import PartitionState, Reassignment
+from strandline.metadata import REPLACED_MAX, PartitionState, Reassignment, Replaced
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +95,18 @@ def plan_move(move: Move, now: Placed, ground: Ground, asked: Asked) -> Reassign
             request_id=asked.request_id,
             at_ms=asked.at_ms,
         )
-    wanted = replace(
-        standing, replicas=replicas, throttle_bytes_per_s=asked.throttle_bytes_per_s, reverting=False
+    wanted = replace(standing, throttle_bytes_per_s=asked.throttle_bytes_per_s)
+    if replicas == standing.target:
+        return None if wanted == standing else wanted
+    before = Replaced(standing.request_id, standing.replicas, standing.at_ms, asked.at_ms)
+    return replace(
+        wanted,
+        replicas=replicas,
+        reverting=False,
+        request_id=asked.request_id,
+        at_ms=asked.at_ms,
+        replaced=(*standing.replaced, before)[-REPLACED_MAX:],
     )
-    return None if wanted == standing else wanted
 
 
 def grown(assigned: Assignment, wanted: Reassignment) -> Assignment:

@@ -14,7 +14,15 @@ from typing import Any, Final
 import structlog
 
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicId
-from strandline.metadata import Drain, Endpoint, IsrMember, PartitionState, Reassignment, Registration
+from strandline.metadata import (
+    Drain,
+    Endpoint,
+    IsrMember,
+    PartitionState,
+    Reassignment,
+    Registration,
+    Replaced,
+)
 from strandline.state_changes import StateChangeEvent, dump_event, load_event
 
 logger = structlog.get_logger(__name__)
@@ -257,6 +265,7 @@ def dump_reassignment(wanted: Reassignment) -> bytes:
             "reverting": wanted.reverting,
             "request": wanted.request_id,
             "at": wanted.at_ms,
+            "replaced": [[r.request_id, list(r.replicas), r.at_ms, r.until_ms] for r in wanted.replaced],
         }
     )
 
@@ -272,6 +281,10 @@ def load_reassignment(name: str, number: int, data: bytes) -> Reassignment:
             bool(raw["reverting"]),
             raw["request"],
             int(raw["at"]),
+            tuple(
+                Replaced(request_id, tuple(BrokerId(int(b)) for b in replicas), int(at_ms), int(until_ms))
+                for request_id, replicas, at_ms, until_ms in raw["replaced"]
+            ),
         )
     except (KeyError, TypeError) as error:
         raise ValueError(f"{reassigned(name, number)} lacks {error}: {data[:200]!r}") from error

@@ -145,7 +145,7 @@ async def test_a_position_that_was_never_sent_is_refused() -> None:
 
 
 async def test_a_message_that_was_never_sent_is_not_acknowledged() -> None:
-    """STYLE 6: a broken peer is told so."""
+    """CONTRIBUTING 6: a broken peer is told so."""
     async with leading(open_replica(), 5) as leader:
         with pytest.raises(InvalidRequest, match="1 was acknowledged, 0 were sent"):
             leader.link().acknowledge(1)
@@ -226,7 +226,7 @@ async def test_a_watermark_travels_with_records_or_soon_by_itself() -> None:
 
 
 async def test_no_more_messages_are_under_way_than_the_window_allows() -> None:
-    """STYLE 7: everything has a limit; what comes up meanwhile coalesces into the next message."""
+    """CONTRIBUTING 7: everything has a limit; what comes up meanwhile coalesces into the next message."""
     async with leading(open_replica(), 5) as leader:
         link = leader.link(push_window=2)
         link.subscribe(subscribe(5, 0, -1))
@@ -241,7 +241,7 @@ async def test_no_more_messages_are_under_way_than_the_window_allows() -> None:
 
 
 async def test_a_message_is_not_larger_than_allowed_but_for_a_single_batch() -> None:
-    """STYLE 7: the rest follows in the next one."""
+    """CONTRIBUTING 7: the rest follows in the next one."""
     async with leading(open_replica(), 5) as leader:
         for letter in "abc":
             leader.produce(letter * 600)
@@ -253,7 +253,7 @@ async def test_a_message_is_not_larger_than_allowed_but_for_a_single_batch() -> 
 
 
 async def test_many_new_watermarks_are_one_piece_of_news() -> None:
-    """STYLE 7: a leader that commits faster than it pushes remembers it once a subscription."""
+    """CONTRIBUTING 7: a leader that commits faster than it pushes remembers it once a subscription."""
     async with leading(open_replica(), 5, isr=(1, 2)) as leader:
         link = leader.link()
         link.subscribe(subscribe(5, 0, -1))

@@ -311,7 +311,7 @@ async def test_nothing_is_accepted_until_it_is_known_what_was_written(desk: Desk
 
 
 async def test_one_that_lost_too_often_is_led_on(desk: Desk) -> None:
-    """STYLE 7: a handover that may as well not happen ends, and nothing was written."""
+    """CONTRIBUTING 7: a handover that may as well not happen ends, and nothing was written."""
     leadership = desk.lead(1)
 
     def meddle(operations: Sequence[Operation]) -> None:

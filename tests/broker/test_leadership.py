@@ -99,7 +99,7 @@ async def test_below_min_in_sync_nothing_is_written() -> None:
 
 
 async def test_the_commit_queue_is_bounded() -> None:
-    """STYLE 7: more are refused before anything is written."""
+    """CONTRIBUTING 7: more are refused before anything is written."""
     replica = open_replica()
     async with leading(replica, 5, commit_queue_entries_max=1) as leader:
         leader.produce("a")

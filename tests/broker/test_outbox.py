@@ -166,7 +166,7 @@ async def test_a_line_without_its_end_is_whole_or_dropped(box: Box) -> None:
 
 
 async def test_the_oldest_go_when_the_bound_is_reached() -> None:
-    """STYLE 7: the file does not grow while the topic is away."""
+    """CONTRIBUTING 7: the file does not grow while the topic is away."""
     box = Box(MemoryFiles(), events_max=3)
     for first in range(200):
         box.outbox.keep([cut(first)])

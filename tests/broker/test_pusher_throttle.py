@@ -146,8 +146,22 @@ async def test_the_end_of_the_reassignment_frees_at_once() -> None:
             reading.cancel()
 
 
+async def test_a_bound_that_is_raised_or_lifted_is_not_waited_out() -> None:
+    """What waits by the old one goes by the new one at once."""
+    async with copying(moving(rate=10)) as (leader, link):
+        pushes: list[tuple[float, Push]] = []
+        async with asyncio.TaskGroup() as tasks:
+            reading = tasks.create_task(take(link, pushes))
+            for rate in (1_000_000, 10, 0):
+                await eventually(lambda: link.held or size(pushes) == leader.replica.log.size_bytes)
+                leader.replica.assignment = replace(moving(rate=rate), version=2 + rate)
+                leader.leadership.reconfigured()
+            await eventually(lambda: size(pushes) == leader.replica.log.size_bytes)
+            reading.cancel()
+
+
 async def test_a_flow_that_ends_while_it_is_held_back_leaves_its_share() -> None:
-    """STYLE 7: nothing is left of it, no timer and no debt."""
+    """Nothing is left of it, no timer and no debt."""
     async with copying(moving(rate=100)) as (_, link):
         pushes: list[tuple[float, Push]] = []
         async with asyncio.TaskGroup() as tasks:

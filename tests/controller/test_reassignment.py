@@ -172,7 +172,8 @@ async def test_another_target_keeps_what_came_until_the_end_and_the_way_back(
         assert first is not None
         assert second is not None
         assert (second.original, second.replicas) == ((1, 2), (4,))
-        assert (second.request_id, second.at_ms) == (first.request_id, first.at_ms)
+        (replaced,) = second.replaced
+        assert (replaced.request_id, replaced.replicas) == (first.request_id, (3,))
         assert await assignments(session, "t") == [(1, 2, 3, 4)]
         await begun(controller, move(0))
         back = await reassignment(session, "t", 0)

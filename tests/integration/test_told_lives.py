@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker.core.happenings import elected, isr_changed, reassigned, resigned
+from broker.core.happenings import elected, isr_changed, resigned
 from strandline.ids import (
     NO_BROKER,
     BrokerEpoch,
@@ -20,6 +20,7 @@ from strandline.ids import (
     TopicPartition,
 )
 from strandline.metadata import IsrMember, PartitionState, Reassignment
+from strandline.reassignment_events import reassignment_ended
 from strandline.state_changes import (
     Command,
     End,
@@ -82,7 +83,7 @@ def sound() -> Story:
         isr_changed(NAME.topic, KEY, state(1, 1, 1, 2), 2, at_ms=20, reason="3 is late", left=three),
         isr_changed(NAME.topic, KEY, state(1, 1, 1, 2, 3), 3, at_ms=21, reason="3 is back", joined=three),
         isr_changed(NAME.topic, KEY, state(1, 1, 1, 2), 4, at_ms=22, reason="3 is closed", left=three),
-        *reassigned(NAME.topic, KEY, MOVE, given_up, BrokerId(1), at_ms=30),
+        *reassignment_ended(NAME.topic, KEY, MOVE, given_up, BrokerId(1), at_ms=30),
         resigned(NAME.topic, KEY, BrokerId(1), given_up, at_ms=30, reason="reassignment"),
         elected(NAME.topic, KEY, second, at_ms=31, reason="handed over"),
     ]

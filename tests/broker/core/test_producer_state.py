@@ -127,7 +127,7 @@ def test_a_silent_producer_is_forgotten_after_the_expiry_time() -> None:
 
 
 def test_beyond_the_bound_the_one_heard_of_least_recently_goes() -> None:
-    """STYLE 7: memory has a limit; who is forgotten learns it by an error, not by a reordering."""
+    """CONTRIBUTING 7: memory has a limit; who is forgotten learns it by an error, not by a reordering."""
     producers = state(producers_max=2)
     write(producers, batch(0, producer=1), 0)
     write(producers, batch(0, producer=2), 1)

@@ -105,7 +105,7 @@ def test_who_is_assigned_again_has_told_nothing_yet() -> None:
 
 
 def test_who_never_was_assigned_is_remembered_within_a_bound() -> None:
-    """STYLE 7: anybody may open a stream and say that it is broker 999."""
+    """CONTRIBUTING 7: anybody may open a stream and say that it is broker 999."""
     led = Led(Assignment(ids(1, 2, 3), 0))
     for stranger in range(4, PAST_FLOWS_MAX + 100):
         led.fetch(stranger)

@@ -90,7 +90,7 @@ async def test_what_was_answered_is_there_for_the_next_coordinator() -> None:
 
 
 async def test_a_load_gives_way_to_other_work() -> None:
-    """STYLE: nothing blocks the event loop for long; many turns of it pass while a long log is read."""
+    """Nothing blocks the event loop for long; many turns of it pass while a long log is read."""
     replica = open_replica(ALONE)
     async with live(replica) as first:
         await serving(first)
@@ -177,7 +177,7 @@ async def test_a_write_that_fails_is_an_error_and_is_not_seen() -> None:
 
 
 async def test_more_writes_than_may_wait_are_refused_and_the_others_written() -> None:
-    """STYLE 7: the queue is bounded; what is over it is refused, retriable, and not written."""
+    """CONTRIBUTING 7: the queue is bounded; what is over it is refused, retriable, and not written."""
     async with live(commit_queue_entries_max=10) as found:
         await serving(found)
         async with asyncio.TaskGroup() as tasks:

@@ -19,8 +19,17 @@ from strandline.errors import (
     NoReassignmentInProgress,
     StrandlineError,
 )
-from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicId, TopicPartition
-from strandline.metadata import Endpoint, PartitionState, Reassignment, Registration
+from strandline.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    PartitionId,
+    PartitionKey,
+    TopicId,
+    TopicPartition,
+)
+from strandline.metadata import REPLACED_MAX, Endpoint, PartitionState, Reassignment, Registration, Replaced
+from strandline.reassignment_events import reassignment_ended
 
 NAME = TopicPartition("t", 3)
 TOPIC_ID = TopicId("0" * 32)
@@ -86,8 +95,36 @@ def test_another_target_goes_on_from_what_there_was_at_first() -> None:
     """Who was to come and is not any more stays in AR until the end: it may be in sync, or lead."""
     now = standing(placed(1, 2), 3)
     wanted = plan(now, 4)
-    assert wanted == Reassignment(TOPIC_ID, ids(4), ids(1, 2), request_id="first", at_ms=99)
+    replaced = (Replaced("first", ids(3), 99, 99),)
+    assert wanted == Reassignment(TOPIC_ID, ids(4), ids(1, 2), request_id="new", at_ms=99, replaced=replaced)
     assert grown(now.assigned, wanted) == (1, 2, 3, 4)
+
+
+def test_each_target_is_a_request_of_its_own_with_one_end() -> None:
+    """The leader that completes the last tells the ends of those before (CORRECTNESS Q2)."""
+    wanted = plan(standing(placed(1, 2), 3), 4)
+    assert wanted is not None
+    state = PartitionState(BrokerId(4), LeaderEpoch(7), ())
+    key = PartitionKey(TOPIC_ID, PartitionId(0))
+    told = reassignment_ended("t", key, wanted, state, BrokerId(4), at_ms=100)
+    assert [(event.id, event.state.value, event.replicas) for event in told] == [
+        ("first", "requested", (3,)),
+        ("first", "superseded", (3,)),
+        ("new", "requested", (4,)),
+        ("new", "completed", (4,)),
+    ]
+    assert told[1].reason == "replaced: to 4"
+
+
+def test_only_so_many_targets_before_are_remembered() -> None:
+    """The `isr` znode takes the events of all of them in one write."""
+    now = placed(1, 2)
+    for target in (3, 4) * REPLACED_MAX:
+        wanted = plan(now, target)
+        assert wanted is not None
+        now = replace(now, wanted=wanted, assigned=grown(now.assigned, wanted))
+    assert now.wanted is not None
+    assert len(now.wanted.replaced) == REPLACED_MAX
 
 
 def test_to_ask_for_the_same_again_changes_at_most_the_throttle() -> None:
@@ -106,7 +143,9 @@ def test_taken_back_it_goes_back_to_what_there_was() -> None:
     assert (back.reverting, back.target, back.request_id) == (True, (1, 2), "first")
     assert plan(replace(now, wanted=back)) is None, "twice is once"
     again = plan(replace(now, wanted=back), 4)
-    assert again == now.wanted, "a new target is gone for after all"
+    assert again is not None
+    assert (again.target, again.reverting, again.request_id) == ((4,), False, "new"), "a new request"
+    assert again.replaced[-1].request_id == "first"
 
 
 def test_nothing_is_taken_back_where_nothing_is_under_way() -> None:
