@@ -250,5 +250,5 @@ def test_a_rare_schedule_without_its_rule_violates_it(broken: Rule) -> None:
 
 
 def test_every_rule_is_broken_somewhere() -> None:
-    """STYLE 12: a rule that nobody breaks on purpose is not known to be tested."""
+    """CONTRIBUTING 11: a rule that nobody breaks on purpose is not known to be tested."""
     assert {*FOUND_BY_WALKING, *RARE} == set(Rule)

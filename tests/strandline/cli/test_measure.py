@@ -28,7 +28,7 @@ def test_throughput_counts_records_and_the_bytes_of_their_values() -> None:
 
 @given(records=st.integers(1, 200_000), size=st.integers(1, 1_000_000))
 def test_chunks_send_each_record_once_in_bounded_calls(records: int, size: int) -> None:
-    """STYLE rule 7: everything has a bound."""
+    """CONTRIBUTING 7: everything has a bound."""
     chunks = Load("t", 1, records, size, in_flight=1, batch_bytes=1024).chunks()
     assert sum(chunks) == records
     assert max(chunks) == 1 or max(chunks) * size <= CHUNK_BYTES_MAX

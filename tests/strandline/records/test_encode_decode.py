@@ -154,7 +154,7 @@ def test_an_empty_batch_is_refused() -> None:
 
 @pytest.mark.parametrize("codec", CODECS[1:])
 def test_a_bomb_is_refused_before_it_takes_memory(codec: Codec) -> None:
-    """Garbage and malice meet a limit with a name (STYLE 7)."""
+    """Garbage and malice meet a limit with a name (CONTRIBUTING 7)."""
     bomb = compress(codec, bytes(1 << 20))
     assert decompress(codec, bomb, bytes_max=1 << 20) == bytes(1 << 20)
     with pytest.raises(CorruptMessage, match="bytes") as caught:
