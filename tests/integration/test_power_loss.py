@@ -116,6 +116,8 @@ async def test_an_unclean_election_names_the_exact_range_that_it_lost(harness: H
 
 async def last_one_standing(harness: Harness, config: dict[str, str]) -> tuple[Topic, list[int]]:
     """A topic of which broker 1 alone is in sync, and the offsets that it acknowledged since."""
+    harness.usable = False  # nobody may lead `__state_changes` either, for good
+    harness.usable = False  # as above
     topic = await harness.create_topic([(1, 2, 3)], config)
     await write(topic, 10)
     await topic.settled()
