@@ -307,8 +307,8 @@ async def test_a_position_is_told_only_once_it_is_synced_on_a_new_stream_too() -
 
 @pytest.mark.parametrize("turns", range(5))
 async def test_a_stream_that_breaks_as_the_session_ends_does_not_keep_the_link_running(turns: int) -> None:
-    """CORRECTNESS E12: whoever wakes from a long pause meets both in one turn of the event
-    loop; a cancellation that is lost there keeps the session's end, and the next session, waiting for ever."""
+    """CORRECTNESS E12: whoever wakes from a long pause meets both in one turn of the event loop; a
+    cancellation that is lost there keeps the session's end, and the next session, waiting for ever."""
     async with asyncio.timeout(5), following(open_replica(), 1) as followed:
         await _first_message(followed)
         followed.stream.break_off("reset")
