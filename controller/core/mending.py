@@ -30,7 +30,10 @@ class CallElection:
 
 @dataclass(frozen=True, slots=True)
 class StartReplica:
-    """`broker` is assigned and alive, is not in sync or led by nobody, and no request waits for it."""
+    """`broker` is assigned and alive, is not in sync or led by nobody, and no request waits for it.
+
+    Nobody whom a reassignment adds: that one catches up, and its request was written with the reassignment.
+    """
 
     partition: SurveyedPartition
     broker: BrokerId
@@ -127,6 +130,7 @@ def _of_partition(
             registration is not None
             and not registration.shutting_down
             and broker in partition.wanted  # else a reassignment closes it
+            and (broker == heir or not _is_added(partition, broker))
             and not (led and _is_member(partition, broker, registration.epoch))
             and partition.key not in queued.get(broker, ())
         ):
@@ -145,6 +149,12 @@ def _heir(survey: Survey, partition: SurveyedPartition) -> BrokerId | None:
         key=lambda broker: (not survey.is_live(partition, broker), survey.is_drained(broker)),
     )
     return ranked[0] if ranked else None
+
+
+def _is_added(partition: SurveyedPartition, broker: BrokerId) -> bool:
+    """By the reassignment under way, which asked it to start: a throttle may let it catch up for hours."""
+    moving = partition.reassignment
+    return moving is not None and broker not in moving.original
 
 
 def _is_member(partition: SurveyedPartition, broker: BrokerId, life: BrokerEpoch) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -106,8 +107,29 @@ def test_a_replica_that_a_reassignment_closes_is_not_started_again() -> None:
     assert lasting(shown) == []
     reverted = survey(partition(0, [1, 2], [1, 2], to=[2, 3], reverting=True))
     assert lasting(reverted) == []
+
+
+def test_a_replica_that_a_reassignment_adds_is_not_missed_while_it_catches_up() -> None:
+    """Under a throttle it may do so for hours; the request that starts it was written with the reassignment."""
     growing = survey(partition(0, [1, 2], [1, 2], to=[2, 3]))
-    assert starts(lasting(growing)) == [3]
+    assert lasting(growing) == []
+    behind = survey(partition(0, [1, 2], [1], to=[2, 3]))
+    assert starts(lasting(behind)) == [2], "it was there before, and is missed as ever"
+    target, now = (BrokerId(2), BrokerId(4)), (1, 2, 3, 4)
+    replaced = partition(0, [1, 2], [1, 2], to=[2, 3])
+    assert replaced.reassignment is not None
+    replaced = replace(
+        replaced,
+        assigned=tuple(map(BrokerId, now)),
+        reassignment=replace(replaced.reassignment, replicas=target),
+    )
+    assert lasting(survey(replaced, live=now)) == []
+
+
+def test_an_added_replica_that_is_to_lead_is_asked_to_start() -> None:
+    """It may have joined the ISR, and the notice alone would find nothing."""
+    found = lasting(survey(partition(0, [1, 2], [3], to=[2, 3], leader=-1)))
+    assert (elections(found), starts(found)) == ([3], [2, 3])
 
 
 def test_a_reassignment_of_an_incarnation_that_is_gone_is_dropped() -> None:
