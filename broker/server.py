@@ -16,6 +16,7 @@ from broker.handlers import Handlers
 from broker.leadership import Outcome
 from broker.pusher import FollowerLink
 from strandline.adapters.request_times import RequestTimes
+from strandline.adapters.served_stream import write
 from strandline.adapters.wire_errors import abort, error_to_wire
 from strandline.config import BrokerSettings
 from strandline.errors import StrandlineError
@@ -89,7 +90,7 @@ class _ProduceStream:
             self._news.clear()
             if self._results:
                 results, self._results = self._results, []
-                await context.write(log_pb2.ProduceResponse(results=results))
+                await write(context, log_pb2.ProduceResponse(results=results))
 
 
 class LogService:
@@ -125,7 +126,7 @@ class LogService:
                 )
                 response = wire.fetch_response(request.correlation_id, found)
                 async with writing:
-                    await context.write(response)
+                    await write(context, response)
                 times_ms.observe(self._times.since_ms(arrived))
             finally:
                 slots.release()
@@ -201,6 +202,7 @@ class ReplicationService:
             self._take(link, first)
         except StrandlineError as error:
             await abort(context, error)
+        refusal: BaseException | None = None
         try:
             async with asyncio.TaskGroup() as tasks:
                 pushing = tasks.create_task(self._push(link, context))
@@ -209,13 +211,14 @@ class ReplicationService:
                 pushing.cancel()
         except* StrandlineError as group:
             refusal = group.exceptions[0]
+        finally:
+            link.close()
+        if refusal is not None:  # not in `except*`: what is raised there leaves as a group
             assert isinstance(refusal, StrandlineError)
             logger.warning(
                 "replication stream refused", follower=link.hello.broker_id, reason=refusal.message
             )
             await abort(context, refusal)
-        finally:
-            link.close()
 
     @staticmethod
     def _take(link: FollowerLink, request: replication_pb2.ReplicaFetchRequest) -> None:
@@ -231,7 +234,7 @@ class ReplicationService:
     async def _push(link: FollowerLink, context: ReplicaContext) -> None:
         while True:
             sequence, pushes = await link.next_message()
-            await context.write(wire.replica_response(sequence, pushes))
+            await write(context, wire.replica_response(sequence, pushes))
 
 
 def add_services(server: grpc.aio.Server, log: LogService, replication: ReplicationService) -> None:

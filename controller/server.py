@@ -19,6 +19,7 @@ from controller.state_changes_stream import StateChangeStreams
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.metrics_server import serve_metrics
 from strandline.adapters.request_times import RequestTimes
+from strandline.adapters.served_stream import write
 from strandline.adapters.wire_errors import abort, error_to_wire
 from strandline.config import MESSAGE_BYTES_MAX, ControllerSettings
 from strandline.errors import InvalidRequest, SettingsError, StrandlineError
@@ -152,9 +153,9 @@ class AdminServicer(admin_pb2_grpc.AdminServicer):
         try:
             async with aclosing(self._streams.tell(wire.state_changes_query(request))) as answers:
                 async for told in answers:
-                    await context.write(wire.state_changes_response(told))
+                    await write(context, wire.state_changes_response(told))
         except StrandlineError as error:
-            await context.write(admin_pb2.StateChangesResponse(error=error_to_wire(error)))
+            await write(context, admin_pb2.StateChangesResponse(error=error_to_wire(error)))
 
 
 async def serve(settings: ControllerSettings) -> None:
