@@ -14,7 +14,12 @@ Request = TypeVar("Request")
 Response = TypeVar("Response")
 
 
-async def write(context: grpc.aio.ServicerContext[Request, Response], message: Response) -> None:
+async def write(
+    context: grpc.aio.ServicerContext[Request, Response],
+    message: Response,
+    *,
+    hang_up_wait_s: float = HANG_UP_WAIT_S,
+) -> None:
     """Send a message of a stream; does not return if the peer hung up.
 
     gRPC cancels the handler of a stream whose peer is gone, but a write under way fails before that, and what
@@ -24,5 +29,5 @@ async def write(context: grpc.aio.ServicerContext[Request, Response], message: R
     try:
         await context.write(message)
     except grpc.aio.InternalError:
-        await asyncio.sleep(HANG_UP_WAIT_S)
+        await asyncio.sleep(hang_up_wait_s)
         raise

@@ -41,7 +41,7 @@ class Answering:
             if request == b"defect":
                 raise ZeroDivisionError("of the handler")
             if request == b"broken":
-                await served_stream.write(cast(Context, Broken()), LARGE)
+                await served_stream.write(cast(Context, Broken()), LARGE, hang_up_wait_s=0.0)
             async with writing:
                 await served_stream.write(context, LARGE)
 
@@ -109,9 +109,8 @@ async def test_a_defect_of_a_handler_is_told(
 
 
 async def test_a_failed_write_of_which_nobody_hung_up_is_told(
-    answering: tuple[Answering, str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    answering: tuple[Answering, str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(served_stream, "HANG_UP_WAIT_S", 0.0)
     _, address = answering
     async with grpc.aio.insecure_channel(address) as channel:
         call: Call = channel.stream_stream("/answering/Talk")()
