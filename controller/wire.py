@@ -123,6 +123,7 @@ def drain_progress(progress: Progress) -> admin_pb2.DrainBrokerResponse:
         leaderships=progress.leaderships,
         replicas=progress.replicas,
         problems=_bounded(progress.problems),
+        permanent=progress.permanent,
     )
 
 
@@ -130,6 +131,7 @@ def readiness(found: Readiness) -> admin_pb2.CheckBrokerResponse:
     return admin_pb2.CheckBrokerResponse(
         ready=found.ready,
         problems=_bounded(found.problems),
+        permanent=_bounded(found.permanent),
         leaderships=found.leaderships,
         replicas=found.replicas,
     )

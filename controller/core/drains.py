@@ -40,6 +40,9 @@ class Progress:
     leaderships: int
     replicas: int
     problems: Sequence[str]
+    """Those that pass first."""
+    permanent: int = 0
+    """Of the leaderships, those of partitions that have no other replica and get none by this drain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class _Planner:
         self._drained = {broker for broker in survey.drains if survey.is_drained(broker)}
         self._emptied = {broker for broker in self._drained if survey.is_emptied(broker)}
         self._problems: dict[BrokerId, list[str]] = {broker: [] for broker in self._drained}
+        self._permanent: dict[BrokerId, list[str]] = {broker: [] for broker in self._drained}
         self._leads: Counter[BrokerId] = Counter()
         self._has: Counter[BrokerId] = Counter()
         self._load: Counter[BrokerId] = Counter()
@@ -79,7 +83,12 @@ class _Planner:
             if not self._emptied.isdisjoint(partition.assigned):
                 replicas += self._move_replicas(partition)
         progress = {
-            broker: Progress(self._leads[broker], self._has[broker], problems)
+            broker: Progress(
+                self._leads[broker],
+                self._has[broker],
+                [*problems, *self._permanent[broker]],
+                len(self._permanent[broker]),
+            )
             for broker, problems in sorted(self._problems.items())
         }
         return DrainPlan(leaderships, replicas, progress)
@@ -92,6 +101,9 @@ class _Planner:
         for broker in partition.assigned:
             if broker != leader and broker not in self._drained and self._survey.is_live(partition, broker):
                 return [LeadershipMove(partition, broker)]
+        if partition.assigned == partition.wanted == (leader,) and leader not in self._emptied:
+            self._permanent[leader].append(f"{partition} cannot be led by another: it has no other replica")
+            return []
         self._problems[leader].append(
             f"{partition} cannot be led by another: its ISR is {_listed(partition.state.isr_ids)} of the "
             f"replicas {_listed(partition.assigned)}, and no other of them is alive, in sync and not drained"

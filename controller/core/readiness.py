@@ -17,20 +17,29 @@ from strandline.ids import BrokerId
 class Readiness:
     ready: bool
     problems: Sequence[str]
+    """Those that pass first, then the permanent ones."""
     leaderships: int
     replicas: int
+    permanent: Sequence[str]
+    """Of the problems, those that no waiting mends."""
 
 
 def check_broker(survey: Survey, broker: BrokerId, unended: int) -> Readiness:
     """`unended`: requests in its queue that have not ended. Problems name partitions and values."""
-    problems = _problems_of_its_own(survey, broker, unended)
+    passing = _problems_of_its_own(survey, broker, unended)
+    permanent = []
     hosted = [p for p in survey.partitions if broker in p.assigned or broker in p.state]
     for partition in hosted:
-        problem = _problem(survey, partition, broker)
-        if problem is not None:
-            problems.append(f"{partition}: {problem}")
+        if (problem := _passing_problem(survey, partition, broker)) is not None:
+            passing.append(f"{partition}: {problem}")
+        if _is_never_safe(partition, broker):
+            permanent.append(
+                f"{partition}: no broker of it can ever be stopped safely: its replication factor is "
+                f"{len(partition.wanted)} and min.insync.replicas {partition.min_insync}"
+            )
+    problems = [*passing, *permanent]
     leads = sum(partition.state.leader == broker for partition in hosted)
-    return Readiness(not problems, problems, leads, len(hosted))
+    return Readiness(not problems, problems, leads, len(hosted), permanent)
 
 
 def _problems_of_its_own(survey: Survey, broker: BrokerId, unended: int) -> list[str]:
@@ -45,14 +54,16 @@ def _problems_of_its_own(survey: Survey, broker: BrokerId, unended: int) -> list
     return problems
 
 
-def _problem(survey: Survey, partition: SurveyedPartition, broker: BrokerId) -> str | None:
-    """The first thing that stands against stopping this broker, the lasting ones first."""
-    replicas, bound = len(partition.wanted), partition.min_insync
-    if replicas <= bound:
-        return (
-            f"no broker of it can ever be stopped safely: its replication factor is {replicas} and "
-            f"min.insync.replicas {bound}"
-        )
+def _is_never_safe(partition: SurveyedPartition, broker: BrokerId) -> bool:
+    """It needs all its replicas in sync, so without one of them it takes no writes with acks=all."""
+    return broker in partition.wanted and len(partition.wanted) <= partition.min_insync
+
+
+def _passing_problem(survey: Survey, partition: SurveyedPartition, broker: BrokerId) -> str | None:
+    """The first thing that stands against stopping this broker now, and may not do so later.
+
+    Of a partition that is never safe: what would make it worse than it has to be.
+    """
     if not survey.is_led(partition):
         return "it has no leader"
     in_sync = [member for member in partition.state.isr_ids if survey.is_live(partition, member)]
@@ -60,6 +71,13 @@ def _problem(survey: Survey, partition: SurveyedPartition, broker: BrokerId) -> 
     if broker in partition.wanted and broker not in in_sync:
         return f"broker {broker} is not in sync: the ISR is {isr}"
     left = len([member for member in in_sync if member != broker])
-    if left < bound:
+    others = len(partition.wanted) - 1
+    if _is_never_safe(partition, broker):
+        if left < others:
+            return (
+                f"the ISR {isr} without broker {broker} would be {left}, and its other replicas are {others}"
+            )
+    elif left < partition.min_insync:
+        bound = partition.min_insync
         return f"the ISR {isr} without broker {broker} would be {left}, and min.insync.replicas is {bound}"
     return None

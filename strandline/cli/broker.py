@@ -17,6 +17,16 @@ LOOK_AGAIN_S: Final = 0.5
 STUCK_S: Final = 30.0
 """A drain of which so long nothing moves, with problems told, is not waited for any longer."""
 
+WAY_OUT_OF_DRAIN: Final = (
+    "no waiting moves that: give such a partition another replica (`topic reassign`), or go on with "
+    "--except-permanent: nobody serves it while the broker is down"
+)
+WAY_OUT_OF_READY: Final = (
+    "no waiting mends that: give such a partition more replicas (`topic reassign`) or a lower "
+    "min.insync.replicas, or go on with --except-permanent: it takes no records with acks=all while the "
+    "broker is down"
+)
+
 BROKER_ID: Final = click.IntRange(0, 2**31 - 1)
 
 
@@ -75,19 +85,34 @@ def broker_row(each: BrokerDescription, now_ms: int) -> dict[str, Any]:
 )  # fmt: skip
 @click.option("--undo", is_flag=True, help="Take the drain back; what moves already goes on to do so.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until nothing is left.")
+@click.option(
+    "--except-permanent", is_flag=True,
+    help="Succeed also if all that is left is to lead partitions that have no other replica.",
+)  # fmt: skip
 @pass_invocation
 def drain(
-    invocation: Invocation, broker_id: int, replicas: bool, throttle: int | None, undo: bool, wait: bool
+    invocation: Invocation,
+    broker_id: int,
+    replicas: bool,
+    throttle: int | None,
+    undo: bool,
+    wait: bool,
+    except_permanent: bool,
 ) -> None:
     """Have the broker ID lead nothing, and with --replicas have nothing either.
 
     It goes on without this command. Leaderships stay away until the broker was restarted, replicas until
-    --undo. Exits with 1 if something cannot be moved.
+    --undo. Exits with 1 if something cannot be moved; at once if that is all that is left and no waiting
+    helps, for the partitions have no other replica.
     """
     if throttle is not None and not replicas:
         raise click.UsageError("--throttle is for the replicas that move: give --replicas as well")
     if undo and replicas:
         raise click.UsageError("--undo takes the whole drain back: leave --replicas out")
+    if except_permanent and (undo or not wait):
+        raise click.UsageError(
+            "--except-permanent is for what is left after waiting: not with --undo or --no-wait"
+        )
     from strandline import Admin
 
     async def main() -> DrainProgress:
@@ -102,6 +127,7 @@ def drain(
 
     progress = run(main)
     left = progress.leaderships > 0 or (replicas and progress.replicas > 0)
+    permanent = not undo and _only_permanent_left(progress)
     if invocation.out.json:
         invocation.out.emit(
             {
@@ -110,17 +136,32 @@ def drain(
                 "leaderships": progress.leaderships,
                 "replicas": progress.replicas,
                 "problems": list(progress.problems),
+                "permanent": progress.permanent,
             }
         )
     else:
         done = "drain taken back" if undo else "drain under way" if left else "drained"
-        invocation.out.line(
-            f"broker {broker_id}: {done}, {progress.leaderships} leaderships, {progress.replicas} replicas"
-        )
+        if permanent:
+            done = "drained but for partitions without another replica"
+        leads = _counted(progress.leaderships, "leadership")
+        invocation.out.line(f"broker {broker_id}: {done}, {leads}, {_counted(progress.replicas, 'replica')}")
         for problem in progress.problems:
             invocation.out.note(problem)
+    if permanent and not except_permanent:
+        invocation.out.note(WAY_OUT_OF_DRAIN)
+    if permanent and except_permanent:
+        return
     if not undo and (progress.problems or (wait and left)):
         click.get_current_context().exit(FAILED)
+
+
+def _only_permanent_left(progress: DrainProgress) -> bool:
+    """A drain of replicas leaves nothing that is permanent: it moves those too."""
+    return 0 < progress.leaderships == progress.permanent
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 async def _drained(
@@ -142,11 +183,13 @@ async def _drained(
             await clock.sleep(LOOK_AGAIN_S)
             continue
         left = progress.leaderships, progress.replicas if replicas else 0
-        if left == (0, 0):
+        if left == (0, 0) or _only_permanent_left(progress):
             return progress
         if left != said:
             said, moved_at = left, clock.monotonic()
-            what = f"{left[0]} leaderships" + (f" and {left[1]} replicas" if replicas else "")
+            what = _counted(left[0], "leadership")
+            if replicas:
+                what += f" and {_counted(left[1], 'replica')}"
             invocation.out.note(f"broker {broker_id} still has {what}")
         if progress.problems and clock.monotonic() - moved_at >= STUCK_S:
             return progress
@@ -157,15 +200,20 @@ async def _drained(
 @click.argument("broker_id", metavar="ID", type=BROKER_ID)
 @click.option(
     "--wait", "wait_s", type=click.FloatRange(min=0), metavar="S", default=0.0,
-    help="Ask again for so many seconds.",
+    help="Ask again for so many seconds, while waiting may help.",
+)  # fmt: skip
+@click.option(
+    "--except-permanent", is_flag=True,
+    help="Succeed also if nothing is in the way but partitions that need all their replicas in sync.",
 )  # fmt: skip
 @pass_invocation
-def ready(invocation: Invocation, broker_id: int, wait_s: float) -> None:
+def ready(invocation: Invocation, broker_id: int, wait_s: float, except_permanent: bool) -> None:
     """Ask whether the broker ID is caught up and may be stopped safely.
 
     It is if it is in the ISR of all that it is assigned, nothing waits in its queue, and each of these
     partitions has min.insync.replicas members in sync without it. Exits with 0 only then; with 1 it says
-    what is in the way.
+    what is in the way: at once if no waiting helps, for all that is left are partitions that need all their
+    replicas in sync.
     """
     from strandline import Admin
 
@@ -180,24 +228,31 @@ def ready(invocation: Invocation, broker_id: int, wait_s: float) -> None:
                 "broker": broker_id,
                 "ready": check.ready,
                 "problems": list(check.problems),
+                "permanent": list(check.permanent),
                 "leaderships": check.leaderships,
                 "replicas": check.replicas,
             }
         )
     elif check.ready:
-        invocation.out.line(
-            f"broker {broker_id} is ready: {check.replicas} replicas in sync, {check.leaderships} led"
-        )
+        in_sync = f"{_counted(check.replicas, 'replica')} in sync, {check.leaderships} led"
+        invocation.out.line(f"broker {broker_id} is ready: {in_sync}")
     else:
-        invocation.out.line(f"broker {broker_id} is not ready")
+        but = "ready but for partitions that can never spare it"
+        what = but if check.is_ready_but_for_permanent else "not ready"
+        invocation.out.line(f"broker {broker_id} is {what}")
         for problem in check.problems:
             invocation.out.note(problem)
+    if except_permanent and check.is_ready_but_for_permanent:
+        return
+    if check.is_ready_but_for_permanent and not check.ready:
+        invocation.out.note(WAY_OUT_OF_READY)
     if not check.ready:
         click.get_current_context().exit(FAILED)
 
 
 async def _checked(admin: Admin, broker_id: int, wait_s: float) -> BrokerCheck:
-    """The last answer: the first that says it is ready, or the one when the time was up."""
+    """The last answer: the first that says it is ready, or that waiting is in vain, or the one when the time
+    was up."""
     from strandline.adapters.clock import SystemClock
     from strandline.errors import StrandlineError
 
@@ -206,7 +261,7 @@ async def _checked(admin: Admin, broker_id: int, wait_s: float) -> BrokerCheck:
     while True:
         try:
             check = await admin.check_broker(broker_id)
-            if check.ready or clock.monotonic() >= deadline:
+            if check.is_ready_but_for_permanent or clock.monotonic() >= deadline:
                 return check
         except StrandlineError as error:
             if not error.retriable or clock.monotonic() >= deadline:

@@ -57,7 +57,9 @@ def _encode_drain(request: DrainBroker) -> bytes:
 def _decode_drain(data: bytes) -> DrainProgress:
     response = admin_pb2.DrainBrokerResponse.FromString(data)
     refuse(response.error)
-    return DrainProgress(response.leaderships, response.replicas, tuple(response.problems))
+    return DrainProgress(
+        response.leaderships, response.replicas, tuple(response.problems), response.permanent
+    )
 
 
 def _encode_check(broker: int) -> bytes:
@@ -67,7 +69,13 @@ def _encode_check(broker: int) -> bytes:
 def _decode_check(data: bytes) -> BrokerCheck:
     response = admin_pb2.CheckBrokerResponse.FromString(data)
     refuse(response.error)
-    return BrokerCheck(response.ready, tuple(response.problems), response.leaderships, response.replicas)
+    return BrokerCheck(
+        response.ready,
+        tuple(response.problems),
+        response.leaderships,
+        response.replicas,
+        tuple(response.permanent),
+    )
 
 
 DESCRIBE_CLUSTER: Final = Method(

@@ -162,6 +162,8 @@ class DrainProgress:
     leaderships: int
     replicas: int
     problems: tuple[str, ...]
+    permanent: int = 0
+    """Of the leaderships, those of partitions that have no other replica: no waiting moves them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +174,13 @@ class BrokerCheck:
     problems: tuple[str, ...]
     leaderships: int
     replicas: int
+    permanent: tuple[str, ...] = ()
+    """Of the problems, those that no waiting mends: partitions that need all their replicas in sync."""
+
+    @property
+    def is_ready_but_for_permanent(self) -> bool:
+        """Nothing, or nothing that a later question would find gone, is in the way."""
+        return self.ready or (bool(self.problems) and self.problems == self.permanent)
 
 
 @dataclass(frozen=True, slots=True)

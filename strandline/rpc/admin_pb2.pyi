@@ -582,10 +582,13 @@ class DrainBrokerResponse(_message.Message):
     LEADERSHIPS_FIELD_NUMBER: _builtins.int
     REPLICAS_FIELD_NUMBER: _builtins.int
     PROBLEMS_FIELD_NUMBER: _builtins.int
+    PERMANENT_FIELD_NUMBER: _builtins.int
     leaderships: _builtins.int
     """that it still has"""
     replicas: _builtins.int
     """that it still has"""
+    permanent: _builtins.int
+    """of the leaderships: those of partitions with no other replica"""
     @_builtins.property
     def error(self) -> _common_pb2.Error: ...
     @_builtins.property
@@ -599,10 +602,11 @@ class DrainBrokerResponse(_message.Message):
         leaderships: _builtins.int = ...,
         replicas: _builtins.int = ...,
         problems: _abc.Iterable[_builtins.str] | None = ...,
+        permanent: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "leaderships", b"leaderships", "problems", b"problems", "replicas", b"replicas"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "leaderships", b"leaderships", "permanent", b"permanent", "problems", b"problems", "replicas", b"replicas"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -636,6 +640,7 @@ class CheckBrokerResponse(_message.Message):
     PROBLEMS_FIELD_NUMBER: _builtins.int
     LEADERSHIPS_FIELD_NUMBER: _builtins.int
     REPLICAS_FIELD_NUMBER: _builtins.int
+    PERMANENT_FIELD_NUMBER: _builtins.int
     ready: _builtins.bool
     """caught up, and it may be stopped without a loss of availability"""
     leaderships: _builtins.int
@@ -643,7 +648,13 @@ class CheckBrokerResponse(_message.Message):
     @_builtins.property
     def error(self) -> _common_pb2.Error: ...
     @_builtins.property
-    def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """those that pass first"""
+
+    @_builtins.property
+    def permanent(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """of the problems: those that no waiting mends"""
+
     def __init__(
         self,
         *,
@@ -652,10 +663,11 @@ class CheckBrokerResponse(_message.Message):
         problems: _abc.Iterable[_builtins.str] | None = ...,
         leaderships: _builtins.int = ...,
         replicas: _builtins.int = ...,
+        permanent: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "leaderships", b"leaderships", "problems", b"problems", "ready", b"ready", "replicas", b"replicas"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "leaderships", b"leaderships", "permanent", b"permanent", "problems", b"problems", "ready", b"ready", "replicas", b"replicas"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -65,6 +65,21 @@ def test_who_stops_or_is_drained_or_lives_again_takes_nothing_over() -> None:
     assert "ISR is 1,2,3 of the replicas 1,2,3" in problems[0]
 
 
+def test_leaderships_of_partitions_without_another_replica_are_told_apart() -> None:
+    """No waiting moves them, unless the replica moves: by a reassignment, or by a drain of replicas."""
+    alone, behind, moving = partition(0, [1]), partition(1, [1, 2], [1]), partition(2, [1], to=[2])
+    shown = survey(alone, behind, moving, drains={1: leads_nothing(1)})
+    progress = plan(shown).progress[BrokerId(1)]
+    assert [problem.split()[0] for problem in progress.problems] == ["t-1", "t-2", "t-0"], (
+        "those that pass first"
+    )
+    assert "it has no other replica" in progress.problems[-1]
+    assert (progress.leaderships, progress.permanent) == (3, 1)
+    emptied = plan(survey(alone, drains={1: has_nothing(1)}))
+    assert emptied.progress[BrokerId(1)].permanent == 0
+    assert targets(emptied) == [(0, (2,))]
+
+
 def test_a_drain_of_leaderships_is_over_when_the_broker_is_back_in_another_life() -> None:
     """So a rolling restart needs no second command: drain, restart, it leads again."""
     found = plan(survey(partition(0, [1, 2]), drains={1: Drain(BrokerEpoch(1), replicas=False)}))

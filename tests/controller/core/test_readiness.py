@@ -16,7 +16,7 @@ def check(given_survey: Survey, broker: int = 1, unended: int = 0) -> Readiness:
 
 def test_a_broker_in_sync_everywhere_whose_partitions_can_spare_it_is_ready() -> None:
     found = check(survey(partition(0, [1, 2, 3], min_insync=2), partition(1, [2, 1, 3], min_insync=2)))
-    assert found == Readiness(True, [], leaderships=1, replicas=2)
+    assert found == Readiness(True, [], leaderships=1, replicas=2, permanent=[])
 
 
 def test_a_broker_without_replicas_is_ready_and_one_that_nobody_knows_is_not() -> None:
@@ -59,9 +59,40 @@ def test_a_member_that_is_about_to_stop_does_not_count() -> None:
 def test_a_partition_that_can_never_be_safe_is_named_as_such(assigned: list[int], bound: int) -> None:
     """With a replication factor of one, or of the bound, no rolling restart is ever safe: who waits for it
     waits for ever."""
-    (problem,) = check(survey(partition(0, assigned, min_insync=bound))).problems
+    found = check(survey(partition(0, assigned, min_insync=bound)))
+    (problem,) = found.problems
+    assert found.permanent == [problem]
     assert "can ever be stopped safely" in problem
     assert f"replication factor is {len(assigned)} and min.insync.replicas {bound}" in problem
+
+
+def test_what_passes_comes_first_and_what_does_not_is_told_apart() -> None:
+    lasting, behind = partition(0, [1]), partition(1, [1, 2, 3], [2, 3])
+    found = check(survey(lasting, behind))
+    assert [problem.split(":")[0] for problem in found.problems] == ["t-1", "t-0"]
+    assert found.permanent == found.problems[1:]
+
+
+@pytest.mark.parametrize(
+    ("isr", "leader", "said"),
+    [
+        ([2], 2, "t-0: broker 1 is not in sync: the ISR is 2"),
+        ([1], 1, "t-0: the ISR 1 without broker 1 would be 0, and its other replicas are 1"),
+        ([1, 2], -1, "t-0: it has no leader"),
+    ],
+)
+def test_a_partition_that_is_never_safe_is_still_not_made_worse(
+    isr: list[int], leader: int, said: str
+) -> None:
+    """Who goes on in spite of it waits until its replicas are in sync, so that one is left to lead."""
+    found = check(survey(partition(0, [1, 2], isr, leader=leader, min_insync=2)))
+    assert (found.problems[0], len(found.permanent)) == (said, 1)
+
+
+def test_a_single_replica_that_moves_away_stands_in_the_way_only_until_then() -> None:
+    found = check(survey(partition(0, [1], to=[2])))
+    assert found.permanent == []
+    assert found.problems == ["t-0: the ISR 1 without broker 1 would be 0, and min.insync.replicas is 1"]
 
 
 def test_a_partition_without_a_leader_is_a_problem() -> None:

@@ -93,6 +93,29 @@ async def test_what_cannot_be_moved_is_said_and_is_a_failure(shell: Shell) -> No
         await shell.objects("broker", "drain", "3", "--undo")
 
 
+async def test_a_drain_does_not_wait_for_partitions_without_another_replica(shell: Shell) -> None:
+    """It ends long before a drain counts as stuck; with --except-permanent it succeeds, so that a rolling
+    restart goes on."""
+    await shell.objects("topic", "create", "single")
+    await shell.objects("topic", "create", "shared", "--partitions", "3", "--replication-factor", "3")
+    (topic,) = await shell.objects("topic", "describe", "single")
+    only = str(topic["partitions"][0]["leader"])
+    try:
+        ended = await shell("broker", "drain", only)
+        assert ended.status == 1
+        out = ended.out.decode()
+        assert f"broker {only}: drained but for partitions without another replica, 1 leadership, " in out
+        assert "single-0 cannot be led by another: it has no other replica" in ended.err
+        assert "topic reassign" in ended.err
+        (told,) = await shell.objects("broker", "drain", only, "--except-permanent")
+        assert (told["drained"], told["leaderships"], told["permanent"]) == (False, 1, 1)
+        (topic,) = await shell.objects("topic", "describe", "shared")
+        assert int(only) not in [row["leader"] for row in topic["partitions"]]
+    finally:
+        await shell.objects("broker", "drain", only, "--undo")
+        await shell.objects("topic", "delete", "single", "shared")
+
+
 async def test_ready_succeeds_only_for_a_broker_that_may_be_stopped(shell: Shell) -> None:
     await shell.objects("topic", "create", "spared", "--partitions", "2", "--replication-factor", "3")
     (ready,) = await shell.objects("broker", "ready", "1", "--wait", "20")
@@ -105,12 +128,20 @@ async def test_ready_succeeds_only_for_a_broker_that_may_be_stopped(shell: Shell
     (topic,) = await shell.objects("topic", "describe", "alone")
     (only,) = topic["partitions"][0]["replicas"]
     try:
-        ended = await shell("broker", "ready", str(only), "--wait", "1")
+        # Longer than a command may take here: so it does not wait for what does not pass.
+        ended = await shell("broker", "ready", str(only), "--wait", "300")
         assert ended.status == 1
+        assert "ready but for partitions that can never spare it" in ended.out.decode()
         assert "alone-0: no broker of it can ever be stopped safely" in ended.err
+        assert "topic reassign" in ended.err
         ended = await shell("broker", "ready", str(only), "-o", "json")
         assert ended.status == 1
-        assert ended.objects[0]["ready"] is False
+        (told,) = ended.objects
+        assert (told["ready"], told["permanent"]) == (False, told["problems"])
+        (told,) = await shell.objects("broker", "ready", str(only), "--except-permanent")
+        assert (told["ready"], len(told["permanent"])) == (False, 1)
+        ended = await shell("broker", "ready", "7", "--except-permanent")
+        assert ended.status == 1
     finally:
         await shell.objects("topic", "delete", "alone")
 
@@ -124,6 +155,8 @@ async def test_ready_succeeds_only_for_a_broker_that_may_be_stopped(shell: Shell
         (["drain", "-1"], 2, ""),
         (["drain", "1", "--throttle", "5"], 2, "--replicas"),
         (["drain", "1", "--undo", "--replicas"], 2, "--undo"),
+        (["drain", "1", "--undo", "--except-permanent"], 2, "--except-permanent"),
+        (["drain", "1", "--no-wait", "--except-permanent"], 2, "--except-permanent"),
         (["drain", "1", "--replicas", "--throttle", "0"], 2, "0"),
         (["ready", "99999999999"], 2, "99999999999"),
         (["ready", "1", "--wait", "-3"], 2, "-3"),
