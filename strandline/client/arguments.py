@@ -52,8 +52,8 @@ def partition(given: object) -> TopicPartition:
         raise InvalidRequest(f"partition = {given!r}: give {_A_PARTITION}")
     topic, number = given
     return TopicPartition(
-        text(f"topic of partition {tuple(given)!r}", topic),
-        whole(f"number of partition {tuple(given)!r}", number, 0, INT32_MAX),
+        text(f"topic of partition {number!r}", topic),
+        whole(f"number of a partition of topic {topic!r}", number, 0, INT32_MAX),
     )
 
 

@@ -110,7 +110,7 @@ def test_a_replica_that_a_reassignment_closes_is_not_started_again() -> None:
 
 
 def test_a_replica_that_a_reassignment_adds_is_not_missed_while_it_catches_up() -> None:
-    """Under a throttle it may do so for hours; the request that starts it was written with the reassignment."""
+    """Under a throttle that takes hours; the request that starts it was written with the reassignment."""
     growing = survey(partition(0, [1, 2], [1, 2], to=[2, 3]))
     assert lasting(growing) == []
     behind = survey(partition(0, [1, 2], [1], to=[2, 3]))

@@ -28,6 +28,18 @@ def test_what_is_no_offset(given: object) -> None:
         arguments.offset(A, given)
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("t", 2**31), r"number of a partition of topic 't' = 2147483648: give a whole number"),
+        ((3, 1), r"topic of partition 1 = 3: give "),
+    ],
+)
+def test_what_is_no_partition_is_said_in_words(given: object, said: str) -> None:
+    with pytest.raises(InvalidRequest, match=said):
+        arguments.partition(given)
+
+
 def test_every_offset_is_taken_and_so_is_what_counts_as_a_whole_number() -> None:
     """As the integers of other libraries do."""
 
