@@ -45,6 +45,7 @@ from strandline.state_changes import Command, StateChange, life_of
 logger = structlog.get_logger(__name__)
 
 REASON: Final = "reassignment"
+CLOSE_REASON: Final = "its replacements are all in sync"
 
 Requests = dict[BrokerId, StateChange]
 
@@ -62,7 +63,7 @@ class Reassigning:
         """Ask AR − RAR to stop fetching. False if that may not have been written; the assignment was read
         again then."""
         name, assignment = self._replica.name, move.assignment
-        requests = self._requests(Command.CLOSE_REPLICA, move.brokers, me, epoch, "all of RAR is in sync")
+        requests = self._requests(Command.CLOSE_REPLICA, move.brokers, me, epoch, CLOSE_REASON)
         crash_point("reassign.before_close")
         try:
             await self._ensure_queues(requests)

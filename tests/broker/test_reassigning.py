@@ -110,6 +110,7 @@ async def test_a_leader_that_stays_writes_all_in_one_multi_and_leads_on() -> Non
     async with moving(1, 3) as it:
         it.tell(2, 3)
         await eventually(lambda: it.queued(2) == [Command.CLOSE_REPLICA])
+        assert it.requests(2)[0].reason == "its replacements are all in sync"
         assert it.assigned == ASSIGNED
         it.close(2)
         await eventually(lambda: it.assigned == (1, 3))
