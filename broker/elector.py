@@ -305,6 +305,7 @@ class Elector:
         operations: list[Operation] = [
             SetData(znodes.isr(name.topic, name.partition), znodes.dump_isr(state), candidacy.version),
             Check(znodes.replicas(name.topic, name.partition), candidacy.assigned_version),
+            znodes.of_incarnation(replica.key.topic_id),
         ]
         if candidacy.leader_node_stands:
             operations.append(Delete(leader_path))

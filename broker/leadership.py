@@ -41,7 +41,7 @@ from strandline.errors import (
 )
 from strandline.ids import BrokerEpoch, BrokerId, Offset
 from strandline.metadata import IsrMember, PartitionState, Registration
-from strandline.ports import BadVersion, Clock, ConnectionLost, Coordination, NoNode
+from strandline.ports import BadVersion, Clock, ConnectionLost, Coordination, MultiFailed, SetData
 
 logger = structlog.get_logger(__name__)
 
@@ -318,13 +318,20 @@ class Leadership:
         trail = self.replica.trail
         wanted = replace(write.state, trail=trail.extended(trail.current, event))
         crash_point("isr.before_write")
+        same_topic = znodes.of_incarnation(self.replica.key.topic_id)
+        state: PartitionState | None
         try:
-            version = await self._session.set(path, znodes.dump_isr(wanted), version=write.version)
-            state: PartitionState | None = wanted
-        except (BadVersion, ConnectionLost):
+            written = await self._session.multi(
+                [SetData(path, znodes.dump_isr(wanted), write.version), same_topic]
+            )
+            state, version = wanted, int(written[0] or 0)
+        except ConnectionLost:
             state, version = await read_isr(self._session, self._clock, name)
-        except NoNode:
-            state, version = None, 0
+        except MultiFailed as failed:
+            if isinstance(failed.cause, BadVersion):
+                state, version = await read_isr(self._session, self._clock, name)
+            else:  # the topic, or this incarnation of it, is gone
+                state, version = None, 0
         crash_point("isr.after_write")
         if self.ended():
             return

@@ -71,6 +71,7 @@ class Reassigning:
                 [
                     Check(znodes.replicas(*name), assignment.version),
                     Check(znodes.reassigned(*name), assignment.reassignment_version),
+                    znodes.of_incarnation(self._replica.key.topic_id),
                     *_queue(requests),
                 ]
             )
@@ -135,7 +136,10 @@ class Reassigning:
         if state.leader == NO_BROKER:
             isr = resign_operations(replica, state, move.version, move.successor, REASON)
         else:
-            isr = [SetData(znodes.isr(*name), znodes.dump_isr(state), move.version)]
+            isr = [
+                SetData(znodes.isr(*name), znodes.dump_isr(state), move.version),
+                znodes.of_incarnation(replica.key.topic_id),
+            ]
         return [
             SetData(znodes.replicas(*name), znodes.dump_replicas(move.assigned), assignment.version),
             Delete(znodes.reassigned(*name), assignment.reassignment_version),

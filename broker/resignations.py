@@ -108,8 +108,13 @@ def fence_operations(
 ) -> list[Operation]:
     """Write `after`, in which nobody leads, over the `isr` of this version, and be no leader any more."""
     name = replica.name
-    fence: Operation = SetData(znodes.isr(name.topic, name.partition), znodes.dump_isr(after), version)
-    return [fence, Delete(znodes.leader(name.topic, name.partition))] if leader_node_stands else [fence]
+    operations: list[Operation] = [
+        SetData(znodes.isr(name.topic, name.partition), znodes.dump_isr(after), version),
+        znodes.of_incarnation(replica.key.topic_id),
+    ]
+    if leader_node_stands:
+        operations.append(Delete(znodes.leader(name.topic, name.partition)))
+    return operations
 
 
 def notice_operation(

@@ -55,7 +55,7 @@ async def _alter(term: Term, name: str, set_: Mapping[str, str], unset: Collecti
         return await read_topic(term.session, name) == altered
 
     node = SetData(znodes.topic(name), znodes.dump_topic(altered), topic.version)
-    await term.write(first, stands, before=[node])
+    await term.write(first, stands, before=[node, znodes.of_incarnation(altered.topic_id)])
     crash_point("controller.alter.written")
     for multi in rest:
         await term.write(multi, never)

@@ -46,7 +46,7 @@ async def create_topic(term: Term, plan: TopicPlan, topic_id: TopicId, brokers: 
     else:
         topic = Create(znodes.topic(name), znodes.dump_topic(node))
         try:
-            await term.write(multis[0], stands, before=[topic])
+            await term.write(multis[0], stands, before=[topic, Create(znodes.topic_id(topic_id))])
         except MultiFailed as failed:
             raise _refused(name, failed) from failed
     crash_point("controller.create.written")
@@ -65,7 +65,11 @@ async def _create_in_parts(term: Term, name: str, node: znodes.TopicNode, multis
 
     try:
         await session.write(
-            [Create(marker, znodes.dump_deletion(node.topic_id)), Create(path, znodes.dump_topic(empty))],
+            [
+                Create(marker, znodes.dump_deletion(node.topic_id)),
+                Create(path, znodes.dump_topic(empty)),
+                Create(znodes.topic_id(node.topic_id)),
+            ],
             begun,
         )
     except MultiFailed as failed:

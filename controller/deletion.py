@@ -94,7 +94,10 @@ async def _remove(term: Term, name: str, topic_id: TopicId) -> None:
     for part in parts:
         await write_removal(term, part)
         crash_point("controller.delete.part")
-    await term.write(last, gone, after=[Delete(path), Delete(marker)])
+    rest = [Delete(path), Delete(marker)]
+    if await session.exists(znodes.topic_id(topic_id)) is not None:  # unless a hand was at work
+        rest.append(Delete(znodes.topic_id(topic_id)))
+    await term.write(last, gone, after=rest)
     crash_point("controller.delete.removed")
 
 

@@ -28,7 +28,7 @@ from controller.topic_writes import Multi, creation_steps, pack
 from strandline.adapters import znodes
 from strandline.adapters.crash_points import crash_point
 from strandline.errors import CoordinationError, OutcomeUnknown, StrandlineError, UnknownTopicOrPartition
-from strandline.ports import BadVersion, Check, MultiFailed, NodeExists, NoNode, SessionEnded, SetData
+from strandline.ports import BadVersion, MultiFailed, NodeExists, NoNode, SessionEnded, SetData
 
 logger = structlog.get_logger(__name__)
 
@@ -157,7 +157,7 @@ class Growth:
         crash_point("controller.grow.marked")
         try:
             for multi in multis:
-                await write_part(self._term, multi, Check(znodes.topic(name)))
+                await write_part(self._term, multi, znodes.of_incarnation(topic.node.topic_id))
                 crash_point("controller.grow.part")
             await self._count(topic, total)
         except (SessionEnded, Deposed):
@@ -221,7 +221,7 @@ class Growth:
             return await read_topic(self._term.session, topic.name) == node
 
         write = SetData(znodes.topic(topic.name), znodes.dump_topic(node), topic.version)
-        await self._term.write(multi, stands, before=[write])
+        await self._term.write(multi, stands, before=[write, znodes.of_incarnation(node.topic_id)])
 
 
 def _check_contended(name: str, failed: MultiFailed) -> None:

@@ -275,6 +275,7 @@ def _step(
         standing = SetData(path, data, now.wanted_version)
     operations = (
         Check(znodes.topic(name.topic), topic.version),
+        znodes.of_incarnation(wanted.topic_id),
         standing,
         SetData(znodes.replicas(*name), znodes.dump_replicas(assigned), now.assigned_version),
     )

@@ -23,6 +23,7 @@ from strandline.metadata import (
     Registration,
     Replaced,
 )
+from strandline.ports import Check
 from strandline.state_changes import StateChangeEvent, dump_event, load_event
 
 logger = structlog.get_logger(__name__)
@@ -37,12 +38,13 @@ PRODUCER_IDS: Final = "/producer_ids"
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 DELETE_TOPICS: Final = "/admin/delete_topics"
+TOPIC_IDS: Final = "/brokers/topic_ids"
 REASSIGNED: Final = "/brokers/partitions_reassigned"
 DRAINS: Final = "/admin/drains"
 
 SKELETON: Final = (
     BROKER_IDS, TOPICS, STATE, ELECTIONS, EPOCH, PRODUCER_IDS, CONTROLLER_EPOCH, DELETE_TOPICS, REASSIGNED,
-    DRAINS,
+    DRAINS, TOPIC_IDS,
 )  # fmt: skip
 """Persistent paths that every process makes sure of when it starts."""
 
@@ -91,6 +93,20 @@ def election_notice_prefix(broker_id: int) -> str:
 
 def delete_topic(name: str) -> str:
     return f"{DELETE_TOPICS}/{name}"
+
+
+def topic_id(incarnation: TopicId) -> str:
+    """Stands as long as this incarnation of a topic does."""
+    return f"{TOPIC_IDS}/{incarnation}"
+
+
+def of_incarnation(incarnation: TopicId) -> Check:
+    """For every write to the znodes of a topic or its partitions that was decided on what they held.
+
+    A topic that is created again under its name has the same paths, and versions that begin anew: to compare
+    them alone would let who still means the old one write over the new one.
+    """
+    return Check(topic_id(incarnation))
 
 
 def reassigned_topic(name: str) -> str:

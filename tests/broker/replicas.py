@@ -178,6 +178,7 @@ async def leading(
     state = PartitionState(BrokerId(1), LeaderEpoch(epoch), members)
     path = znodes.isr(NAME.topic, NAME.partition)
     await session.ensure_path(path)
+    await session.ensure_path(znodes.topic_id(KEY.topic_id))
     version = await session.set(path, znodes.dump_isr(state))
     stepped_down: list[PartitionState | None] = []
     handed_over: list[BrokerId] = []

@@ -13,7 +13,7 @@ from strandline.adapters import queue_znodes, znodes
 from strandline.config import TopicConfig
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import IsrMember, Reassignment
-from strandline.ports import Create, SetData
+from strandline.ports import Create, Delete, SetData
 from strandline.state_changes import Command, StateChange
 from tests.broker.replicas import ASSIGNED, KEY, LIVE, NAME
 from tests.broker.seat import LEADER, ME, Seat, led_by, seated
@@ -118,6 +118,17 @@ async def test_whoever_is_faster_is_followed(seat: Seat) -> None:
     await eventually(lambda: seat.followed == [(3, 7)])
     assert seat.leads_in() is None
     assert LEADER not in seat.tree.nodes
+
+
+async def test_who_means_another_incarnation_of_the_topic_claims_nothing(seat: Seat) -> None:
+    """CORRECTNESS Q1, E6: paths are the same and versions begin anew; the claim says which topic it means."""
+    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.tree.apply(Delete(znodes.topic_id(KEY.topic_id)), owner=0)
+    before = seat.record
+    seat.elector.vacant(seat.replica)
+    await seat.looked(times=3)
+    assert seat.leads_in() is None
+    assert seat.record == before
 
 
 async def test_each_follower_is_told_by_its_queue(seat: Seat) -> None:

@@ -22,8 +22,8 @@ from strandline.errors import (
 )
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import IsrMember, PartitionState
-from strandline.ports import SetData
-from tests.broker.replicas import LIVE, NAME, Led, leading, open_replica, values
+from strandline.ports import Delete, SetData
+from tests.broker.replicas import KEY, LIVE, NAME, Led, leading, open_replica, values
 from tests.simulation.znode_tree import ZnodeTree
 from tests.waiting import eventually
 
@@ -115,7 +115,7 @@ async def test_a_member_that_is_gone_leaves_in_zookeeper_first_then_the_watermar
     """CORRECTNESS H3, H10, I6: and then at once."""
     tree = ZnodeTree()
     async with leading(open_replica(), 5, tree=tree) as leader:
-        taken, go_on = leader.session.hold(SetData)
+        taken, go_on = leader.session.hold()
         leader.produce("a")
         has(leader, SECOND, 1)
         leader.leadership.live_changed({b: r for b, r in LIVE.items() if b != THIRD})
@@ -126,12 +126,23 @@ async def test_a_member_that_is_gone_leaves_in_zookeeper_first_then_the_watermar
         await eventually(lambda: leader.outcomes == [Produced(0, 0)])
 
 
+async def test_a_leader_of_another_incarnation_writes_nothing_and_steps_down() -> None:
+    """CORRECTNESS Q1, E6: the topic was deleted and made again, and its `isr` has the version that it had."""
+    tree = ZnodeTree()
+    async with leading(open_replica(), 5, tree=tree) as leader:
+        tree.apply(Delete(znodes.topic_id(KEY.topic_id)), owner=0)
+        before = written(tree)
+        leader.leadership.live_changed({b: r for b, r in LIVE.items() if b != THIRD})
+        await eventually(lambda: leader.stepped_down)
+        assert written(tree) == before
+
+
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not-applied"])
 async def test_a_change_whose_reply_is_lost_is_looked_up(applied: bool) -> None:
     """CORRECTNESS I4, E9: what the znode says in this epoch is adopted, and the leader does not wedge."""
     tree = ZnodeTree()
     async with leading(open_replica(), 5, tree=tree) as leader:
-        leader.session.lose(SetData, applied=applied)
+        leader.session.lose(applied=applied)
         leader.produce("a")
         has(leader, SECOND, 1)
         leader.leadership.live_changed({b: r for b, r in LIVE.items() if b != THIRD})
@@ -168,7 +179,7 @@ async def test_a_leader_that_resigned_by_record_does_not_lead_on() -> None:
 async def test_an_answer_that_comes_after_the_end_changes_nothing() -> None:
     """CORRECTNESS I5: it goes to the leadership that asked, or to nobody."""
     async with leading(open_replica(), 5) as leader:
-        taken, go_on = leader.session.hold(SetData)
+        taken, go_on = leader.session.hold()
         leader.produce("a")
         leader.leadership.live_changed({b: r for b, r in LIVE.items() if b == 1})
         await taken.wait()

@@ -17,7 +17,6 @@ from strandline.config import TopicConfig
 from strandline.errors import OffsetOutOfRange
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.metadata import NEVER_LED, IsrMember, PartitionState
-from strandline.ports import SetData
 from strandline.state_changes import Happening, RequestState, StateChangeEvent
 from tests.broker.replicas import (
     ASSIGNED,
@@ -295,7 +294,7 @@ async def test_a_change_whose_reply_is_lost_is_told_if_it_took_place(applied: bo
     """CORRECTNESS I4, E9: told once, or not at all until it is made."""
     tree = ZnodeTree()
     async with leading(open_replica(), 5, tree=tree, keep_in_sync_ms=LONG_MS) as leader:
-        leader.session.lose(SetData, applied=applied)
+        leader.session.lose(applied=applied)
         changed(leader, THIRD)
         await eventually(lambda: written(tree).isr_ids == (1, 2))
         await eventually(lambda: leader.recorded.events)
@@ -309,7 +308,7 @@ async def test_a_change_that_outlived_its_leadership_is_left_to_the_next_leader(
     """CORRECTNESS I5, E13: it is in the znode, and an ended leadership tells nothing in another's name."""
     tree = ZnodeTree()
     async with leading(open_replica(), 5, tree=tree, keep_in_sync_ms=LONG_MS) as leader:
-        taken, go_on = leader.session.hold(SetData)
+        taken, go_on = leader.session.hold()
         changed(leader, THIRD)
         await taken.wait()
         leader.leadership.end()

@@ -177,9 +177,9 @@ class Walk:
             self.world.act(self.random.choice(recordings).drop_one)
 
 
-def walk(seed: int, steps: int, broken: Rule | None = None, *, versions_begin_anew: bool = False) -> World:
+def walk(seed: int, steps: int, broken: Rule | None = None) -> World:
     """Raises Violation."""
-    world = World(broken, versions_begin_anew=versions_begin_anew)
+    world = World(broken)
     with world.opened():
         Walk(world, Random(seed)).run(steps)
     return world

@@ -40,12 +40,12 @@ ANSWERS_MAX: Final = 20_000
 class World:
     """See the module. Whoever uses it calls `open` first and `close` last."""
 
-    def __init__(self, broken: Rule | None = None, *, versions_begin_anew: bool = False) -> None:
+    def __init__(self, broken: Rule | None = None) -> None:
         self.broken = broken
         self.loop = VirtualLoop()
         self.clock = VirtualClock(self.loop)
         self.truth = Truth(broken)
-        self.zookeeper = SimulatedZooKeeper(self.truth, versions_begin_anew=versions_begin_anew)
+        self.zookeeper = SimulatedZooKeeper(self.truth)
         self.truth.watch(self.zookeeper.tree)
         self.truth.known_assignment = self._known_assignment
         self.brokers = {broker: BrokerProcess(broker, self) for broker in BROKERS}

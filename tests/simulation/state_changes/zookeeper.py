@@ -44,29 +44,6 @@ class Observer(Protocol):
     def after(self, session: SimulatedSession, operations: Sequence[Operation]) -> None: ...
 
 
-class Tree(ZnodeTree):
-    """The versions of a path that is made anew go on where they ended, unless `versions_begin_anew`.
-
-    A real server begins at 0 again, so a compare-and-set alone does not tell two incarnations of a topic
-    apart: what was read of the first may be written over the second. Walks with this on find just that.
-    """
-
-    def __init__(self, *, versions_begin_anew: bool) -> None:
-        super().__init__()
-        self._last: dict[str, int] = {}
-        self._anew = versions_begin_anew
-
-    def apply(self, operation: Operation, owner: int) -> str | int | None:
-        node = self.nodes.get(operation.path)
-        result = super().apply(operation, owner)
-        if isinstance(operation, Delete) and node is not None:
-            self._last[operation.path] = node.version
-        elif isinstance(operation, Create) and not self._anew and operation.path in self._last:
-            version = self._last[operation.path] + 1
-            self.nodes[operation.path] = replace(self.nodes[operation.path], version=version)
-        return result
-
-
 class _Fate(Enum):
     TAKEN = "taken"
     LOST_BEFORE = "the connection broke before the server took it"
@@ -83,8 +60,8 @@ class _Waiting:
 class SimulatedZooKeeper:
     """The server, and every session that there was."""
 
-    def __init__(self, observer: Observer, *, versions_begin_anew: bool = False) -> None:
-        self.tree = Tree(versions_begin_anew=versions_begin_anew)
+    def __init__(self, observer: Observer) -> None:
+        self.tree = ZnodeTree()
         self.sessions: list[SimulatedSession] = []
         self._observer = observer
 
