@@ -83,6 +83,7 @@ class Resignation:
     def fail(self, error: Exception) -> None:
         if not self.outcome.done():
             self.outcome.set_exception(error)
+            self.outcome.exception()  # seen, even if whoever waited was cancelled meanwhile
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,16 +20,25 @@ FORBIDDEN = {
     r"\.\./shared|/work/|/tmp/w/|/root/": "a path of somebody's machine",
     r"pypi\.org|pythonhosted|artifactory|--(extra-)?index-url|--find-links": "a package registry's host",
 }
+SLEEP = r"\basyncio\.sleep\((?!0\))"
+PATCHES = r"\bmonkeypatch\b|\bMonkeyPatch\b|\bunittest\.mock\b"
+
 FORBIDDEN_IN_TESTS = {
     r"\btime\.sleep\(": "wait for a condition with a deadline",
-    r"\basyncio\.sleep\((?!0\))": "wait for a condition with a deadline",
-    r"\bmonkeypatch\b|\bMonkeyPatch\b|\bunittest\.mock\b": "put what you would replace behind a port",
+    SLEEP: "wait for a condition with a deadline",
+    PATCHES: "put what you would replace behind a port",
     r"@pytest\.mark\.(skip|xfail)\b": "a test that is not run is not a test",
 }
 NO_UTILS = {"utils.py", "common.py", "helpers.py", "misc.py"}
 
 EXCEPTIONS = {
-    ("tests/waiting.py", r"\basyncio\.sleep\((?!0\))"): "it is the one that waits with a deadline",
+    ("tests/waiting.py", SLEEP): "it is the one that waits with a deadline",
+    ("tests/simulation/state_changes/loop.py", SLEEP): "time is virtual there",
+    (
+        "tests/simulation/state_changes/breaking.py",
+        PATCHES,
+    ): "it takes rules out of the real code, on purpose",
+    ("tests/simulation/state_changes/world.py", PATCHES): "it runs real processes on a model of the outside",
 }
 
 

@@ -10,6 +10,7 @@ class Rule(Enum):
 
     CONTROLLER_EPOCH = "E5: a controller writes under its epoch, or not at all"
     TOPIC_ID = "Q1: a request means one incarnation of a topic"
+    INCARNATION = "Q1, E6: a write to the znodes of a topic says which incarnation it means"
     LEADER_EPOCH = "Q1, E6: a request of an epoch that is over is superseded"
     END_BY_COMPARE_AND_SET = "Q2: the end of a request is written over what was read"
     RECORD_BEFORE_REMOVE = "Q2: a request leaves its queue only when its life is recorded"

@@ -59,6 +59,8 @@ class Truth:
     # --- the server --------------------------------------------------------------------------
 
     def relaxed(self, operations: Sequence[Operation]) -> Sequence[Operation]:
+        if self._broken is Rule.INCARNATION:
+            operations = [each for each in operations if not each.path.startswith(f"{znodes.TOPIC_IDS}/")]
         return [self._relax(operation) for operation in operations]
 
     def _relax(self, operation: Operation) -> Operation:
