@@ -12,10 +12,9 @@ import pytest
 from broker.core.state_queue import Execute, Record, StateQueue
 from broker.state_changes.execution import Executor, Outcome
 from broker.state_changes.receiver import StateChangeReceiver
-from broker.state_changes.reconciler import Reconciler
 from strandline.adapters import znodes
 from strandline.metadata import PartitionState
-from strandline.state_changes import Command, RequestState, StateChange
+from strandline.state_changes import RequestState, StateChange
 from tests.simulation.state_changes.rules import Rule
 
 if TYPE_CHECKING:
@@ -34,14 +33,8 @@ def breaking(world: World) -> Iterator[None]:
                 patches.setattr(znodes, "dump_isr", _without_trail)
             case Rule.TOPIC_ID:
                 patches.setattr(Executor, "_delete", _delete_by_name)
-            case Rule.TRUTH_DECIDES:
-                patches.setattr(Executor, "_read", _deletion_is_believed)
-            case Rule.LEADER_EPOCH:
-                patches.setattr(Executor, "_newer", lambda *_: None)
             case Rule.IN_ORDER:
                 patches.setattr(StateQueue, "_execute", _execute_all)
-            case Rule.STRAYS:
-                patches.setattr(Reconciler, "remove_strays", _keep_strays)
             case _:
                 pass
         yield
@@ -83,20 +76,9 @@ async def _delete_by_name(self: Executor, change: StateChange) -> Outcome:
     return Outcome(RequestState.COMPLETED)
 
 
-_read = Executor._read
-
-
-async def _deletion_is_believed(self: Executor, change: StateChange, *given: Any) -> Any:
-    return None if change.command is Command.DELETE_REPLICA else await _read(self, change, *given)
-
-
 def _execute_all(self: StateQueue, key: Any) -> None:
     lane = self._lanes.get(key)
     while lane is not None and lane.waiting:
         entry, change = lane.waiting.pop()
         self._executing[entry.name, change.request_id] = change
         self._effects.append(Execute(entry.name, change))
-
-
-async def _keep_strays(self: Reconciler, *_: Any) -> None:
-    return

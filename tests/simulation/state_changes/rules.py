@@ -8,14 +8,10 @@ from enum import Enum
 class Rule(Enum):
     """What keeps requests and replicas in order. Most values name their row of docs/correctness.md."""
 
-    CONTROLLER_EPOCH = "E5: a controller writes under its epoch, or not at all"
     TOPIC_ID = "Q1: a request means one incarnation of a topic"
     INCARNATION = "Q1, E6: a write to the znodes of a topic says which incarnation it means"
-    LEADER_EPOCH = "Q1, E6: a request of an epoch that is over is superseded"
     END_BY_COMPARE_AND_SET = "Q2: the end of a request is written over what was read"
     RECORD_BEFORE_REMOVE = "Q2: a request leaves its queue only when its life is recorded"
     TRAIL = "E7: what happens to a partition is in the very write that makes it happen"
     ASSIGNED_VERSION = "E16: nobody is elected by an AR that is over"
     IN_ORDER = "Q2: requests of one partition are executed in their order, one at a time"
-    TRUTH_DECIDES = "Q7: a deletion that the znodes contradict is not carried out"
-    STRAYS = "Q7: what nobody assigns goes, whether a request says so or not"

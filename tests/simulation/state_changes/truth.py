@@ -65,8 +65,6 @@ class Truth:
 
     def _relax(self, operation: Operation) -> Operation:
         match operation:
-            case Check(path=znodes.CONTROLLER_EPOCH) if self._broken is Rule.CONTROLLER_EPOCH:
-                return Check(operation.path)
             case Check(path=path) if self._broken is Rule.ASSIGNED_VERSION and path.endswith("/replicas"):
                 return Check(operation.path)
             case SetData(path=path, data=data) if self._broken is Rule.END_BY_COMPARE_AND_SET and _is_request(
