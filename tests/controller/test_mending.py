@@ -143,7 +143,7 @@ async def test_brokers_that_lost_all_their_requests_get_their_replicas_and_serve
         epochs = {broker: (await session.get(znodes.broker(broker))).czxid for broker in cluster.broker_ids}
         members = tuple(IsrMember(BrokerId(b), BrokerEpoch(e)) for b, e in epochs.items())
         state = PartitionState(BrokerId(-1), LeaderEpoch(-1), members)
-        for path in (znodes.topic("t"), znodes.partition("t", 0)):
+        for path in (znodes.topic("t"), znodes.partition("t", 0), znodes.topic_id(TopicId("d" * 32))):
             await session.create(path)
         await session.create(znodes.replicas("t", 0), znodes.dump_replicas([1, 2, 3]))
         await session.create(znodes.isr("t", 0), znodes.dump_isr(state))
