@@ -58,9 +58,4 @@ async def _alter(term: Term, name: str, set_: Mapping[str, str], unset: Collecti
     await term.write(first, stands, before=[node, znodes.of_incarnation(altered.topic_id)])
     crash_point("controller.alter.written")
     for multi in rest:
-        await term.write(multi, never)
-
-
-async def never() -> bool:
-    """Nobody can tell whether these requests were queued; queuing them twice changes nothing."""
-    return False
+        await term.ask_once(multi)

@@ -85,6 +85,22 @@ class FencedSession:
             if await self._looks(happened):
                 return
 
+    async def write_once(self, operations: Sequence[Operation]) -> bool:
+        """As `write`, but tried once: False if nobody knows whether it happened.
+
+        For what nobody can look up afterwards, and must not be there twice; it is asked for again if missed.
+        """
+        try:
+            await self._session.multi([self._fence, *operations])
+        except ConnectionLost:
+            return False
+        except MultiFailed as failed:
+            if failed.index == 0:
+                self.deposed.set()
+                raise Deposed(f"the controller epoch {self.epoch} is over: {failed.cause}") from failed
+            raise MultiFailed(failed.index - 1, failed.cause) from failed
+        return True
+
     async def _looks(self, happened: Happened) -> bool:
         await self.sync()
         return await happened()

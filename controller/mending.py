@@ -94,7 +94,7 @@ class Mending:
             steps.append(Step((), asked))
         if steps:
             for multi in pack(steps):
-                await self._term.write(multi, _never)
+                await self._term.ask_once(multi)
 
     # --- leftovers -----------------------------------------------------------------------------
 
@@ -157,5 +157,5 @@ def _notice(partition: SurveyedPartition) -> ElectionNotice:
 
 
 async def _never() -> bool:
-    """Nobody can tell whether these were queued; queuing them twice changes nothing."""
+    """Nobody can tell whether these notices were left; leaving them twice changes nothing."""
     return False

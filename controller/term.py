@@ -58,3 +58,10 @@ class Term:
         """Write it, and tell that its requests were made. Raises as `FencedSession.write`."""
         await self.session.write([*before, *multi.operations, *after], happened)
         self.recorder.record(multi.events())
+
+    async def ask_once(self, multi: Multi) -> None:
+        """Queue requests to read again. Where nobody knows whether they are queued they are not queued once
+        more, for a second copy of a request would have an end of its own: brokers compare themselves with
+        ZooKeeper anyway. Raises as `FencedSession.write`."""
+        if await self.session.write_once(multi.operations):
+            self.recorder.record(multi.events())

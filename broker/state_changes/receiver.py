@@ -100,7 +100,7 @@ class StateChangeReceiver:
                 effects = self._queue.step(self._clock.wall_ms())
                 self._turned.set()
                 if to_do := [effect for effect in effects if isinstance(effect, Execute)]:
-                    tasks.create_task(self._execute_all(tasks, to_do))
+                    tasks.create_task(self._execute_all(to_do))
                 for effect in effects:
                     if isinstance(effect, Record):
                         self._record(effect)
@@ -119,12 +119,13 @@ class StateChangeReceiver:
 
     # --- executing ---------------------------------------------------------------------------
 
-    async def _execute_all(self, tasks: asyncio.TaskGroup, to_do: Sequence[Execute]) -> None:
+    async def _execute_all(self, to_do: Sequence[Execute]) -> None:
         """A thousand requests that come together cost one reading of each of their topics."""
         names = {effect.change.topic for effect in to_do}
         topics, assignments = await self._until_connected(partial(self._read_topics, names))
-        for effect in to_do:
-            tasks.create_task(self._execute(effect, topics[effect.change.topic], assignments))
+        async with asyncio.TaskGroup() as tasks:  # its own: that of `run` may be ending by now
+            for effect in to_do:
+                tasks.create_task(self._execute(effect, topics[effect.change.topic], assignments))
 
     async def _execute(self, effect: Execute, topic: Topic, assignments: Assignments) -> None:
         change = effect.change

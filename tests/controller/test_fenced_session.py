@@ -20,6 +20,7 @@ from strandline.ports import (
     Znode,
 )
 from tests.conftest import SessionFactory
+from tests.simulation.znode_tree import ZnodeTree
 
 
 class Unreliable:
@@ -101,6 +102,24 @@ async def test_a_refusal_after_a_lost_answer_is_still_a_refusal(open_session: Se
         await writer.write([Create("/x", b"mine")], happened)
     assert caught.value.index == 0
     assert isinstance(caught.value.cause, NodeExists)
+
+
+@pytest.mark.parametrize("applied", [True, False], ids=["applied", "not-applied"])
+async def test_what_must_not_be_there_twice_is_tried_once(applied: bool) -> None:
+    """CORRECTNESS Q2, E9: a copy of a request would have an end of its own."""
+    tree = ZnodeTree()
+    session = tree.open_session()
+    await session.ensure_path(znodes.CONTROLLER_EPOCH)
+    await session.ensure_path("/queue")
+    fenced = FencedSession(session, 0)
+    request = Create("/queue/request-", b"[]", sequential=True)
+    session.lose(applied=applied)
+    assert await fenced.write_once([request]) is False
+    assert len(tree.children("/queue")) == int(applied)
+    assert await fenced.write_once([request]) is True
+    await session.set(znodes.CONTROLLER_EPOCH, b"")
+    with pytest.raises(Deposed):
+        await fenced.write_once([request])
 
 
 async def test_nothing_is_written_once_the_session_is_over(open_session: SessionFactory) -> None:
