@@ -36,18 +36,19 @@ _chroots = itertools.count(1)
 @pytest.fixture(scope="session")
 async def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ZooKeeperProcess]:
     """A real server for all tests that do no harm to it."""
-    async for server in _zookeeper_in(tmp_path_factory.mktemp("zookeeper")):
+    async for server in zookeeper_in(tmp_path_factory.mktemp("zookeeper")):
         yield server
 
 
 @pytest.fixture
 async def own_zookeeper(tmp_path: Path) -> AsyncIterator[ZooKeeperProcess]:
     """A real server for one test, which may kill it or make it hang."""
-    async for server in _zookeeper_in(tmp_path / "zookeeper"):
+    async for server in zookeeper_in(tmp_path / "zookeeper"):
         yield server
 
 
-async def _zookeeper_in(directory: Path) -> AsyncIterator[ZooKeeperProcess]:
+async def zookeeper_in(directory: Path) -> AsyncIterator[ZooKeeperProcess]:
+    """A server that serves, for as long as the generator is not gone on with."""
     server = ZooKeeperProcess(directory, free_ports(1)[0], log_path=directory / "zookeeper.log")
     server.start()
     try:
