@@ -65,7 +65,12 @@ class ControllerProcess:
     """`python -m controller`, and a client of it."""
 
     def __init__(self, controller_id: int, zookeeper: str, directory: Path, **settings: Any) -> None:
-        given = {"zookeeper": zookeeper, "standby_poll_ms": 50, **settings}
+        given = {
+            "zookeeper": zookeeper,
+            "standby_poll_ms": 50,
+            "zookeeper_session_timeout_ms": 1_500,
+            **settings,
+        }
         member = MemberFile(id=controller_id, port=free_ports(1)[0])
         log_path = directory / f"controller-{controller_id}.log"
         self.service = Service("controller", member, log_path=log_path, detached=False)
