@@ -15,7 +15,7 @@ from bench.scale import watches
 from bench.watch_design import model
 from strandline import Admin, LocalCluster, NewTopic, Producer
 from strandline.adapters.clock import SystemClock
-from strandline.errors import RequestTimedOut
+from strandline.errors import BrokerNotAvailable, RequestTimedOut
 
 TOPICS: Final = 1_000
 PARTITIONS: Final = 3
@@ -96,7 +96,12 @@ async def _stop(cluster: LocalCluster, admin: Admin, producer: Producer, victim:
 
 
 async def _led(admin: Admin) -> Counter[int]:
-    cluster = await admin.metadata()
+    while True:
+        try:
+            cluster = await admin.metadata()
+            break
+        except BrokerNotAvailable:  # ZooKeeper is too busy to be asked
+            await asyncio.sleep(POLL_S)
     return Counter(
         partition.leader
         for topic in cluster.topics

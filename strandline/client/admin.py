@@ -349,8 +349,13 @@ class Admin(BrokerAdmin, PlacementAdmin):
         deadline = self._clock.monotonic() + self._cluster.request_timeout_s
         left = set(created)
         for attempt in itertools.count(1):
-            answer = await self._ask(MetadataQuery(sorted(left)))
-            left -= {topic.name for topic in answer.cluster.topics if _is_led(topic, created[topic.name])}
+            try:
+                answer = await self._ask(MetadataQuery(sorted(left)))
+            except BrokerNotAvailable as error:  # a thousand topics at once keep ZooKeeper busy
+                logger.info("asking again whether the new topics are led: %s", error.message)
+            else:
+                led = (topic for topic in answer.cluster.topics if _is_led(topic, created[topic.name]))
+                left -= {topic.name for topic in led}
             if not left:
                 return
             if self._clock.monotonic() >= deadline:
