@@ -96,12 +96,10 @@ async def _stop(cluster: LocalCluster, admin: Admin, producer: Producer, victim:
 
 
 async def _led(admin: Admin) -> Counter[int]:
-    while True:
-        try:
-            cluster = await admin.metadata()
-            break
-        except BrokerNotAvailable:  # ZooKeeper is too busy to be asked
-            await asyncio.sleep(POLL_S)
+    try:
+        cluster = await admin.metadata()
+    except BrokerNotAvailable:  # ZooKeeper is too busy to be asked: nobody is known to lead
+        return Counter({-1: TOPICS * PARTITIONS})
     return Counter(
         partition.leader
         for topic in cluster.topics
