@@ -6,19 +6,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-import structlog
-
 from controller.core.placement import Assignment
 from controller.core.reassignment import Placed
 from controller.fenced_session import FencedSession
+from controller.reading import read_znode
 from strandline.adapters import znodes
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.errors import UnknownTopicOrPartition
 from strandline.ports import NoNode
 from strandline.tasks import pipelined
 from strandline.topics import is_topic_name
-
-logger = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -46,7 +43,7 @@ async def read_placements(
     """These partitions of a topic, or all; what is not there is left out. Raises UnknownTopicOrPartition."""
     topic = None
     if is_topic_name(name):
-        topic = await _read(session, znodes.topic(name), lambda data: znodes.load_topic(name, data))
+        topic = await _versioned(session, znodes.topic(name), lambda data: znodes.load_topic(name, data))
     if topic is None or topic[0].partitions == 0:
         raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
     node, version = topic
@@ -56,13 +53,13 @@ async def read_placements(
         # The reassignment before AR: who changes both changes AR's version, so at worst a write is refused.
         wanted = None
         if number in moving:
-            wanted = await _read(
+            wanted = await _versioned(
                 session,
                 znodes.reassigned(name, number),
                 lambda data: znodes.load_reassignment(name, number, data),
             )
         assigned = await read_assigned(session, name, number)
-        state = await _read(
+        state = await _versioned(
             session, znodes.isr(name, number), lambda data: znodes.load_isr(name, number, data)
         )
         if assigned is None or state is None:
@@ -99,18 +96,11 @@ async def read_moving_of(session: FencedSession, name: str) -> set[int] | None:
 
 async def read_assigned(session: FencedSession, name: str, number: int) -> tuple[Assignment, int] | None:
     """AR of a partition and its version."""
-    return await _read(
+    return await _versioned(
         session, znodes.replicas(name, number), lambda data: znodes.load_replicas(name, number, data)
     )
 
 
-async def _read(session: FencedSession, path: str, load: Callable[[bytes], T]) -> tuple[T, int] | None:
-    """What a znode holds and its version; None if it is gone, or is not what its place says."""
-    try:
-        node = await session.get(path)
-        return load(node.data), node.version
-    except NoNode:
-        return None
-    except ValueError as error:
-        logger.error("not understood", path=path, reason=str(error))
-        return None
+async def _versioned(session: FencedSession, path: str, load: Callable[[bytes], T]) -> tuple[T, int] | None:
+    """What a znode holds and its version; None as `read_znode`."""
+    return await read_znode(session, path, lambda node: (load(node.data), node.version))

@@ -20,7 +20,7 @@ from strandline.adapters import znodes
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerId, TopicId
 from strandline.metadata import PartitionState, Registration
-from strandline.ports import NoNode
+from strandline.ports import NoNode, Znode
 from strandline.tasks import pipelined
 from strandline.topics import is_topic_name
 
@@ -50,10 +50,10 @@ async def read_brokers(session: FencedSession) -> Brokers:
 
 
 async def _registration(session: FencedSession, child: str) -> Registration | None:
-    return await _load(
+    return await read_znode(
         session,
         f"{znodes.BROKER_IDS}/{child}",
-        lambda node, czxid: znodes.load_registration(int(child), node, czxid),
+        lambda node: znodes.load_registration(int(child), node.data, node.czxid),
     )
 
 
@@ -81,12 +81,14 @@ async def read_topic(session: FencedSession, name: str) -> znodes.TopicNode | No
     """The topic's own znode. What is no topic's name is no path either: nothing has it."""
     if not is_topic_name(name):
         return None
-    return await _load(session, znodes.topic(name), lambda data, _: znodes.load_topic(name, data))
+    return await read_znode(session, znodes.topic(name), lambda node: znodes.load_topic(name, node.data))
 
 
 async def read_marker(session: FencedSession, name: str) -> TopicId | None:
     """Which incarnation of the topic is marked for deletion."""
-    return await _load(session, znodes.delete_topic(name), lambda data, _: znodes.load_deletion(name, data))
+    return await read_znode(
+        session, znodes.delete_topic(name), lambda node: znodes.load_deletion(name, node.data)
+    )
 
 
 async def read_partitions(session: FencedSession, name: str, numbers: Iterable[int]) -> list[Partition]:
@@ -94,8 +96,8 @@ async def read_partitions(session: FencedSession, name: str, numbers: Iterable[i
 
     async def read(number: int) -> Partition | None:
         assignment = await read_assignment(session, name, number)
-        state = await _load(
-            session, znodes.isr(name, number), lambda data, _: znodes.load_isr(name, number, data)
+        state = await read_znode(
+            session, znodes.isr(name, number), lambda node: znodes.load_isr(name, number, node.data)
         )
         return None if assignment is None or state is None else Partition(number, assignment, state)
 
@@ -104,16 +106,15 @@ async def read_partitions(session: FencedSession, name: str, numbers: Iterable[i
 
 async def read_assignment(session: FencedSession, name: str, number: int) -> Assignment | None:
     """AR of a partition."""
-    return await _load(
-        session, znodes.replicas(name, number), lambda data, _: znodes.load_replicas(name, number, data)
+    return await read_znode(
+        session, znodes.replicas(name, number), lambda node: znodes.load_replicas(name, number, node.data)
     )
 
 
-async def _load(session: FencedSession, path: str, load: Callable[[bytes, int], T]) -> T | None:
-    """`load(data, czxid)` of a znode; None if it is gone, or is not what its place says."""
+async def read_znode(session: FencedSession, path: str, load: Callable[[Znode], T]) -> T | None:
+    """What `load` makes of a znode; None if it is gone, or is not what its place says."""
     try:
-        node = await session.get(path)
-        return load(node.data, node.czxid)
+        return load(await session.get(path))
     except NoNode:
         return None
     except ValueError as error:

@@ -5,9 +5,8 @@ A znode that somebody else wrote and nobody understands is logged and left out, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TypeVar
 
 import structlog
 
@@ -15,7 +14,8 @@ from controller.core.queues import QueueEntry
 from controller.core.survey import StandingReassignment, Survey, SurveyedPartition
 from controller.core.topics import Brokers
 from controller.fenced_session import FencedSession
-from controller.reading import Partition, read_partitions, read_topic
+from controller.placements import read_moving
+from controller.reading import Partition, read_partitions, read_topic, read_znode
 from strandline.adapters import queue_znodes, znodes
 from strandline.config import STATE_QUEUE_ENTRIES_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX, TopicConfig
 from strandline.errors import InvalidConfig
@@ -25,8 +25,6 @@ from strandline.ports import NoNode, Znode
 from strandline.tasks import pipelined
 
 logger = structlog.get_logger(__name__)
-
-T = TypeVar("T")
 
 _pipelined = partial(pipelined, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
 
@@ -51,7 +49,7 @@ async def read_queue(
             changes = queue_znodes.load_state_changes(node.data)
             return QueueEntry(entry, node.version, len(node.data), tuple(changes))
 
-        return await _load(session, f"{queue}/{entry}", load)
+        return await read_znode(session, f"{queue}/{entry}", load)
 
     return [entry for entry in await _pipelined(read, entries) if entry is not None]
 
@@ -61,7 +59,7 @@ async def read_drains(session: FencedSession) -> dict[BrokerId, Drain]:
 
     async def read(child: str) -> tuple[BrokerId, Drain | None]:
         broker = BrokerId(int(child))
-        return broker, await _load(
+        return broker, await read_znode(
             session, znodes.drain(broker), lambda node: znodes.load_drain(broker, node.data)
         )
 
@@ -121,13 +119,6 @@ async def _survey_topic(
 async def _reassignments(
     session: FencedSession,
 ) -> dict[TopicPartition, tuple[StandingReassignment, Reassignment]]:
-    async def numbers(name: str) -> list[tuple[str, int]]:
-        try:
-            children = await session.children(znodes.reassigned_topic(name))
-        except NoNode:
-            return []
-        return [(name, int(child)) for child in children if child.isdigit()]
-
     async def read(place: tuple[str, int]) -> tuple[StandingReassignment, Reassignment] | None:
         name, number = place
 
@@ -136,10 +127,9 @@ async def _reassignments(
             standing = StandingReassignment(name, PartitionId(number), wanted.topic_id, node.version)
             return standing, wanted
 
-        return await _load(session, znodes.reassigned(name, number), load)
+        return await read_znode(session, znodes.reassigned(name, number), load)
 
-    topics = await _pipelined(numbers, sorted(await session.children(znodes.REASSIGNED)))
-    places = [place for topic in topics for place in topic]
+    places = await read_moving(session)
     found = await _pipelined(read, places)
     return {TopicPartition(*place): each for place, each in zip(places, found, strict=True) if each}
 
@@ -147,14 +137,3 @@ async def _reassignments(
 async def _notices(session: FencedSession, child: str) -> tuple[BrokerId, int]:
     node = await session.exists(f"{znodes.ELECTIONS}/{child}")
     return BrokerId(int(child)), 0 if node is None else node.children
-
-
-async def _load(session: FencedSession, path: str, load: Callable[[Znode], T]) -> T | None:
-    """None if the znode is gone, or is not what its place says."""
-    try:
-        return load(await session.get(path))
-    except NoNode:
-        return None
-    except ValueError as error:
-        logger.error("not understood", path=path, reason=str(error))
-        return None
