@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from functools import partial
 from typing import Final
@@ -19,21 +20,20 @@ from controller.core.mending import (
 )
 from controller.core.queues import waiting_keys
 from controller.core.survey import Survey, SurveyedPartition
+from controller.notices import leave_notices
 from controller.surveying import read_queue
 from controller.term import Term
 from controller.topic_writes import Step, Subject, pack, requests
-from strandline.adapters import queue_znodes, znodes
+from strandline.adapters import znodes
 from strandline.adapters.queue_znodes import ElectionNotice
 from strandline.ids import BrokerId, PartitionKey
-from strandline.ports import BadVersion, Create, Delete, MultiFailed, NoNode, NotEmpty, Operation
+from strandline.ports import BadVersion, Delete, MultiFailed, NoNode, NotEmpty, Operation
 from strandline.state_changes import Command
 
 logger = structlog.get_logger(__name__)
 
 REMOVED_AT_ONCE_MAX: Final = 1_000
 """Deletions in one `multi`."""
-
-NOTICES_PER_ZNODE_MAX: Final = 500
 
 
 class Mending:
@@ -68,12 +68,10 @@ class Mending:
                 broker=mend.broker,
                 epoch=mend.partition.state.leader_epoch,
             )
-        for broker in sorted({mend.broker for mend in mends}):
-            theirs = [_notice(mend.partition) for mend in mends if mend.broker == broker]
-            for start in range(0, len(theirs), NOTICES_PER_ZNODE_MAX):
-                data = queue_znodes.dump_notices(theirs[start : start + NOTICES_PER_ZNODE_MAX])
-                notice = Create(znodes.election_notice_prefix(broker), data, sequential=True)
-                await self._term.session.write([notice], _never)
+        notices: defaultdict[BrokerId, list[ElectionNotice]] = defaultdict(list)
+        for mend in mends:
+            notices[mend.broker].append(_notice(mend.partition))
+        await leave_notices(self._term.session, notices)
 
     async def _start_replicas(self, mends: Sequence[StartReplica]) -> None:
         """By a request to read again: what is there already changes nothing."""
@@ -154,8 +152,3 @@ def _notice(partition: SurveyedPartition) -> ElectionNotice:
     return ElectionNotice(
         partition.topic, partition.key, partition.state.leader_epoch, reason="found without a leader"
     )
-
-
-async def _never() -> bool:
-    """Nobody can tell whether these notices were left; leaving them twice changes nothing."""
-    return False

@@ -12,17 +12,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from controller.notices import leave_notices
 from controller.reading import read_partitions
 from controller.term import Term
-from strandline.adapters import queue_znodes, znodes
 from strandline.adapters.crash_points import crash_point
 from strandline.adapters.queue_znodes import ElectionNotice
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, PartitionKey
-from strandline.ports import Create
 from strandline.tasks import pipelined
 
-NOTICES_PER_ZNODE_MAX: Final = 500
 LOOK_AGAIN_S: Final = 0.1
 
 
@@ -56,31 +54,13 @@ async def yield_leaderships(
 
 
 async def _ask(term: Term, wanted: Sequence[Yielding], reason: str) -> None:
-    """One znode for each leader and so many partitions. To ask twice changes nothing."""
     leaders: defaultdict[BrokerId, list[ElectionNotice]] = defaultdict(list)
     for each in wanted:
         leaders[each.leader].append(ElectionNotice(each.topic, each.key, each.epoch, each.give_to, reason))
-    for leader, notices in sorted(leaders.items()):
-        for start in range(0, len(notices), NOTICES_PER_ZNODE_MAX):
-            batch = notices[start : start + NOTICES_PER_ZNODE_MAX]
-            await term.session.write(
-                [
-                    Create(
-                        znodes.election_notice_prefix(leader),
-                        queue_znodes.dump_notices(batch),
-                        sequential=True,
-                    )
-                ],
-                _never,
-            )
+    await leave_notices(term.session, leaders)
 
 
 async def _moved(term: Term, each: Yielding) -> bool:
     """Somebody else leads, or the partition is gone."""
     found = await read_partitions(term.session, each.topic, [each.key.partition])
     return all(partition.state.leader not in (each.leader, NO_BROKER) for partition in found)
-
-
-async def _never() -> bool:
-    """Nobody can tell whether a notice was left that its reader may have taken already."""
-    return False
