@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -18,10 +18,9 @@ from controller.core.mending import (
     Mender,
     StartReplica,
 )
-from controller.core.queues import waiting_keys
+from controller.core.queues import QueueEntry, waiting_keys
 from controller.core.survey import Survey, SurveyedPartition
 from controller.notices import leave_notices
-from controller.surveying import read_queue
 from controller.term import Term
 from controller.topic_writes import Step, Subject, pack, requests
 from strandline.adapters import znodes
@@ -43,22 +42,19 @@ class Mending:
         self._term = term
         self._mender = Mender(term.settings.mend_after_ms)
 
-    async def step(self, survey: Survey) -> None:
-        """Mend what is due. Raises Deposed."""
+    async def step(self, survey: Survey, queues: Mapping[BrokerId, Sequence[QueueEntry]]) -> None:
+        """Mend what is due. `queues` are those of the live: the others are not asked for anything.
+
+        Raises Deposed.
+        """
         now_ms = int(self._term.clock.monotonic() * 1000)
-        mends = self._mender.look(survey, await self._queued(survey), now_ms)
+        queued = {broker: waiting_keys(entries) for broker, entries in queues.items()}
+        mends = self._mender.look(survey, queued, now_ms)
         elections = [mend for mend in mends if isinstance(mend, CallElection)]
         await self._call_elections(elections)
         await self._start_replicas([mend for mend in mends if isinstance(mend, StartReplica)])
         for mend in mends:
             await self._drop(mend)
-
-    async def _queued(self, survey: Survey) -> Mapping[BrokerId, Set[PartitionKey]]:
-        """Of the live: the others are not asked for anything."""
-        return {
-            broker: waiting_keys(await read_queue(self._term.session, broker) or ())
-            for broker in sorted(survey.live)
-        }
 
     async def _call_elections(self, mends: Sequence[CallElection]) -> None:
         for mend in mends:

@@ -18,7 +18,7 @@ from controller.fenced_session import Deposed
 from controller.mending import Mending
 from controller.queues import DeadQueues
 from controller.reassignment import Reassignments
-from controller.surveying import read_survey
+from controller.surveying import read_queue, read_survey
 from controller.term import Term
 from controller.vitals import Vitals
 from strandline.errors import StrandlineError
@@ -74,8 +74,9 @@ class Upkeep:
         """See what there is, and put right what is wrong; what fails is tried again in the next round."""
         try:
             survey = await self.survey()
-            await self.vitals.look(survey)
-            await self._mending.step(survey)
+            queues = {broker: await read_queue(self._term.session, broker) or [] for broker in survey.live}
+            await self.vitals.look(survey, queues)
+            await self._mending.step(survey, queues)
             await self._queues.tidy(survey)
         except (Deposed, SessionEnded):
             raise

@@ -5,11 +5,11 @@ It looks when a round of upkeep has surveyed the cluster anyway; a scrape reads 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from controller.core.census import Census, take_census
-from controller.core.queues import Backlog, backlog
+from controller.core.queues import Backlog, QueueEntry, backlog
 from controller.core.survey import Survey
 from controller.surveying import read_queue
 from controller.term import Term
@@ -31,19 +31,22 @@ class Vitals:
         self.looked_at = 0.0
         """When the last look ended, by the monotonic clock."""
         self._read: dict[BrokerId, tuple[tuple[str, ...], Backlog]] = {}
-        """The znodes of each queue when it was last read, and what was in them. That of a broker who is gone
-        is read again when there are others."""
+        """Of brokers who are gone: the znodes of their queues when they were last read, and what was in
+        them. A queue is read again when there are others."""
 
-    async def look(self, survey: Survey) -> None:
-        """Take note of a survey, and read the queues."""
-        backlogs = {broker: await self._read_backlog(broker, survey) for broker in sorted(survey.known)}
+    async def look(self, survey: Survey, queues: Mapping[BrokerId, Sequence[QueueEntry]]) -> None:
+        """Take note of a survey and of the queues of the live, and read those of the others."""
+        self._read = {broker: read for broker, read in self._read.items() if broker not in queues}
+        backlogs = {
+            broker: backlog(queues[broker]) if broker in queues else await self._read_backlog(broker)
+            for broker in sorted(survey.known)
+        }
         self.census, self.live, self.backlogs = take_census(survey), frozenset(survey.live), backlogs
         self.looked_at = self._term.clock.monotonic()
 
-    async def _read_backlog(self, broker: BrokerId, survey: Survey) -> Backlog:
-        names, last = self._read.get(broker, ((), NOTHING))
-        known = None if broker in survey.live or broker not in self._read else names
-        entries = await read_queue(self._term.session, broker, known=known)
+    async def _read_backlog(self, broker: BrokerId) -> Backlog:
+        names, last = self._read.get(broker, (None, NOTHING))
+        entries = await read_queue(self._term.session, broker, known=names)
         if entries is None:
             return last
         found = backlog(entries)
