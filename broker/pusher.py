@@ -99,7 +99,7 @@ class _Subscription:
         """Something may have to be told: records, a watermark, or the end."""
         if self.queued or (self.held is not None and self._link.has_to_wait(self)):
             return
-        if self.over or self.sent_offset < self.replica.log.log_end_offset:
+        if self.sent_offset < self.replica.log.log_end_offset or self.over:
             self._link.queue(self)
         elif self.told_watermark < self.replica.high_watermark:
             self._link.queue_watermark(self)
@@ -306,16 +306,19 @@ class FollowerLink:
         """False once nothing can hold this one back any more: it is in sync, the reassignment is over, or
         its bound is another."""
         grant = subscription.grant
-        if subscription.over or (grant is not None and not self.throttle.stands(grant, subscription.replica)):
-            return False
-        return self.throttle.concerns(subscription.leadership, self.hello.broker_id)
+        return (
+            self.throttle.concerns(subscription.leadership, self.hello.broker_id)
+            and (grant is None or self.throttle.stands(grant, subscription.replica))
+            and not subscription.over
+        )
 
     def _room(self, subscription: _Subscription, budget: int) -> int:
         """How much of its records may go now; 0: none, and a timer queues it again."""
         if not self.has_to_wait(subscription):
-            self._let_go(subscription)
-        free = subscription.over or not self.throttle.concerns(subscription.leadership, self.hello.broker_id)
-        if free or not self.throttle.is_bounded(subscription.replica, subscription.sent_offset):
+            self._let_go(subscription)  # and of a grant by another bound: what follows goes by the new one
+        if not self.has_to_wait(subscription) or not self.throttle.is_bounded(
+            subscription.replica, subscription.sent_offset
+        ):
             self._let_go(subscription)
             return budget
         if subscription.grant is None:
