@@ -302,10 +302,12 @@ class Elector:
             candidacy, claim(ballot, epoch, registration.epoch, unclean=candidacy.unclean)
         )
         leader_path = znodes.leader(name.topic, name.partition)
+        assignment = Check(znodes.replicas(name.topic, name.partition), candidacy.assigned_version)
+        incarnation = znodes.of_incarnation(replica.key.topic_id)
         operations: list[Operation] = [
             SetData(znodes.isr(name.topic, name.partition), znodes.dump_isr(state), candidacy.version),
-            Check(znodes.replicas(name.topic, name.partition), candidacy.assigned_version),
-            znodes.of_incarnation(replica.key.topic_id),
+            assignment,
+            incarnation,
         ]
         if candidacy.leader_node_stands:
             operations.append(Delete(leader_path))
@@ -318,9 +320,15 @@ class Elector:
         try:
             await self._session.multi(operations)
         except (MultiFailed, ConnectionLost) as error:
-            # Somebody was faster, or nobody knows: look again, and follow whoever leads now.
             logger.info("election lost", partition=str(name), epoch=epoch, reason=str(error))
-            if isinstance(error, MultiFailed) and isinstance(operations[error.index], Check):
+            refused = operations[error.index] if isinstance(error, MultiFailed) else None
+            if refused is incarnation:
+                self._vacancies.pop(
+                    replica.key, None
+                )  # made again; its queue entry does the rest
+                return
+            # Somebody was faster, or nobody knows: look again, and follow whoever leads now.
+            if refused is assignment:
                 await self._read_assignment(replica)
             vacancy.noticed = self._clock.monotonic()
             vacancy.due = vacancy.noticed + self._step_s / 10
