@@ -17,6 +17,7 @@ from broker.groups.groups import Groups
 from broker.groups.server import add_group_service
 from broker.handlers import Handlers
 from broker.housekeeping import apply_retention, flush_aged
+from broker.internal_topics import InternalTopics
 from broker.metrics import METRICS, BrokerMetrics
 from broker.recorder import Recorder
 from broker.replica_manager import ReplicaManager
@@ -30,6 +31,7 @@ from strandline.adapters.clock import SystemClock
 from strandline.adapters.crash_points import arm
 from strandline.adapters.metrics_server import serve_metrics
 from strandline.adapters.request_times import RequestTimes
+from strandline.adapters.rpc import GrpcTransport
 from strandline.adapters.session_metrics import Sessions
 from strandline.config import MESSAGE_BYTES_MAX, BrokerSettings
 from strandline.errors import SettingsError
@@ -90,11 +92,14 @@ class Broker:
             view = ClusterView(manager, self._settings, self._clock)
             handlers = Handlers(manager, view, self._settings, self._clock, self._holds_lease)
             server, endpoint = self._bind()
+            transport = GrpcTransport()
+            stack.push_async_callback(transport.close)
+            topics = InternalTopics(manager, view, transport)
             groups = await stack.enter_async_context(
-                Groups(manager, view, endpoint, self._settings, self._clock, self._holds_lease)
+                Groups(manager, view, topics, endpoint, self._settings, self._clock, self._holds_lease)
             )
             recorder = await stack.enter_async_context(
-                StateChangeRecorder(manager, view, endpoint, self._settings, self._clock)
+                StateChangeRecorder(manager, topics, endpoint, self._settings, self._clock)
             )
             metrics = BrokerMetrics(
                 manager,

@@ -8,17 +8,14 @@ alive to write to, the controller's events wait, up to a bound.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from strandline.client.event_writer import EventWriter
+from strandline.client.event_writer import Done, EventWriter
 from strandline.config import ControllerSettings
 from strandline.ids import STATE_CHANGES_TOPIC
 from strandline.metadata import Registration
 from strandline.ports import Clock
 from strandline.state_changes import StateChangeEvent, event_key, event_value
-
-OnRecorded = Callable[[bool], None]
-"""Called once: True when all the events are in the log, False if some were dropped for lack of room."""
 
 
 class Recorder:
@@ -29,20 +26,20 @@ class Recorder:
         self._clock = clock
         self.events: EventWriter | None = None
         """None until the first broker was met."""
-        self._early: deque[tuple[Sequence[StateChangeEvent], OnRecorded | None]] = deque()
+        self._early: deque[tuple[Sequence[StateChangeEvent], Done | None]] = deque()
         """Told before any broker was met."""
         self._early_events = 0
 
-    def record(self, events: Sequence[StateChangeEvent], on_recorded: OnRecorded | None = None) -> None:
+    def record(self, events: Sequence[StateChangeEvent], done: Done | None = None) -> None:
         """Have these written some time."""
         if not events:
-            if on_recorded is not None:
-                on_recorded(True)
+            if done is not None:
+                done(True)
             return
         if self.events is not None:
-            self._put(self.events, events, on_recorded)
+            self._put(self.events, events, done)
             return
-        self._early.append((events, on_recorded))
+        self._early.append((events, done))
         self._early_events += len(events)
         while self._early_events > self._settings.events_waiting_max:
             dropped, told = self._early.popleft()
@@ -74,11 +71,9 @@ class Recorder:
         if self.events is not None:
             await self.events.stop()
 
-    def _put(
-        self, writer: EventWriter, events: Sequence[StateChangeEvent], on_recorded: OnRecorded | None
-    ) -> None:
+    def _put(self, writer: EventWriter, events: Sequence[StateChangeEvent], done: Done | None) -> None:
         at_ms = self._clock.wall_ms()  # retention goes by a record's time, and an event may be an old one
-        writer.put_all([(event_key(e), event_value(e)) for e in events], at_ms, on_recorded)
+        writer.put_all([(event_key(e), event_value(e)) for e in events], at_ms, done)
 
 
 async def _wait_for_it() -> None:

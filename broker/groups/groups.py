@@ -15,7 +15,6 @@ from broker.groups.events import event_key, event_value
 from broker.groups.handlers import GroupHandlers
 from broker.internal_topics import InternalTopics, group_events_topic
 from broker.replica_manager import ReplicaManager
-from strandline.adapters.rpc import GrpcTransport
 from strandline.client.event_writer import EventWriter
 from strandline.config import BrokerSettings
 from strandline.ids import GROUP_EVENTS_TOPIC
@@ -33,14 +32,13 @@ class Groups:
         self,
         manager: ReplicaManager,
         view: ClusterView,
+        topics: InternalTopics,
         endpoint: Endpoint,
         settings: BrokerSettings,
         clock: Clock,
         holds_lease: Callable[[], bool],
     ) -> None:
         self._clock = clock
-        self._transport = GrpcTransport()
-        topics = InternalTopics(manager, view, self._transport)
         events_topic = group_events_topic(settings)
         self.events = EventWriter(
             endpoint.address,
@@ -60,10 +58,7 @@ class Groups:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            await self.events.stop()
-        finally:
-            await self._transport.close()
+        await self.events.stop()
 
     async def run(self) -> None:
         await self._coordinators.run()

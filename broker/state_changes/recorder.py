@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from broker.cluster_view import ClusterView
 from broker.internal_topics import InternalTopics, state_changes_topic
 from broker.recorder import OnRecorded
 from broker.replica_manager import ReplicaManager
 from broker.state_changes.outbox import Outbox
-from strandline.adapters.rpc import GrpcTransport
 from strandline.client.event_writer import EventWriter
 from strandline.config import BrokerSettings
 from strandline.ids import STATE_CHANGES_TOPIC
@@ -29,14 +27,12 @@ class StateChangeRecorder:
     def __init__(
         self,
         manager: ReplicaManager,
-        view: ClusterView,
+        topics: InternalTopics,
         endpoint: Endpoint,
         settings: BrokerSettings,
         clock: Clock,
     ) -> None:
         self._clock = clock
-        self._transport = GrpcTransport()
-        topics = InternalTopics(manager, view, self._transport)
         topic = state_changes_topic(settings)
         self.events = EventWriter(
             endpoint.address,
@@ -45,7 +41,6 @@ class StateChangeRecorder:
             prepare=lambda: topics.find(topic),
             clock=clock,
         )
-
         self._outbox = Outbox(manager.folder.path / "state_changes.outbox", self)
 
     async def __aenter__(self) -> Self:
@@ -56,10 +51,7 @@ class StateChangeRecorder:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        try:
-            await self.events.stop()
-        finally:
-            await self._transport.close()
+        await self.events.stop()
 
     async def flush(self) -> None:
         """Give the events that wait a last chance."""

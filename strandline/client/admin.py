@@ -6,8 +6,7 @@ import itertools
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.rpc import GrpcTransport
@@ -29,7 +28,7 @@ from strandline.client.messages import (
 )
 from strandline.client.offsets import Found, list_offsets
 from strandline.client.placement_admin import PlacementAdmin
-from strandline.client.scope import Scope
+from strandline.client.scope import Scope, Startable
 from strandline.client.state_changes_admin import StateChangesReading
 from strandline.client.state_changes_admin import query as state_changes_query
 from strandline.client.wire import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS
@@ -77,7 +76,7 @@ class TopicDescription:
     partitions: tuple[PartitionDescription, ...]
 
 
-class Admin(BrokerAdmin, PlacementAdmin):
+class Admin(BrokerAdmin, PlacementAdmin, Startable):
     """Creates, changes, deletes and describes topics, and looks after groups and brokers (DESIGN §11).
 
     `bootstrap` and `settings` (ClientSettings) as for a producer. What the controller does, it finds the
@@ -110,15 +109,6 @@ class Admin(BrokerAdmin, PlacementAdmin):
             await self._scope.stop()
         finally:
             await self._transport.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     # --- topics ------------------------------------------------------------------------------
 

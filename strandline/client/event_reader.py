@@ -10,8 +10,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 from strandline.adapters.clock import SystemClock
 from strandline.client.backoff import backoff_s
@@ -21,7 +20,7 @@ from strandline.client.fetch_wire import FETCH
 from strandline.client.fetches import Answer, FetchPlan, FetchRequest, FetchResponse, Wanted
 from strandline.client.messages import EARLIEST, LATEST, ListedOffset
 from strandline.client.offsets import list_offsets
-from strandline.client.scope import Scope
+from strandline.client.scope import Scope, Startable
 from strandline.config import MIB, RECORDS_BYTES_MAX, ClientSettings, load
 from strandline.errors import (
     InvalidRequest,
@@ -51,7 +50,7 @@ CLOCKS_APART_MS_MAX: Final = 60_000
 """A record may be dated by another clock than what it tells: reading begins so much before the time."""
 
 
-class EventReader:
+class EventReader(Startable):
     """One reading of one topic. It ends at what was committed when it began, unless it is to `follow`.
 
     It begins at `from_offsets`, one for each partition; else with what was written a little before
@@ -97,15 +96,6 @@ class EventReader:
 
     async def stop(self) -> None:
         await self._scope.stop()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     # --- handing out -------------------------------------------------------------------------
 

@@ -14,8 +14,7 @@ import zlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.rpc import GrpcTransport
@@ -23,7 +22,7 @@ from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
 from strandline.client.messages import ProducerIdentity
 from strandline.client.produce_wire import PRODUCE, Entry, Result
-from strandline.client.scope import Scope
+from strandline.client.scope import Scope, Startable
 from strandline.client.wire import INIT_PRODUCER_ID
 from strandline.config import KIB, ClientSettings, load
 from strandline.errors import (
@@ -76,7 +75,7 @@ class _Sequence:
     next: int = 0
 
 
-class EventWriter:
+class EventWriter(Startable):
     """One topic's writer. `prepare` makes sure that the topic exists, and may fail, retriably.
 
     `bootstrap` and `settings` (ClientSettings) as for a producer. Events of one key stay in their order.
@@ -132,15 +131,6 @@ class EventWriter:
         finally:
             self._close_stream()
             await self._transport.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     def _failed(self, error: BaseException) -> None:
         logger.critical("no more events are written to %s", self.topic, exc_info=error)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from strandline.errors import InvalidRequest
 
@@ -81,3 +83,22 @@ class Scope:
             except asyncio.CancelledError:
                 if not self._root.cancelled():
                     raise  # it is the caller who is being cancelled
+
+
+class Startable(ABC):
+    """What is started and stopped, or used by `async with`, whatever ends that."""
+
+    @abstractmethod
+    async def start(self) -> None: ...
+
+    @abstractmethod
+    async def stop(self) -> None: ...
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()

@@ -14,12 +14,14 @@ from broker.core.reassignment import Assignment
 from broker.counts import OTHERS, Counts, TopicCounts
 from broker.groups.groups import Groups
 from broker.handlers import Handlers
+from broker.internal_topics import InternalTopics
 from broker.metrics import METRICS, BrokerMetrics
 from broker.replica_manager import ReplicaManager
 from broker.storage.data_folder import DataFolder
 from broker.throttle import ReassignmentThrottle
 from strandline.adapters.metrics import Buckets
 from strandline.adapters.request_times import RequestTimes
+from strandline.adapters.rpc import GrpcTransport
 from strandline.adapters.session_metrics import Sessions
 from strandline.config import TopicConfig
 from strandline.errors import StorageFailed
@@ -214,7 +216,8 @@ async def manager(tmp_path: Path) -> AsyncIterator[ReplicaManager]:
 def metrics_of(manager: ReplicaManager) -> BrokerMetrics:
     view = ClusterView(manager, manager.settings, CLOCK)
     throttle = ReassignmentThrottle(manager.settings, CLOCK)
-    groups = Groups(manager, view, Endpoint(1, "h", 1), manager.settings, CLOCK, lambda: True)
+    topics = InternalTopics(manager, view, GrpcTransport())
+    groups = Groups(manager, view, topics, Endpoint(1, "h", 1), manager.settings, CLOCK, lambda: True)
     return BrokerMetrics(
         manager, groups, (groups.events,), RequestTimes(CLOCK), Sessions(), lambda: 1.5, throttle
     )

@@ -9,9 +9,11 @@ import pytest
 
 from broker.cluster_view import ClusterView
 from broker.core.happenings import elected
+from broker.internal_topics import InternalTopics
 from broker.replica_manager import ReplicaManager
 from broker.state_changes.recorder import StateChangeRecorder
 from broker.storage.data_folder import DataFolder
+from strandline.adapters.rpc import GrpcTransport
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import Endpoint, IsrMember, PartitionState
 from strandline.state_changes import StateChangeEvent
@@ -33,7 +35,8 @@ def open_recorder(tmp_path: Path) -> Iterator[Open]:
     def open_one() -> StateChangeRecorder:
         given = settings(data_dir=folder.path, events_waiting_max=2)
         manager = ReplicaManager(given, folder, CLOCK)
-        return StateChangeRecorder(manager, ClusterView(manager, given, CLOCK), NOWHERE, given, CLOCK)
+        topics = InternalTopics(manager, ClusterView(manager, given, CLOCK), GrpcTransport())
+        return StateChangeRecorder(manager, topics, NOWHERE, given, CLOCK)
 
     yield open_one
     folder.close()
