@@ -323,9 +323,7 @@ class Elector:
             logger.info("election lost", partition=str(name), epoch=epoch, reason=str(error))
             refused = operations[error.index] if isinstance(error, MultiFailed) else None
             if refused is incarnation:
-                self._vacancies.pop(
-                    replica.key, None
-                )  # made again; its queue entry does the rest
+                self._vacancies.pop(replica.key, None)  # made again; its queue entry does the rest
                 return
             # Somebody was faster, or nobody knows: look again, and follow whoever leads now.
             if refused is assignment:

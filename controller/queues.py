@@ -33,7 +33,6 @@ from strandline.adapters.crash_points import crash_point
 from strandline.config import (
     MULTI_BYTES_MAX,
     STATE_ENTRY_BYTES_MAX,
-    STATE_QUEUE_ENTRIES_MAX,
     ZOOKEEPER_READS_IN_FLIGHT_MAX,
 )
 from strandline.ids import BrokerId, PartitionKey
@@ -42,9 +41,6 @@ from strandline.state_changes import Command, StateChange, life_of
 from strandline.tasks import pipelined
 
 logger = structlog.get_logger(__name__)
-
-MERGE_FROM_ZNODES: Final = STATE_QUEUE_ENTRIES_MAX // 2
-"""A dead broker's queue of so many is put together into fewer."""
 
 MERGED_ZNODES_MAX: Final = 1_000
 """So many become one at most; their deletions have to fit into one `multi`."""
@@ -192,7 +188,8 @@ class DeadQueues:
         """Many znodes become few, each in the place of its first; what is recorded is left out."""
         recorded = self._recorded[broker]
         over = sum(change.request_id in recorded for entry in entries for change in entry.changes)
-        if len(entries) < MERGE_FROM_ZNODES and over < self._term.settings.queue_coalesce_requests:
+        settings = self._term.settings
+        if len(entries) < settings.queue_merge_znodes and over < settings.queue_coalesce_requests:
             return 0
         merges = merge(entries, recorded, bytes_max=STATE_ENTRY_BYTES_MAX, entries_max=MERGED_ZNODES_MAX)
         for each in merges:

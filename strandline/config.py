@@ -300,6 +300,8 @@ class ControllerSettings(ZooKeeperSettings):
     """What looks wrong for so long, and is nobody's work in progress, the reconcile loop mends."""
     queue_coalesce_requests: int = Field(default=1_000, ge=1)
     """From so many requests on, a dead broker's queue is searched for those that later ones supersede."""
+    queue_merge_znodes: int = Field(default=STATE_QUEUE_ENTRIES_MAX // 2, ge=2, le=STATE_QUEUE_ENTRIES_MAX)
+    """From so many znodes on, a dead broker's queue is put together into fewer."""
     events_waiting_max: int = Field(default=20_000, ge=1)
     """Events that wait to be written to an internal topic; beyond it the oldest are dropped, and counted."""
     state_change_streams_max: int = Field(default=32, ge=1)

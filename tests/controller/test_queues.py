@@ -11,7 +11,6 @@ from uuid import uuid4
 
 import pytest
 
-from controller.queues import MERGE_FROM_ZNODES
 from strandline import Admin, LocalCluster
 from strandline.adapters import queue_znodes, znodes
 from strandline.adapters.zookeeper import connect
@@ -29,7 +28,13 @@ GONE = 9
 """A broker that was here once: there is its queue, and nothing else of it."""
 
 COALESCE = 20
-SETTINGS: dict[str, Any] = {"reconcile_ms": 50, "mend_after_ms": 50, "queue_coalesce_requests": COALESCE}
+MERGE_FROM = 300
+SETTINGS: dict[str, Any] = {
+    "reconcile_ms": 50,
+    "mend_after_ms": 50,
+    "queue_coalesce_requests": COALESCE,
+    "queue_merge_znodes": MERGE_FROM,
+}
 GONE_TOPIC = TopicId("f" * 32)
 CREATES_IN_FLIGHT_MAX = 500
 
@@ -141,10 +146,12 @@ async def test_a_request_about_what_is_gone_ends_but_a_deletion_waits_for_its_br
             assert "gone" in told[each.request_id][-1].reason
 
 
-async def test_many_znodes_are_put_together_in_their_order(make_cluster: ClusterFactory) -> None:
+async def test_many_znodes_are_put_together_in_their_order(
+    make_cluster: ClusterFactory, tmp_path: Path
+) -> None:
     """Q4: ZooKeeper lists the children of a znode in one message, so their number has a bound."""
-    cluster = await make_cluster(brokers=1, controller_settings={**SETTINGS, "mend_after_ms": 3_000})
-    changes = [request(Command.DELETE_REPLICA, "old", GONE_TOPIC, n) for n in range(MERGE_FROM_ZNODES)]
+    cluster = await make_cluster(brokers=1, controllers=0)
+    changes = [request(Command.DELETE_REPLICA, "old", GONE_TOPIC, n) for n in range(MERGE_FROM)]
     async with looking_into(cluster) as session:
         await session.ensure_path(znodes.state_queue(GONE))
 
@@ -153,12 +160,13 @@ async def test_many_znodes_are_put_together_in_their_order(make_cluster: Cluster
 
         await pipelined(create, changes, in_flight_max=CREATES_IN_FLIGHT_MAX)
         before = await left(session)
-        assert len(before) == MERGE_FROM_ZNODES
+        assert len(before) == MERGE_FROM
 
         async def few() -> bool:
-            return len(await session.children(znodes.state_queue(GONE))) < MERGE_FROM_ZNODES // 100
+            return len(await session.children(znodes.state_queue(GONE))) < MERGE_FROM // 100
 
-        await eventually(few, deadline_s=40)
+        async with process(1, cluster.zookeeper, tmp_path, **SETTINGS):
+            await eventually(few, deadline_s=40)
         assert await left(session) == before
 
 
