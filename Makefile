@@ -19,8 +19,9 @@ demo: setup  ## Run a cluster of three brokers, kill a leader half way, and chec
 	@$(VENV)/bin/strandline demo $(ARGS)
 
 .PHONY: test
-test: setup  ## Run the tests. ARGS goes to pytest: make test ARGS="tests/broker -x"
-	@$(PYTHON) -m pytest $(ARGS)
+test: setup  ## Run the tests. ARGS goes to pytest: make test ARGS="tests/broker -x -n 0"
+	@# Tests of one file stay together: they may share a cluster.
+	@$(PYTHON) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile $(ARGS)
 
 .PHONY: check
 check: setup  ## Run every static check: format, lint, types, layers, generated code, docs, tidiness.

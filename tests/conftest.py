@@ -7,6 +7,7 @@ pytest's temporary folders, which keeps the last three runs.
 from __future__ import annotations
 
 import itertools
+import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -24,6 +25,9 @@ from strandline.local.zookeeper_process import ZooKeeperProcess
 # Every test has a time limit already; one example may take long on a busy machine.
 hypothesis.settings.register_profile("strandline", deadline=None)
 hypothesis.settings.load_profile("strandline")
+
+# A shell that starts a run in the background has it ignore Ctrl-C, and so would everything started here.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ZOOKEEPER_START_S_MAX = 30.0
 

@@ -7,7 +7,7 @@ import json
 from strandline import Admin
 from strandline.adapters import queue_znodes, znodes
 from strandline.metadata import Reassignment
-from strandline.ports import NoNode
+from strandline.ports import ConnectionLost, NoNode
 from tests.integration.harness import Topic
 from tests.waiting import eventually
 
@@ -56,7 +56,10 @@ async def moved(topic: Topic, *, deadline_s: float = MOVED_S_MAX) -> None:
 
     async def differences() -> bool:
         nonlocal last
-        found = [d for number in range(len(topic.assignment)) for d in await _missing(topic, number)]
+        try:
+            found = [d for number in range(len(topic.assignment)) for d in await _missing(topic, number)]
+        except ConnectionLost as error:
+            found = [str(error)]
         last = json.dumps(found)
         return not found
 

@@ -15,6 +15,7 @@ import pytest
 from strandline import Admin
 from strandline.adapters import znodes
 from strandline.errors import NoReassignmentInProgress, OutcomeUnknown
+from strandline.ports import ConnectionLost
 from tests.conftest import ClusterFactory
 from tests.integration.controllers import active_controller, armed_controller
 from tests.integration.ensemble import EnsembleCluster
@@ -65,7 +66,10 @@ async def reassign_all(topic: Topic, targets: Sequence[tuple[int, ...]]) -> None
 
 
 async def is_over(topic: Topic) -> bool:
-    return await topic.harness.session.exists(znodes.reassigned_topic(topic.name)) is None
+    try:
+        return await topic.harness.session.exists(znodes.reassigned_topic(topic.name)) is None
+    except ConnectionLost:
+        return False
 
 
 # --- at any moment ------------------------------------------------------------------------------
