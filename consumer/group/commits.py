@@ -102,12 +102,8 @@ class Commits:
     ) -> None:
         """What is processed and not committed yet, of these partitions or of all. Raises as `commit`."""
         chosen = None if names is None else set(names)
-        wanted = {
-            state: CommittedOffset(state.processed)
-            for state in self._reader.positions
-            if state.processed not in (None, state.committed) and (chosen is None or state.name in chosen)
-        }
-        await self._send(wanted, timeout_s, skip_gone=True)
+        states = [s for s in self._reader.positions if chosen is None or s.name in chosen]
+        await self._send(_processed(states), timeout_s, of_itself=True)
 
     def note_lost(self, names: Iterable[TopicPartition], reason: str) -> None:
         """These are this consumer's no longer, whatever of them was to be committed."""
@@ -136,12 +132,13 @@ class Commits:
         return {self._reader.positions[name]: entry for name, entry in given.items()}
 
     async def _send(
-        self, wanted: Mapping[Position[Any], CommittedOffset], timeout_s: float, *, skip_gone: bool = False
+        self, wanted: Mapping[Position[Any], CommittedOffset], timeout_s: float, *, of_itself: bool = False
     ) -> None:
         """Commit, and try again for a while what may yet succeed.
 
-        Partitions that are not assigned any more are an error, unless they are to be skipped: nothing of
-        them is this consumer's to commit.
+        Partitions that are not assigned any more are an error. Not so of what the consumer commits of itself:
+        nothing of them is its to commit. Of the others that is what is processed when its turn comes: by a
+        commit that it waited for, more may be.
         """
         number = next(self._numbers)
         left = dict(wanted)
@@ -154,11 +151,11 @@ class Commits:
                 async with asyncio.timeout(deadline - self._clock.monotonic()), self._sending:
                     left = {s: e for s, e in left.items() if self._newest.get(s.name, 0) < number}
                     gone = [s for s in left if self._reader.positions.find(s.name) is not s]
-                    if gone and not skip_gone:
+                    if gone and not of_itself:
                         names = ", ".join(sorted(str(state.name) for state in gone))
                         raise InvalidRequest(f"not assigned to this consumer any more: {names}")
-                    for state in gone:
-                        del left[state]
+                    if of_itself:
+                        left = _processed(left.keys() - gone)
                     identity = self._identity()
                     await self._try(left, identity, number)
             except StrandlineError as error:
@@ -202,3 +199,8 @@ class Commits:
                 errors.append(error)
         if errors:
             raise errors[0]
+
+
+def _processed(states: Iterable[Position[Any]]) -> dict[Position[Any], CommittedOffset]:
+    """What of these is processed and not committed yet."""
+    return {s: CommittedOffset(s.processed) for s in states if s.processed not in (None, s.committed)}

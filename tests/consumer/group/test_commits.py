@@ -217,6 +217,25 @@ async def test_a_commit_that_is_late_never_overtakes_a_younger_one() -> None:
         assert group.reader.positions[A].committed == 8
 
 
+async def test_what_is_committed_of_itself_never_undoes_what_the_application_committed() -> None:
+    """Asked for while the application's commit is on its way, it knew less than that one says."""
+    async with Group() as group, asyncio.TaskGroup() as tasks:
+        group.assign(A)
+        group.arrive(A, 3)
+        for _ in range(3):
+            _ = await group.handout.getone()
+
+        async def meanwhile(request: OffsetCommit) -> Any:
+            tasks.create_task(group.commits.commit_processed(timeout_s=10))
+            await asyncio.sleep(0)
+            return dict.fromkeys(request.offsets)
+
+        group.script(meanwhile)
+        await group.commits.commit(None)
+    assert group.offsets() == [{A: 3}]
+    assert group.reader.positions[A].committed == 3
+
+
 async def test_a_commit_of_all_says_that_all_is_done() -> None:
     """The application that commits between two get calls need not make another one to be drained."""
     async with Group() as group:
