@@ -7,6 +7,7 @@ pytest's temporary folders, which keeps the last three runs.
 from __future__ import annotations
 
 import itertools
+import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
@@ -15,6 +16,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+import structlog
 
 from strandline.adapters.zookeeper import ZooKeeperSession, connect
 from strandline.config import ZooKeeperSettings
@@ -35,6 +37,19 @@ SessionFactory = Callable[..., Coroutine[Any, Any, ZooKeeperSession]]
 ClusterFactory = Callable[..., Coroutine[Any, Any, LocalCluster]]
 
 _chroots = itertools.count(1)
+
+
+@pytest.fixture
+def logging_as_before() -> Iterator[None]:
+    """For tests that set up logging: leaves the process as it was, for others look at its logs."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
+    for name in ("grpc", "asyncio"):
+        logging.getLogger(name).setLevel(logging.NOTSET)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from strandline.adapters.queue_znodes import ElectionNotice
 from strandline.errors import InvalidReplicationFactor, InvalidRequest, NotController, StrandlineError
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import Drain, IsrMember, PartitionState
-from strandline.ports import Coordination
+from strandline.ports import Coordination, NoNode
 from tests.conftest import SessionFactory
 from tests.controller.running import Running, process, running
 from tests.controller.znodes_seen import assignments, register
@@ -48,10 +49,12 @@ async def notices(session: Coordination, broker: int) -> list[ElectionNotice]:
 
 
 async def drains(session: Coordination) -> dict[int, Drain]:
-    return {
-        int(child): znodes.load_drain(int(child), (await session.get(f"{znodes.DRAINS}/{child}")).data)
-        for child in await session.children(znodes.DRAINS)
-    }
+    found = {}
+    for child in await session.children(znodes.DRAINS):
+        with suppress(NoNode):  # it has just ended
+            data = (await session.get(f"{znodes.DRAINS}/{child}")).data
+            found[int(child)] = znodes.load_drain(int(child), data)
+    return found
 
 
 async def test_a_drain_asks_the_broker_to_hand_each_leadership_over(

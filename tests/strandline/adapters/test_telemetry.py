@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -13,18 +12,7 @@ import structlog
 from strandline.adapters.telemetry import configure_logging
 from strandline.config import ZooKeeperSettings
 
-
-@pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    """Leaves the process as it was: other tests look at its logs."""
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
-    for name in ("grpc", "asyncio"):
-        logging.getLogger(name).setLevel(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("logging_as_before")
 
 
 def test_json_lines_have_time_level_event_and_facts() -> None:

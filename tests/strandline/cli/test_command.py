@@ -19,6 +19,8 @@ from strandline.cli.start import StartType
 from strandline.errors import NotEnoughReplicas, SettingsError
 from strandline.local.layout import ClusterFile, Layout, MemberFile
 
+pytestmark = pytest.mark.usefixtures("logging_as_before")
+
 
 def invoke(*arguments: str, root: click.Command = cli, **environment: str) -> Result:
     return CliRunner().invoke(root, list(arguments), env={"STRANDLINE_BOOTSTRAP": None, **environment})
