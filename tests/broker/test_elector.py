@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -128,10 +127,13 @@ async def test_who_means_another_incarnation_of_the_topic_claims_nothing(seat: S
     before = seat.record
     seat.elector.vacant(seat.replica)
     await eventually(lambda: len(seat.coordination.multis) == 1)
-    await asyncio.sleep(0.1)  # five steps: it would have tried again
-    assert len(seat.coordination.multis) == 1
+    await seat.looked(times=1)
     assert seat.leads_in() is None
     assert seat.record == before
+    seat.tree.apply(Create(znodes.topic_id(KEY.topic_id), b""), owner=0)
+    seat.elector.vacant(seat.replica)
+    await eventually(lambda: seat.leads_in() is not None)
+    assert len(seat.coordination.multis) == 2, "it was not tried again until it was noticed again"
 
 
 async def test_each_follower_is_told_by_its_queue(seat: Seat) -> None:
