@@ -25,9 +25,8 @@ from strandline.tasks import pipelined
 
 logger = structlog.get_logger(__name__)
 
-LEFT_TOGETHER: Final = 25
-"""Leaderships that a broker which shuts down gives up at once, as a rule in one `multi`: producers wait for
-as many, not for all."""
+LEFT_TOGETHER: Final = 100
+"""Leaderships that a broker which shuts down gives up at once: producers wait for as many, not for all."""
 GROUPS_IN_FLIGHT_MAX: Final = 2
 """One is drained and written while the successors of another take over."""
 DRAIN_S_MAX: Final = 0.5
