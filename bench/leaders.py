@@ -1,35 +1,26 @@
 """A broker that leads 1,000 partitions goes: on purpose, by kill -9, and by kill -9 in a design with a watch
-for each partition (bench/watch_design.py), in the same run.
-
-When the last leader was elected is read from `__state_changes` afterwards: to ask for the metadata of 3,000
-partitions again and again meanwhile would be the larger part of what the brokers do.
-"""
+for each partition (bench/watch_design.py), in the same run."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
 
 from bench.feed import Feed
+from bench.leadership import POLL_S, PREFIX, SETTLE_S_MAX, leaders, moved_after_s
 from bench.report import RUNS, heading, medians
 from bench.scale import watches
 from bench.watch_design import model
 from strandline import Admin, LocalCluster, NewTopic, Producer
 from strandline.adapters.clock import SystemClock
-from strandline.errors import BrokerNotAvailable, RequestTimedOut
-from strandline.state_changes import Happening
+from strandline.errors import RequestTimedOut
 
 TOPICS: Final = 1_000
 PARTITIONS: Final = 3
 BROKERS: Final = 3
-POLL_S: Final = 0.5
-QUIET_S: Final = 5.0
-"""Nobody looks for so long after a broker has gone."""
-SETTLE_S_MAX: Final = 120.0
-FED: Final = "topic-0"
+FED: Final = f"{PREFIX}0"
 CLOCK: Final = SystemClock()
 
 FIGURES: Final = {
@@ -64,17 +55,17 @@ async def one_run() -> Mapping[str, float]:
         Admin(cluster.bootstrap, request_timeout_ms=120_000) as admin,
         Producer(cluster.bootstrap) as producer,
     ):
-        await admin.create_topics([NewTopic(f"topic-{number}", PARTITIONS, 3) for number in range(TOPICS)])
+        await admin.create_topics([NewTopic(f"{PREFIX}{number}", PARTITIONS, 3) for number in range(TOPICS)])
         figures: dict[str, float] = {"watches": await watches(cluster.zookeeper)}
         victim = await _even(admin)
-        figures["led"] = (await _led(admin))[victim]
+        figures["led"] = (await leaders(admin))[victim]
         figures |= await _stop(cluster, admin, producer, victim)
         await cluster.start_broker(victim)
         await _whole(admin)
         await _even(admin)
         began_ms = CLOCK.wall_ms()
         await cluster.kill_broker(victim)
-        figures["killed_elsewhere_s"] = await _elsewhere_s(admin, victim, began_ms)
+        figures["killed_elsewhere_s"] = await moved_after_s(admin, victim, began_ms)
     return figures | {"model_watches": model_watches, "model_elsewhere_s": model_elsewhere_s}
 
 
@@ -90,7 +81,7 @@ async def _stop(cluster: LocalCluster, admin: Admin, producer: Producer, victim:
         began, began_ms = CLOCK.monotonic(), CLOCK.wall_ms()
         await cluster.stop_broker(victim)
         stopped = CLOCK.monotonic()
-        elsewhere_s = await _elsewhere_s(admin, victim, began_ms)
+        elsewhere_s = await moved_after_s(admin, victim, began_ms)
         stop.set()
     await producer.flush()
     return {
@@ -101,46 +92,16 @@ async def _stop(cluster: LocalCluster, admin: Admin, producer: Producer, victim:
     }
 
 
-async def _led(admin: Admin) -> Counter[int]:
-    try:
-        cluster = await admin.metadata()
-    except BrokerNotAvailable:  # ZooKeeper is too busy to be asked: nobody is known to lead
-        return Counter({-1: TOPICS * PARTITIONS})
-    return Counter(
-        partition.leader
-        for topic in cluster.topics
-        if topic.name.startswith("topic-")
-        for partition in topic.partitions
-    )
-
-
 async def _even(admin: Admin) -> int:
     """Have each partition led by its preferred replica; a broker of those that lead alike."""
     async with asyncio.timeout(SETTLE_S_MAX):
         while True:
-            led = await _led(admin)
+            led = await leaders(admin)
             if sorted(led.values()) == [TOPICS * PARTITIONS // BROKERS] * BROKERS:
                 return min(led)
             with suppress(RequestTimedOut):  # not all of them in time: the next round asks for the rest
                 await admin.elect_preferred()
             await asyncio.sleep(POLL_S)
-
-
-async def _elsewhere_s(admin: Admin, victim: int, began_ms: int) -> float:
-    """How long after `began_ms` the last of its partitions had another leader."""
-    async with asyncio.timeout(SETTLE_S_MAX):
-        await asyncio.sleep(QUIET_S)
-        while True:
-            led = await _led(admin)
-            if not {-1, victim} & led.keys():
-                break
-            await asyncio.sleep(POLL_S)
-        elected_ms = [
-            event.at_ms
-            async for event in admin.state_changes(since_ms=began_ms)
-            if event.command is Happening.ELECT_LEADER and event.topic.startswith("topic-")
-        ]
-    return (max(elected_ms) - began_ms) / 1000
 
 
 async def _whole(admin: Admin) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+from bench.leadership import PREFIX, QUIET_S, leaders, moved_after_s
 from bench.report import RUNS, cpu_s, heading, medians, resident_mib
 from strandline import Admin, LocalCluster, NewTopic
 from strandline.adapters.clock import SystemClock
@@ -15,7 +15,6 @@ from strandline.adapters.clock import SystemClock
 TOPICS: Final = 1_000
 PARTITIONS: Final = 3
 IDLE_S: Final = 10.0
-SETTLE_S_MAX: Final = 120.0
 
 FIGURES: Final = {
     "created_s": "created, each with a leader, s",
@@ -35,48 +34,32 @@ async def measure(runs: int = RUNS) -> None:
 
 async def one_run() -> Mapping[str, float]:
     """The figures of one cluster."""
-    monotonic = SystemClock().monotonic
+    clock = SystemClock()
     async with (
         LocalCluster(brokers=3) as cluster,
         Admin(cluster.bootstrap, request_timeout_ms=120_000) as admin,
     ):
-        began = monotonic()
-        await admin.create_topics([NewTopic(f"topic-{number}", PARTITIONS, 3) for number in range(TOPICS)])
-        created_s = monotonic() - began
-        await _all_led(admin, but=-1)
+        began = clock.monotonic()
+        await admin.create_topics([NewTopic(f"{PREFIX}{number}", PARTITIONS, 3) for number in range(TOPICS)])
+        created_s = clock.monotonic() - began
+        await asyncio.sleep(QUIET_S)  # until all of it is recorded
         pids = [cluster.pid(broker) for broker in cluster.broker_ids]
         before = [cpu_s(pid) for pid in pids]
         await asyncio.sleep(IDLE_S)
         idle = [cpu_s(pid) - used for pid, used in zip(pids, before, strict=True)]
         watched = await watches(cluster.zookeeper)
         memory = max(map(resident_mib, pids))
-        leads = Counter(await _leaders(admin))
-        victim, led = leads.most_common(1)[0]
-        killed_at = monotonic()
+        victim, led = (await leaders(admin)).most_common(1)[0]
+        killed_at_ms = clock.wall_ms()
         await cluster.kill_broker(victim)
-        await _all_led(admin, but=victim)
         return {
             "created_s": created_s,
             "watches": watched,
             "memory_mib": memory,
             "idle_cpu_percent": 100 * statistics.mean(idle) / IDLE_S,
             "moved": led,
-            "elsewhere_s": monotonic() - killed_at,
+            "elsewhere_s": await moved_after_s(admin, victim, killed_at_ms),
         }
-
-
-async def _leaders(admin: Admin) -> list[int]:
-    cluster = await admin.metadata()
-    return [partition.leader for topic in cluster.topics for partition in topic.partitions]
-
-
-async def _all_led(admin: Admin, *, but: int) -> None:
-    """Return once every partition has a leader, and none of them is `but`. Raises TimeoutError."""
-    async with asyncio.timeout(SETTLE_S_MAX):
-        while True:
-            leaders = await _leaders(admin)
-            if len(leaders) == TOPICS * PARTITIONS and not {-1, but} & set(leaders):
-                return
 
 
 async def watches(zookeeper: str) -> int:
