@@ -1,7 +1,7 @@
 """What a broker tells clients about the cluster: brokers, controller, topics, leaders.
 
-A broker watches no partitions, so it reads from ZooKeeper what it is asked for, at most once in
-`metadata_age_ms_max`, and answers from what it read last while ZooKeeper cannot be reached.
+A broker watches no partitions, so it reads from ZooKeeper what it is asked for (`broker.topic_cache`), lays
+over it what it knows better, and answers from what it read last while ZooKeeper cannot be reached.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Iterable, Sequence
 from typing import TypeVar
 
 from broker.replica_manager import ReplicaManager
+from broker.topic_cache import TopicCache
 from strandline.adapters import znodes
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX, BrokerSettings
 from strandline.errors import (
@@ -33,10 +34,9 @@ class ClusterView:
     def __init__(self, manager: ReplicaManager, settings: BrokerSettings, clock: Clock) -> None:
         self._manager = manager
         self._clock = clock
-        self._age_max_s = settings.metadata_age_ms_max / 1000
         self._read_max_s = settings.metadata_read_ms_max / 1000
         self._wait_max_s = settings.metadata_wait_ms_max / 1000
-        self._topics: dict[str, tuple[float, TopicMetadata]] = {}
+        self._topics = TopicCache(self._get, settings.metadata_age_ms_max / 1000, clock)
         self._counts: dict[str, int] = {}
         self.cluster_id = ""
 
@@ -54,7 +54,7 @@ class ClusterView:
             if not names and not omit_topics:
                 names = sorted(await self._children(znodes.TOPICS))
         except CoordinationError:
-            names = sorted(self._topics)
+            names = self._topics.names
         found = await self._read_topics(names)
         brokers = tuple(r.endpoint for _, r in sorted(self._manager.live.items()) if not r.shutting_down)
         known = tuple(found[name] for name in names if name in found)
@@ -124,7 +124,7 @@ class ClusterView:
 
         async def read(name: str) -> None:
             try:
-                found[name] = self._with_own(await self._topic(name))
+                found[name] = self._with_own(await self._topics.topic(name))
             except UnknownTopicOrPartition:
                 return
 
@@ -152,53 +152,20 @@ class ClusterView:
 
         return TopicMetadata(topic.name, topic.topic_id, tuple(map(newest, topic.partitions)), topic.config)
 
-    async def _topic(self, name: str) -> TopicMetadata:
-        """From the cache while it is young, else read once for all who ask at the same time."""
-        cached = self._topics.get(name)
-        if cached is not None and self._clock.monotonic() - cached[0] < self._age_max_s:
-            return cached[1]
-        try:
-            topic = await self._read_topic(name)
-        except NoNode:
-            self._topics.pop(name, None)
-            raise UnknownTopicOrPartition(f"topic {name!r} does not exist") from None
-        except CoordinationError as error:
-            if cached is None:
-                raise LeaderNotAvailable(
-                    f"topic {name!r} cannot be read from ZooKeeper now: {error}"
-                ) from error
-            return cached[1]
-        self._topics[name] = (self._clock.monotonic(), topic)
-        return topic
+    async def wait_for_leaders(self, waits: Sequence[tuple[TopicPartition, int]], max_wait_s: float) -> None:
+        """Hold an answer until every one of these has a leader of a higher epoch than this, bounded by the
+        settings. Of those that this broker does not host, ZooKeeper is asked at once."""
+        deadline = self._clock.monotonic() + min(max_wait_s, self._wait_max_s)
+        for partition, above_epoch in waits:
+            if not await self._leader_known(partition, above_epoch, deadline):
+                self._topics.outdated(partition)
 
-    async def _read_topic(self, name: str) -> TopicMetadata:
-        node = znodes.load_topic(name, await self._get(znodes.topic(name)))
-
-        if not node.partitions:  # still being created: it is a topic once it has all of them
-            raise NoNode(znodes.topic(name))
-
-        async def read(partition: int) -> PartitionMetadata:
-            raw = await self._get(znodes.replicas(name, partition))
-            state = znodes.load_isr(name, partition, await self._get(znodes.isr(name, partition)))
-            return PartitionMetadata(
-                partition,
-                state.leader,
-                state.leader_epoch,
-                znodes.load_replicas(name, partition, raw),
-                state.isr_ids,
-            )
-
-        partitions = await pipelined(
-            read, range(node.partitions), in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX
-        )
-        return TopicMetadata(name, node.topic_id, tuple(partitions), dict(node.config))
-
-    async def wait_for_leader(self, partition: TopicPartition, above_epoch: int, deadline: float) -> None:
-        """Return when a leader of a higher epoch is known here, or at the deadline."""
+    async def _leader_known(self, partition: TopicPartition, above_epoch: int, deadline: float) -> bool:
+        """Wait until this broker knows a leader of a higher epoch; False if it does not by the deadline."""
         try:
             replica = self._manager.named(*partition)
         except (UnknownTopicOrPartition, NotLeaderOrFollower):
-            return
+            return False
         news = asyncio.Event()
         replica.listen(news.set)
         try:
@@ -207,13 +174,7 @@ class ClusterView:
                 async with asyncio.timeout(max(0.0, deadline - self._clock.monotonic())):
                     await news.wait()
         except TimeoutError:
-            return
+            return False
         finally:
             replica.unlisten(news.set)
-
-    async def wait_for_leaders(self, waits: Sequence[tuple[TopicPartition, int]], max_wait_s: float) -> None:
-        """Hold an answer until every one of these has a new leader, bounded by the settings."""
-        deadline = self._clock.monotonic() + min(max_wait_s, self._wait_max_s)
-        for partition, above_epoch in waits:
-            await self.wait_for_leader(partition, above_epoch, deadline)
-            self._topics.pop(partition.topic, None)
+        return True

@@ -224,7 +224,8 @@ class BrokerSettings(ZooKeeperSettings):
     """Entries of one produce stream without an answer; the stream is not read beyond."""
     fetches_in_flight_max: int = Field(default=16, ge=1)
     metadata_age_ms_max: int = Field(default=500, ge=0)
-    """How old a broker's picture of partitions that it does not host may be."""
+    """How old a broker's picture of partitions that it does not host may be. A topic that takes long to read
+    stands for ten times as long, at most 5 s."""
     metadata_read_ms_max: int = Field(default=2_000, ge=1)
     """ZooKeeper answers a client's question within this, or the broker answers with what it read last."""
 
