@@ -46,7 +46,8 @@ def _problems_of_its_own(survey: Survey, broker: BrokerId, unended: int) -> list
     problems = []
     registration = survey.live.get(broker)
     if registration is None:
-        problems.append(f"broker {broker} is not registered")
+        alive = ", ".join(map(str, sorted(survey.live))) or "none"
+        problems.append(f"broker {broker} is not registered; alive: {alive}")
     elif registration.shutting_down:
         problems.append(f"broker {broker} is shutting down")
     if unended:

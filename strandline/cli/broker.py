@@ -10,10 +10,14 @@ from strandline.cli.command import FAILED, Group, Invocation, pass_invocation, r
 from strandline.cli.state_changes import age
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from strandline import Admin
     from strandline.client.messages import BrokerCheck, BrokerDescription, DrainProgress
 
 LOOK_AGAIN_S: Final = 0.5
+TELL_AGAIN_S: Final = 3.0
+"""Who waits is told so often what for."""
 STUCK_S: Final = 30.0
 """A drain of which so long nothing moves, with problems told, is not waited for any longer."""
 
@@ -219,7 +223,7 @@ def ready(invocation: Invocation, broker_id: int, wait_s: float, except_permanen
 
     async def main() -> BrokerCheck:
         async with Admin(invocation.bootstrap_servers()) as admin:
-            return await _checked(admin, broker_id, wait_s)
+            return await _checked(admin, broker_id, wait_s, invocation.out.note)
 
     check = run(main)
     if invocation.out.json:
@@ -250,20 +254,27 @@ def ready(invocation: Invocation, broker_id: int, wait_s: float, except_permanen
         click.get_current_context().exit(FAILED)
 
 
-async def _checked(admin: Admin, broker_id: int, wait_s: float) -> BrokerCheck:
+async def _checked(admin: Admin, broker_id: int, wait_s: float, note: Callable[[str], None]) -> BrokerCheck:
     """The last answer: the first that says it is ready, or that waiting is in vain, or the one when the time
-    was up."""
+    was up. `note` is told now and then what is waited for."""
     from strandline.adapters.clock import SystemClock
     from strandline.errors import StrandlineError
 
     clock = SystemClock()
     deadline = clock.monotonic() + wait_s
+    told_at = clock.monotonic()
     while True:
         try:
             check = await admin.check_broker(broker_id)
             if check.is_ready_but_for_permanent or clock.monotonic() >= deadline:
                 return check
+            first, *others = check.problems
+            waiting = first if not others else f"{first}, and {len(others)} more"
         except StrandlineError as error:
             if not error.retriable or clock.monotonic() >= deadline:
                 raise
+            waiting = error.message
+        if clock.monotonic() - told_at >= TELL_AGAIN_S:
+            told_at = clock.monotonic()
+            note(f"not ready yet: {waiting}")
         await clock.sleep(LOOK_AGAIN_S)

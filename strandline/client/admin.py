@@ -295,7 +295,7 @@ class Admin(BrokerAdmin, PlacementAdmin, Startable):
         deadline = self._clock.monotonic() + self._cluster.request_timeout_s
         for attempt in itertools.count(1):
             pause_s = backoff_s(self._settings, attempt)
-            reason = "no broker knows of an active one"
+            reason = "no broker knows of an active one; is a controller running?"
             try:
                 if self._controller is None:
                     await self._ask(MetadataQuery(None))

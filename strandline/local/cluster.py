@@ -67,7 +67,7 @@ class LocalCluster:
         brokers: int = 3,
         *,
         controllers: int = 1,
-        directory: Path | None = None,
+        directory: Path | str | None = None,
         base_port: int | None = None,
         racks: Sequence[str] = (),
         broker_settings: Mapping[str, Any] | None = None,
@@ -79,6 +79,7 @@ class LocalCluster:
             raise SettingsError(f"a local cluster has 0 to {BROKERS_MAX} brokers and controllers")
         for_brokers = as_environment("broker", broker_settings or {})
         for_controllers = as_environment("controller", controller_settings or {})
+        directory = None if directory is None else Path(directory)
         if directory is not None:
             _refuse_cluster(Layout(directory))
         ports = cluster_ports(brokers, controllers, base_port)

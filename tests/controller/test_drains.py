@@ -221,7 +221,9 @@ async def test_a_broker_is_ready_when_it_is_in_sync_and_can_be_spared(
     async with running(zookeeper, **SETTINGS) as controller:
         await controller.wait_active()
         assert (await controller.admin.check_broker(1)).ready
-        assert (await controller.admin.check_broker(9)).problems == ["broker 9 is not registered"]
+        assert (await controller.admin.check_broker(9)).problems == [
+            "broker 9 is not registered; alive: 1, 2, 3"
+        ]
         await created(controller, "t", (1, 2, 3))
         await lead(session, "t", 1, epochs, 1, 2, 3)
         found = await controller.admin.check_broker(1)

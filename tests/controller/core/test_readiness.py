@@ -23,7 +23,7 @@ def test_a_broker_without_replicas_is_ready_and_one_that_nobody_knows_is_not() -
     assert check(survey()).ready
     found = check(survey(), broker=9)
     assert not found.ready
-    assert found.problems == ["broker 9 is not registered"]
+    assert found.problems == ["broker 9 is not registered; alive: 1, 2, 3"]
 
 
 def test_a_broker_that_stops_or_has_requests_in_its_queue_is_not_ready() -> None:
