@@ -41,7 +41,16 @@ from strandline.errors import (
 )
 from strandline.ids import BrokerEpoch, BrokerId, Offset
 from strandline.metadata import IsrMember, PartitionState, Registration
-from strandline.ports import BadVersion, Clock, ConnectionLost, Coordination, MultiFailed, SetData
+from strandline.ports import (
+    BadVersion,
+    Check,
+    Clock,
+    ConnectionLost,
+    Coordination,
+    MultiFailed,
+    Operation,
+    SetData,
+)
 
 logger = structlog.get_logger(__name__)
 
@@ -302,7 +311,11 @@ class Leadership:
             self.turn()
 
     async def _write_isr(self, write: WriteIsr) -> None:
-        """Compare-and-set; whatever came of it, go on from what ZooKeeper has (CORRECTNESS I4, E7)."""
+        """Compare-and-set; whatever came of it, go on from what ZooKeeper has (CORRECTNESS I4, E7).
+
+        Nobody is told when a registration changes, so who joins must still have the one that it began with:
+        the only other one says that its broker shuts down (I7).
+        """
         name = self.replica.name
         path = znodes.isr(name.topic, name.partition)
         event = isr_changed(
@@ -319,16 +332,24 @@ class Leadership:
         wanted = replace(write.state, trail=trail.extended(trail.current, event))
         crash_point("isr.before_write")
         same_topic = znodes.of_incarnation(self.replica.key.topic_id)
+        stay = {Check(znodes.broker(broker), version=0): broker for broker in write.joined}
+        operations: list[Operation] = [
+            SetData(path, znodes.dump_isr(wanted), write.version),
+            same_topic,
+            *stay,
+        ]
         state: PartitionState | None
         try:
-            written = await self._session.multi(
-                [SetData(path, znodes.dump_isr(wanted), write.version), same_topic]
-            )
+            written = await self._session.multi(operations)
             state, version = wanted, int(written[0] or 0)
         except ConnectionLost:
             state, version = await read_isr(self._session, self._clock, name)
         except MultiFailed as failed:
-            if isinstance(failed.cause, BadVersion):
+            refused = operations[failed.index]
+            if isinstance(refused, Check) and refused in stay:
+                self.core.join_refused(stay[refused])
+                state, version = await read_isr(self._session, self._clock, name)
+            elif isinstance(failed.cause, BadVersion):
                 state, version = await read_isr(self._session, self._clock, name)
             else:  # the topic, or this incarnation of it, is gone
                 state, version = None, 0
@@ -339,17 +360,18 @@ class Leadership:
             self._on_step_down(self.replica, state)
             return
         trail.written(state.trail, self._recorder)
-        self.replica.counts.broker.isr_changed(write.left, write.joined)
-        logger.info(
-            "in-sync replicas changed",
-            partition=str(name),
-            epoch=self.epoch,
-            isr=list(state.isr_ids),
-            left=list(write.left),
-            joined=list(write.joined),
-            reason=write.reason,
-            high_watermark=self.core.high_watermark,
-        )
+        if state.isr == write.state.isr:
+            self.replica.counts.broker.isr_changed(write.left, write.joined)
+            logger.info(
+                "in-sync replicas changed",
+                partition=str(name),
+                epoch=self.epoch,
+                isr=list(state.isr_ids),
+                left=list(write.left),
+                joined=list(write.joined),
+                reason=write.reason,
+                high_watermark=self.core.high_watermark,
+            )
         self.replica.announce()
         self.turn()
 

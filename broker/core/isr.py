@@ -40,6 +40,8 @@ class Progress:
 
     A stream that broke may be read long after another one was opened: nothing older than this counts.
     """
+    refused: BrokerEpoch | None = None
+    """A life in which it was found to be shutting down when it was about to join."""
 
     def reached(self, log_end_offset: Offset, leader_end: Offset, now: float) -> None:
         """Take note of a position: a target that was reached is replaced by the leader's LEO."""
@@ -120,7 +122,7 @@ def may_join(
     return (
         registration is not None
         and not registration.shutting_down
-        and progress.broker_epoch == registration.epoch
+        and progress.broker_epoch == registration.epoch != progress.refused
         and progress.log_end_offset >= high_watermark
         and progress.log_end_offset >= epoch_start
     )

@@ -246,6 +246,12 @@ class LeaderPartition(Generic[Ticket]):
         self._forget_unassigned()
         return None
 
+    def join_refused(self, broker: BrokerId) -> None:
+        """Its registration is not the one that was known: it shuts down, or is gone (I7)."""
+        progress = self._followers.get(broker)
+        if progress is not None:
+            progress.refused = progress.broker_epoch
+
     # --- the loop --------------------------------------------------------------------------
 
     def step(self, now: float) -> list[Effect[Ticket]]:

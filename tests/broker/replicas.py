@@ -179,6 +179,8 @@ async def leading(
     path = znodes.isr(NAME.topic, NAME.partition)
     await session.ensure_path(path)
     await session.ensure_path(znodes.topic_id(KEY.topic_id))
+    for broker in LIVE:
+        await session.ensure_path(znodes.broker(broker))
     version = await session.set(path, znodes.dump_isr(state))
     stepped_down: list[PartitionState | None] = []
     handed_over: list[BrokerId] = []

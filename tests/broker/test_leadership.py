@@ -154,6 +154,25 @@ async def test_a_change_whose_reply_is_lost_is_looked_up(applied: bool) -> None:
         assert leader.stepped_down == []
 
 
+@pytest.mark.parametrize("stops", [True, False], ids=["shuts-down", "is-gone"])
+async def test_who_began_to_shut_down_a_moment_ago_is_not_taken_back(stops: bool) -> None:
+    """CORRECTNESS I7: nobody is told that a registration changed, so the write that takes it in looks."""
+    tree = ZnodeTree()
+    async with leading(open_replica(), 5, tree=tree) as leader:
+        leader.leadership.live_changed({b: r for b, r in LIVE.items() if b != THIRD})
+        await eventually(lambda: written(tree).isr_ids == (1, 2))
+        path = znodes.broker(THIRD)
+        tree.apply(SetData(path, b"shutting down") if stops else Delete(path), owner=0)
+        version = tree.nodes[ISR].version
+        has(leader, THIRD, 0)
+        leader.leadership.live_changed(LIVE)
+        leader.produce("a")
+        has(leader, SECOND, 1)
+        await eventually(lambda: leader.outcomes == [Produced(0, 0)])
+        assert (tree.nodes[ISR].version, written(tree).isr_ids) == (version, (1, 2))
+        assert leader.stepped_down == []
+
+
 async def test_a_lost_compare_and_set_deposes() -> None:
     """CORRECTNESS I3, I4, E1: another epoch is written there; what waits commits here no more."""
     tree = ZnodeTree()
