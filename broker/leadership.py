@@ -342,6 +342,7 @@ class Leadership:
         try:
             written = await self._session.multi(operations)
             state, version = wanted, int(written[0] or 0)
+            crash_point("isr.after_write")
         except ConnectionLost:
             state, version = await read_isr(self._session, self._clock, name)
         except MultiFailed as failed:
@@ -353,7 +354,6 @@ class Leadership:
                 state, version = await read_isr(self._session, self._clock, name)
             else:  # the topic, or this incarnation of it, is gone
                 state, version = None, 0
-        crash_point("isr.after_write")
         if self.ended():
             return
         if state is None or self.core.isr_read(state, version) is not None:
