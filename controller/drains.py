@@ -17,6 +17,7 @@ from controller.core.drains import DrainPlan, LeadershipMove, Progress, ReplicaM
 from controller.core.reassignment import Move
 from controller.core.survey import Survey
 from controller.core.topics import Brokers
+from controller.core.words import listed
 from controller.reassignment import Reassignments
 from controller.surveying import read_drains
 from controller.term import Term
@@ -165,8 +166,7 @@ def _wanted(
     """The drain as it is to stand. Raises InvalidRequest."""
     registration = brokers.live.get(broker)
     if broker not in brokers.known:
-        known = ", ".join(map(str, sorted(brokers.known))) or "none"
-        raise InvalidRequest(f"broker {broker} is not known; known are {known}")
+        raise InvalidRequest(f"broker {broker} is not known; known are {listed(brokers.known)}")
     if throttle_bytes_per_s < 0:
         raise InvalidRequest(f"throttle_bytes_per_s {throttle_bytes_per_s} is negative")
     if standing is not None and standing.replicas and not replicas:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from controller.core.survey import Survey, SurveyedPartition
+from controller.core.words import listed
 from strandline.ids import BrokerId
 
 
@@ -46,8 +47,7 @@ def _problems_of_its_own(survey: Survey, broker: BrokerId, unended: int) -> list
     problems = []
     registration = survey.live.get(broker)
     if registration is None:
-        alive = ", ".join(map(str, sorted(survey.live))) or "none"
-        problems.append(f"broker {broker} is not registered; alive: {alive}")
+        problems.append(f"broker {broker} is not registered; alive: {listed(survey.live)}")
     elif registration.shutting_down:
         problems.append(f"broker {broker} is shutting down")
     if unended:

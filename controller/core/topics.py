@@ -9,6 +9,7 @@ from typing import Final
 
 from controller.core.cluster import ClusterPicture
 from controller.core.placement import Assignment, place
+from controller.core.words import listed
 from strandline.config import (
     PARTITIONS_PER_REQUEST_MAX,
     PARTITIONS_PER_TOPIC_MAX,
@@ -239,14 +240,16 @@ def check_replicas(where: str, replicas: Sequence[int], brokers: Brokers) -> Ass
         raise InvalidReplicaAssignment(f"{where} name a broker twice")
     unknown = sorted(set(replicas) - brokers.known)
     if unknown:
-        raise InvalidReplicaAssignment(f"{where}: broker {unknown[0]} is not known; {_listed(brokers.known)}")
+        raise InvalidReplicaAssignment(
+            f"{where}: broker {unknown[0]} is not known; {_known_are(brokers.known)}"
+        )
     if not any(replica in brokers.staying for replica in replicas):
         raise InvalidReplicaAssignment(f"{where}: none of them is alive, so nobody could lead")
     return tuple(map(BrokerId, replicas))
 
 
-def _listed(known: Set[BrokerId]) -> str:
-    return f"known are {', '.join(map(str, sorted(known)))}" if known else "none is known yet"
+def _known_are(known: Set[BrokerId]) -> str:
+    return f"known are {listed(known)}" if known else "none is known yet"
 
 
 def check_load(name: str, assignments: Sequence[Assignment], picture: ClusterPicture) -> None:
