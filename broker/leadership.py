@@ -347,10 +347,10 @@ class Leadership:
             state, version = await read_isr(self._session, self._clock, name)
         except MultiFailed as failed:
             refused = operations[failed.index]
-            if isinstance(refused, Check) and refused in stay:
-                self.core.join_refused(stay[refused])
-                state, version = await read_isr(self._session, self._clock, name)
-            elif isinstance(failed.cause, BadVersion):
+            joiner = stay.get(refused) if isinstance(refused, Check) else None
+            if joiner is not None:
+                self.core.join_refused(joiner)
+            if joiner is not None or isinstance(failed.cause, BadVersion):
                 state, version = await read_isr(self._session, self._clock, name)
             else:  # the topic, or this incarnation of it, is gone
                 state, version = None, 0
