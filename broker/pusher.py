@@ -314,8 +314,10 @@ class FollowerLink:
 
     def _room(self, subscription: _Subscription, budget: int) -> int:
         """How much of its records may go now; 0: none, and a timer queues it again."""
-        if not self.has_to_wait(subscription):
-            self._let_go(subscription)  # and of a grant by another bound: what follows goes by the new one
+        if subscription.grant is not None and not self.throttle.stands(
+            subscription.grant, subscription.replica
+        ):
+            self._let_go(subscription)  # what follows goes by the new bound
         if not self.has_to_wait(subscription) or not self.throttle.is_bounded(
             subscription.replica, subscription.sent_offset
         ):
