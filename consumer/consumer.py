@@ -27,7 +27,7 @@ from strandline.adapters.rpc import GrpcTransport
 from strandline.client import arguments as client_arguments
 from strandline.client.cluster import Cluster
 from strandline.client.messages import EARLIEST, LATEST, ListedOffset
-from strandline.client.scope import Scope
+from strandline.client.scope import Scope, Startable
 from strandline.config import ConsumerSettings, load
 from strandline.errors import InvalidRequest
 from strandline.groups import CommittedOffset
@@ -40,7 +40,7 @@ CLOSE_DRAIN_S: Final = 1.0
 """How long a close waits for another task that works on what it was handed out."""
 
 
-class Consumer:
+class Consumer(Startable):
     """Reads partitions up to their high watermarks: assigned ones, or its share of a group's (DESIGN §6).
 
     `bootstrap` as for a producer; `settings` are those of `ConsumerSettings`; `assignors` are names of
@@ -158,10 +158,6 @@ class Consumer:
             self._handout.done()
             return 0
         return 0 if error is not None or caller is None or caller.done() else CLOSE_DRAIN_S
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -7,7 +7,7 @@ import itertools
 import logging
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from producer.bulk import Pieces, too_large
 from producer.core.accumulator import (
@@ -38,7 +38,7 @@ from strandline.adapters.rpc import GrpcTransport
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
 from strandline.client.messages import ProducerIdentity
-from strandline.client.scope import Scope
+from strandline.client.scope import Scope, Startable
 from strandline.client.wire import INIT_PRODUCER_ID
 from strandline.config import ProducerSettings, TopicConfig, load
 from strandline.errors import StrandlineError
@@ -52,7 +52,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 Queue = PartitionQueue[Ticket]
 
 
-class Producer:
+class Producer(Startable):
     """Sends records to a cluster (DESIGN §11).
 
     `bootstrap` is `host:port`, several with commas or as a sequence; any of them may be dead. `settings`
@@ -124,10 +124,6 @@ class Producer:
         finally:
             self._carry_out(self._accumulator.give_up())
             await self._transport.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

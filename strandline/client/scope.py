@@ -86,7 +86,7 @@ class Scope:
 
 
 class Startable(ABC):
-    """What is started and stopped, or used by `async with`, whatever ends that."""
+    """What is started and stopped, or used by `async with`; by default it stops alike whatever ends that."""
 
     @abstractmethod
     async def start(self) -> None: ...
