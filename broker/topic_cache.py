@@ -28,6 +28,8 @@ READING_SHARE_MAX: Final = 0.1
 """Of the time that one topic is asked about, no more is spent on reading it: what took long stands longer."""
 AGE_S_MAX: Final = 5.0
 """But never longer than this."""
+LOOKS_MAX: Final = 3
+"""What becomes outdated during a reading is read in it, so often: nobody waits for what never rests."""
 
 
 @dataclass(slots=True)
@@ -97,7 +99,9 @@ class TopicCache:
         try:
             if known is None or self._is_old(known):
                 known = await self._read_whole(name)
-            while known.outdated:  # more may be by now
+            for _ in range(LOOKS_MAX):
+                if not known.outdated:
+                    break
                 known = await self._read_outdated(name, known)
         except NoNode:
             self._known.pop(name, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -44,6 +44,7 @@ class Tree:
         self.reads: Counter[str] = Counter()
         self.away = False
         self.read_s = 0.0
+        self.on_read: Callable[[], None] = lambda: None
         self.gate = asyncio.Event()
         self.gate.set()
         self.cache = TopicCache(self.get, AGE_S, self.clock)
@@ -64,6 +65,7 @@ class Tree:
         self.reads[path] += 1
         await self.gate.wait()
         self.clock.now += self.read_s
+        self.on_read()
         if self.away:
             raise ConnectionLost("away")
         if path not in self.nodes:
@@ -138,6 +140,16 @@ async def test_what_becomes_outdated_during_a_reading_is_read_in_it(tree: Tree) 
         await asyncio.sleep(0)
         tree.gate.set()
     assert asked.result() == late.result() == [1, 1, 9]
+
+
+async def test_nobody_waits_for_what_changes_all_the_time(tree: Tree) -> None:
+    """As many clients ask as come: each of them says that its partition is outdated."""
+    _ = await tree.epochs()
+    tree.on_read = lambda: tree.cache.outdated(TopicPartition("t", 1))
+    tree.cache.outdated(TopicPartition("t", 0))
+    tree.elect(0, 7)
+    async with asyncio.timeout(5):
+        assert await tree.epochs() == [7, 1, 1]
 
 
 @pytest.mark.parametrize(("incarnation", "partitions"), [("a", 5), ("b", 2)], ids=["grown", "made-again"])
