@@ -91,13 +91,6 @@ class StreamMember(Generic[Task]):
             over=self.leaving and not self.assigned,
         )
 
-    def lost(self) -> tuple[Task, ...]:
-        """The group went on without this member: what ran here is another one's by now. What was learned is
-        still good to be learned on."""
-        gone = self.assigned | self._revoked
-        self.assigned = self._revoked = self._learned = frozenset()
-        return _ordered(gone)
-
 
 def _ordered(tasks: Iterable[Task]) -> tuple[Task, ...]:
     return tuple(sorted(tasks))

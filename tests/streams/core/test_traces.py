@@ -46,6 +46,8 @@ def test_scale_down_stream_applications() -> None:
         "S3": Share(("T4", "T5")),
     }
     assert "S2" in group.members
+    s2, s3 = group.received["S2"], group.received["S3"]
+    assert (s2.resumed, s2.closed, s3.promoted, s3.started) == (("T3",), ("T4",), ("T4",), ())
 
     # Third rebalance: S1 finishes its replay.
     group.ready("S1", "T3")
@@ -90,5 +92,6 @@ def test_leader_crash_during_scaling() -> None:
         "S4": Share(("T1",)),
     }
     assert group.received["S4"].promoted == ("T1",)
+    assert group.received["S3"].started == ("T2",)
     before = group.shares
     assert group.rebalance() == before, "the group has reached balance"
