@@ -9,7 +9,7 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 READY := $(VENV)/ready
 UV_VERSION := 0.13.8
-# Brokers start from bytecode, whatever the machine is set to: tests start a thousand of them.
+# Brokers start from bytecode, whatever the machine is set to: tests start hundreds of them.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help
