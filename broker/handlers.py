@@ -102,8 +102,12 @@ class Handlers:
         done: Done,
         *,
         internal: bool = False,
+        expected_offset: int | None = None,
     ) -> None:
-        """Append one batch; `done` is called exactly once, with the outcome."""
+        """Append one batch; `done` is called exactly once, with the outcome.
+
+        `expected_offset`: only where the log ends there, see `PartitionLog.append_as_leader`.
+        """
         if topic.startswith(INTERNAL_PREFIX) and not internal:
             done(InvalidTopic(f"topic {topic!r} is the system's own: it is read by all, and written by none"))
             return
@@ -114,22 +118,34 @@ class Handlers:
             done(error)
             return
         try:
-            self._append(replica, records, acks, timeout_ms, done)
+            self._append(replica, records, acks, timeout_ms, done, expected_offset)
         except StrandlineError as error:
             replica.counts.produce_failures += 1
             if isinstance(error, NotLeaderOrFollower):
                 error = NotLeaderOrFollower(error.message, leader=self._manager.hint(replica))
             done(error)
 
-    def _append(self, replica: Replica, records: bytes, acks: int, timeout_ms: int, done: Done) -> None:
+    def _append(
+        self,
+        replica: Replica,
+        records: bytes,
+        acks: int,
+        timeout_ms: int,
+        done: Done,
+        expected_offset: int | None,
+    ) -> None:
         if acks not in (-1, 0, 1):
             raise InvalidRequiredAcks(f"acks = {acks}: use all (-1), 1 or 0")
+        if expected_offset is not None and expected_offset < 0:
+            raise InvalidRequest(f"expected_offset = {expected_offset}: no log ends below 0")
         leadership = replica.led()
         if acks != -1 and not self._holds_lease():
             # Another broker may lead already; only acks=all would find out (CORRECTNESS E1).
             raise NotLeaderOrFollower(f"cut off from ZooKeeper: only acks=all is safe for {replica.name} now")
         timeout_ms = min(max(timeout_ms, 1), self._settings.produce_timeout_ms_max)
-        leadership.produce(records, acks=acks, timeout_ms=timeout_ms, done=done)
+        leadership.produce(
+            records, acks=acks, timeout_ms=timeout_ms, done=done, expected_offset=expected_offset
+        )
 
     # --- fetch -------------------------------------------------------------------------------
 

@@ -138,7 +138,9 @@ class Leadership:
 
     # --- produce ---------------------------------------------------------------------------
 
-    def produce(self, records: bytes, *, acks: int, timeout_ms: int, done: Done) -> None:
+    def produce(
+        self, records: bytes, *, acks: int, timeout_ms: int, done: Done, expected_offset: int | None = None
+    ) -> None:
         """Append one batch; `done` is called once, now or when it commits.
 
         Raises, before anything is written: NotLeaderOrFollower, NotEnoughReplicas, StorageFailed, and
@@ -161,7 +163,9 @@ class Leadership:
                 )
         log = self.replica.log
         try:
-            appended = log.append_as_leader(records, self.epoch, now_ms=self._clock.wall_ms())
+            appended = log.append_as_leader(
+                records, self.epoch, now_ms=self._clock.wall_ms(), expected_offset=expected_offset
+            )
         except StorageFailed:
             self._on_step_down(self.replica, None)
             raise

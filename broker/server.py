@@ -77,6 +77,7 @@ class _ProduceStream:
                     entry.timeout_ms,
                     partial(done, arrived, entry.correlation_id, entry.acks),
                     internal=entry.internal,
+                    expected_offset=entry.expected_offset if entry.HasField("expected_offset") else None,
                 )
             while self._in_flight >= self._in_flight_max:
                 self._room.clear()

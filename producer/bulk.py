@@ -8,13 +8,38 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from producer.core.batch import RECORD_OVERHEAD_MAX, VALUE_OVERHEAD_MAX
-from strandline.errors import MessageTooLarge
-from strandline.records import HEADER_BYTES, Codec, PackedRecords, pack, pack_values
+from strandline.errors import InvalidRequest, MessageTooLarge
+from strandline.records import HEADER_BYTES, Codec, PackedRecords, RecordFields, pack, pack_values
 
 
 def too_large(what: str, limit: int) -> MessageTooLarge:
     """The error for something that no broker would take."""
     return MessageTooLarge(f"{what} is more than fits a message: the limit is {limit} bytes", limit=limit)
+
+
+def not_bytes(what: str, given: object) -> TypeError:
+    """The error for a key or a value that is neither bytes nor None."""
+    return TypeError(f"a record's {what} is bytes or None, not {type(given).__name__}")
+
+
+def one_batch(records: Sequence[RecordFields], *, bytes_max: int, codec: Codec) -> PackedRecords:
+    """All of them as one batch, uncompressed where compression makes it too large.
+
+    Raises InvalidRequest if there are none, MessageTooLarge, TypeError.
+    """
+    if not records:
+        raise InvalidRequest("records = []: give at least one, a batch is never empty")
+    for key, value, _, _ in records:
+        if not isinstance(key, bytes | None):
+            raise not_bytes("key", key)
+        if not isinstance(value, bytes | None):
+            raise not_bytes("value", value)
+    packed = pack(records, codec=codec)
+    if packed.size > bytes_max and codec is not Codec.NONE:
+        packed = pack(records)
+    if packed.size > bytes_max:
+        raise too_large(f"batch of {packed.size} bytes", bytes_max)
+    return packed
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from producer.bulk import Pieces, too_large
+from producer.bulk import Pieces, not_bytes, one_batch, too_large
 from producer.core.accumulator import (
     Accumulator,
     Acknowledged,
@@ -35,16 +35,17 @@ from producer.tickets import (
 )
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.rpc import GrpcTransport
+from strandline.client import arguments
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
 from strandline.client.messages import ProducerIdentity
 from strandline.client.scope import Scope, Startable
 from strandline.client.wire import INIT_PRODUCER_ID
 from strandline.config import ProducerSettings, TopicConfig, load
-from strandline.errors import StrandlineError
+from strandline.errors import InvalidRequest, StrandlineError
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.ports import Clock, Transport
-from strandline.records import HEADER_BYTES, PackedRecords
+from strandline.records import HEADER_BYTES, PackedRecords, RecordFields
 
 logger = logging.getLogger(__name__)
 
@@ -160,10 +161,10 @@ class Producer(Startable):
         if isinstance(value, bytes):
             size += len(value)
         elif value is not None:
-            raise _not_bytes("value", value)
+            raise not_bytes("value", value)
         if key is not None:
             if not isinstance(key, bytes):
-                raise _not_bytes("key", key)
+                raise not_bytes("key", key)
             size += len(key)
         if headers:
             size += _headers_size(headers)
@@ -251,6 +252,33 @@ class Producer(Startable):
         await self._add(await self._chosen(route, partition), packed, BatchTicket(future))
         return future
 
+    async def send_records(
+        self,
+        topic: str,
+        partition: int,
+        records: Sequence[RecordFields],
+        *,
+        expected_offset: int | None = None,
+    ) -> asyncio.Future[BatchMetadata]:
+        """Send (key, value, headers, timestamp in ms) records as exactly one batch: all of them, or none.
+
+        With `expected_offset` they are appended where the partition's log ends at this offset, or nowhere:
+        the future then ends with UnexpectedOffset, and of several writers that expect the same offset one
+        at most succeeds. The end of a log is its `log_end_offset`, which may be above the high watermark.
+        Waits and raises as `send`, and InvalidRequest.
+        """
+        if expected_offset is not None:
+            expected_offset = arguments.whole("expected_offset", expected_offset, 0, arguments.INT64_MAX)
+            if self._settings.acks == 0:
+                raise InvalidRequest(
+                    f"expected_offset = {expected_offset}: with acks=0 nobody would say that it was refused"
+                )
+        route = self._routes.get(topic) or await self._route(topic)
+        packed = one_batch(records, bytes_max=route.bytes_max, codec=self._accumulator.codec)
+        future: asyncio.Future[BatchMetadata] = self._loop.create_future()
+        await self._add(await self._chosen(route, partition), packed, BatchTicket(future), expected_offset)
+        return future
+
     async def flush(self) -> None:
         """Send what lingers, and wait until everything sent so far has ended, well or badly."""
         batches: set[Batch[Ticket]] = set()
@@ -303,12 +331,14 @@ class Producer(Startable):
                 self._nudge(queue)
         return batch
 
-    async def _add(self, queue: Queue, packed: PackedRecords, ticket: Ticket) -> None:
+    async def _add(
+        self, queue: Queue, packed: PackedRecords, ticket: Ticket, expected_offset: int | None = None
+    ) -> None:
         """A whole batch."""
         self._scope.check()
         if self._buffered >= self._buffer_bytes:
             await self._wait_for_room()
-        batch = self._accumulator.add(queue, packed, ticket, self._clock.monotonic())
+        batch = self._accumulator.add(queue, packed, ticket, self._clock.monotonic(), expected_offset)
         self._buffered += batch.size
         self._nudge(queue)
         await asyncio.sleep(0)
@@ -425,10 +455,6 @@ class Producer(Startable):
             self._carry_out(self._accumulator.expire(now))
             deadline = self._accumulator.next_deadline()
             await self._clock.sleep(delivery_s if deadline is None else deadline - now)
-
-
-def _not_bytes(what: str, given: object) -> TypeError:
-    return TypeError(f"a record's {what} is bytes or None, not {type(given).__name__}")
 
 
 def _headers_size(headers: Headers) -> int:

@@ -126,7 +126,14 @@ class Sender:
                     if acks != 0:
                         exchange.unanswered[self._correlation_id] = (batch, now)
                     entries.append(
-                        Entry(self._correlation_id, batch.queue.name, acks, timeout_ms, batch.seal())
+                        Entry(
+                            self._correlation_id,
+                            batch.queue.name,
+                            acks,
+                            timeout_ms,
+                            batch.seal(),
+                            expected_offset=batch.expected_offset,
+                        )
                     )
                 await exchange.stream.write(entries)
                 self._carry_out(self._accumulator.written(batches))

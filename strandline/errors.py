@@ -12,7 +12,7 @@ from typing import ClassVar
 
 
 class ErrorCode(IntEnum):
-    """Kafka's error numbers; only those that strandline answers with."""
+    """Kafka's error numbers, only those that strandline answers with; from 1000 on, strandline's own."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -66,6 +66,7 @@ class ErrorCode(IntEnum):
     INVALID_RECORD = 87
     THROTTLING_QUOTA_EXCEEDED = 89
     INCONSISTENT_CLUSTER_ID = 104
+    UNEXPECTED_OFFSET = 1000
 
 
 class Outcome(Enum):
@@ -281,6 +282,15 @@ class InconsistentClusterId(StrandlineError):
     code = ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
+class UnexpectedOffset(StrandlineError):
+    """The log does not end where the writer of the batch expected it to; it was not appended.
+
+    `limit` is the offset where the leader's log ended when it refused.
+    """
+
+    code = ErrorCode.UNEXPECTED_OFFSET
+
+
 # --- placement and leadership -----------------------------------------------------------------
 
 
@@ -404,7 +414,7 @@ _BY_CODE: dict[ErrorCode, type[StrandlineError]] = {
         IllegalGeneration, InconsistentGroupProtocol, InvalidGroupId, UnknownMemberId,
         InvalidSessionTimeout, RebalanceInProgress, NonEmptyGroup, GroupIdNotFound,
         MemberIdRequired, GroupMaxSizeReached, FencedInstanceId, PreferredLeaderNotAvailable,
-        ElectionNotNeeded, NoReassignmentInProgress, ThrottlingQuotaExceeded,
+        ElectionNotNeeded, NoReassignmentInProgress, ThrottlingQuotaExceeded, UnexpectedOffset,
     )
 }  # fmt: skip
 

@@ -26,7 +26,7 @@ from broker.storage.segments import Segments
 from broker.storage.snapshots import load_producers, save_snapshot
 from strandline.adapters.files import SYSTEM_FILES
 from strandline.config import PRODUCER_EXPIRY_MS, PRODUCERS_PER_PARTITION_MAX, TopicConfig
-from strandline.errors import OffsetOutOfRange, StorageFailed
+from strandline.errors import OffsetOutOfRange, StorageFailed, UnexpectedOffset
 from strandline.ports import Clock, Files
 from strandline.records import STAMP_BYTES, BatchHeader, stamp
 
@@ -202,12 +202,15 @@ class PartitionLog:
             if self.epochs.assign(epoch, self.log_end_offset):
                 self._save_epochs()
 
-    def append_as_leader(self, records: bytes, epoch: int, *, now_ms: int) -> Appended:
+    def append_as_leader(
+        self, records: bytes, epoch: int, *, now_ms: int, expected_offset: int | None = None
+    ) -> Appended:
         """Append one batch under the next offsets and this epoch.
 
-        A batch that an idempotent producer sent before is not written again: its old offsets return.
-        Raises before anything is written: CorruptMessage, MessageTooLarge, InvalidRecord,
-        UnsupportedCompression, and the producer's errors of `ProducerState.check`. Raises StorageFailed
+        A batch that an idempotent producer sent before is not written again: its old offsets return,
+        wherever the log ends by now. Raises before anything is written: CorruptMessage, MessageTooLarge,
+        InvalidRecord, UnsupportedCompression, the producer's errors of `ProducerState.check`, and
+        UnexpectedOffset unless the log ends at `expected_offset`, if one is given. Raises StorageFailed
         if the log is, or with this write becomes, fenced; ValueError if `begin_epoch` was not called.
         """
         self._check_may_lead()
@@ -218,8 +221,13 @@ class PartitionLog:
         verdict = self.producers.check(header, now_ms)
         if isinstance(verdict, Duplicate):
             return Appended(verdict.base_offset, verdict.last_offset + 1, duplicate=True)
+        base_offset = self.log_end_offset
+        if expected_offset is not None and expected_offset != base_offset:
+            raise UnexpectedOffset(
+                f"{self.directory.name} ends at offset {base_offset}, not {expected_offset}",
+                limit=base_offset,
+            )
         with self._fence:
-            base_offset = self.log_end_offset
             segment = self._segment_for(len(records), header.record_count, now_ms)
             head = stamp(header, base_offset=base_offset, leader_epoch=epoch)
             position = segment.write((head, memoryview(records)[STAMP_BYTES:]), len(records))

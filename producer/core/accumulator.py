@@ -133,10 +133,16 @@ class Accumulator(Generic[Ticket]):
         return batch
 
     def add(
-        self, queue: PartitionQueue[Ticket], packed: PackedRecords, ticket: Ticket, now: float
+        self,
+        queue: PartitionQueue[Ticket],
+        packed: PackedRecords,
+        ticket: Ticket,
+        now: float,
+        expected_offset: int | None = None,
     ) -> Batch[Ticket]:
         """A batch that is complete; the one that was open is closed before it."""
         batch = self.begin(queue, ticket, now)
+        batch.expected_offset = expected_offset
         batch.packed = packed
         batch.size = packed.size
         self.close(queue)

@@ -64,6 +64,8 @@ class Batch(Generic[Ticket]):
     settled: bool = False
     """Its end was told. If it is still in flight its answer is awaited only to know when nothing is."""
     last_error: StrandlineError | None = None
+    expected_offset: int | None = None
+    """It is appended there or nowhere."""
 
     @property
     def record_count(self) -> int:

@@ -16,7 +16,10 @@ from strandline.rpc import log_pb2
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One batch to append. `correlation_id` is unique on the stream; `internal` opens the system's topics."""
+    """One batch to append. `correlation_id` is unique on the stream; `internal` opens the system's topics.
+
+    `expected_offset`, where given: append only where the log ends there.
+    """
 
     correlation_id: int
     name: TopicPartition
@@ -24,6 +27,7 @@ class Entry:
     timeout_ms: int
     records: bytes
     internal: bool = False
+    expected_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,7 @@ def _encode(entries: Sequence[Entry]) -> bytes:
             acks=entry.acks,
             timeout_ms=entry.timeout_ms,
             internal=entry.internal,
+            expected_offset=entry.expected_offset,
         ).SerializeToString()
         parts += nested(_ENTRIES, head, _RECORDS, entry.records)
     return b"".join(parts)

@@ -50,6 +50,7 @@ class PartitionRecords(_message.Message):
     TIMEOUT_MS_FIELD_NUMBER: _builtins.int
     RECORDS_FIELD_NUMBER: _builtins.int
     INTERNAL_FIELD_NUMBER: _builtins.int
+    EXPECTED_OFFSET_FIELD_NUMBER: _builtins.int
     correlation_id: _builtins.int
     """chosen by the client, unique on the stream, echoed in the result"""
     topic: _builtins.str
@@ -62,6 +63,10 @@ class PartitionRecords(_message.Message):
     """one RecordBatch v2, offsets counted from 0"""
     internal: _builtins.bool
     """lets a topic's name begin with "__": the system's own, which nobody writes by accident"""
+    expected_offset: _builtins.int
+    """Append only where the leader's log ends at this offset. A repeat of what is in the log already is answered
+    as the duplicate that it is, wherever the log ends by now.
+    """
     def __init__(
         self,
         *,
@@ -72,12 +77,15 @@ class PartitionRecords(_message.Message):
         timeout_ms: _builtins.int = ...,
         records: _builtins.bytes = ...,
         internal: _builtins.bool = ...,
+        expected_offset: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_expected_offset", b"_expected_offset", "expected_offset", b"expected_offset"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["acks", b"acks", "correlation_id", b"correlation_id", "internal", b"internal", "partition", b"partition", "records", b"records", "timeout_ms", b"timeout_ms", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expected_offset", b"_expected_offset", "acks", b"acks", "correlation_id", b"correlation_id", "expected_offset", b"expected_offset", "internal", b"internal", "partition", b"partition", "records", b"records", "timeout_ms", b"timeout_ms", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__expected_offset: _TypeAlias = _typing.Literal["expected_offset"]  # noqa: Y015
+    _WhichOneofArgType__expected_offset: _TypeAlias = _typing.Literal["_expected_offset", b"_expected_offset"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__expected_offset) -> _WhichOneofReturnType__expected_offset | None: ...
 
 Global___PartitionRecords: _TypeAlias = PartitionRecords  # noqa: Y015
 
