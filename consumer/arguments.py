@@ -12,7 +12,7 @@ from consumer.core.assignors.registry import named
 from strandline.client.arguments import INT32_MAX, INT64_MAX, by_partition, offset, text, whole
 from strandline.config import GROUP_ID_LENGTH_MAX, INTERVAL_MS_MAX
 from strandline.errors import InvalidRequest, SettingsError
-from strandline.groups import CommittedOffset
+from strandline.groups import CommittedOffset, TaskChange
 from strandline.ids import TopicPartition
 from strandline.topics import check_topic_name
 
@@ -66,6 +66,29 @@ def _pattern(given: object) -> re.Pattern[str]:
         return re.compile(given)
     except re.error as error:
         raise InvalidRequest(f"pattern = {given!r}: {error}") from error
+
+
+def task_changes(given: object) -> list[TaskChange]:
+    """What a member did with its tasks."""
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise InvalidRequest(f"changes = {given!r}: give several TaskChange")
+    return [_task_change(change) for change in given]
+
+
+def _task_change(given: object) -> TaskChange:
+    if not isinstance(given, TaskChange):
+        raise InvalidRequest(f"change = {given!r}: give a TaskChange(kind, task, at_ms)")
+    if not 0 < len(text("task", given.task)) <= GROUP_ID_LENGTH_MAX:
+        raise InvalidRequest(f"task = {given.task!r}: give a name of 1 to {GROUP_ID_LENGTH_MAX} characters")
+    whole(f"at_ms of task {given.task}", given.at_ms, 0, INT64_MAX)
+    text(f"reason of task {given.task}", given.reason)
+    counts: tuple[object, ...] = (given.lag, given.remaining_ms)
+    if not all(isinstance(count, int) for count in counts):
+        raise InvalidRequest(f"change = {given!r}: give lag and remaining_ms as whole numbers")
+    rate: object = given.records_per_s
+    if not isinstance(rate, int | float):
+        raise InvalidRequest(f"change = {given!r}: give records_per_s as a number")
+    return given
 
 
 def commits(given: object) -> dict[TopicPartition, CommittedOffset]:

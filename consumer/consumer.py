@@ -30,7 +30,7 @@ from strandline.client.messages import EARLIEST, LATEST, ListedOffset
 from strandline.client.scope import Scope, Startable
 from strandline.config import ConsumerSettings, load
 from strandline.errors import InvalidRequest
-from strandline.groups import CommittedOffset
+from strandline.groups import CommittedOffset, TaskChange
 from strandline.ids import TopicPartition
 from strandline.ports import Clock, Transport
 
@@ -225,6 +225,14 @@ class Consumer(Startable):
         From any thread. In a rebalance the others still wait no longer than `max_poll_interval_ms`.
         """
         self._in_group().extend_processing(arguments.processing_s(seconds))
+
+    def report_tasks(self, changes: Iterable[TaskChange]) -> None:
+        """Have the group's events tell what this member did with tasks, in this order (docs/groups.md).
+
+        Behind what became of partitions until now. Nobody waits for it, and it is tried a few times at most;
+        who is in no generation of the group tells nothing. Raises InvalidRequest.
+        """
+        self._in_group().report_tasks(arguments.task_changes(changes))
 
     def _in_group(self) -> Group:
         if self._group is None:

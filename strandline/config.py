@@ -43,7 +43,9 @@ PRODUCER_EXPIRY_MS: Final = 7 * 24 * 3600 * 1000
 
 TOPIC_NAME_LENGTH_MAX: Final = 249
 GROUP_ID_LENGTH_MAX: Final = 249
-"""Also of member, instance and client ids, and of reasons."""
+"""Also of member, instance and client ids, of tasks, and of reasons."""
+TASK_CHANGES_SENT_MAX: Final = 100
+"""That a member puts into one report; a broker takes at least so many."""
 INTERVAL_MS_MAX: Final = 2**31 - 1
 """Of times that members tell their coordinator: what its messages have room for."""
 PARTITIONS_PER_TOPIC_MAX: Final = 10_000
@@ -246,6 +248,7 @@ class BrokerSettings(ZooKeeperSettings):
     """Of one coordinator partition."""
     offset_metadata_bytes_max: int = Field(default=4 * KIB, ge=0)
     offsets_per_commit_max: int = Field(default=10_000, ge=1)
+    task_changes_per_report_max: int = Field(default=1_000, ge=TASK_CHANGES_SENT_MAX)
     offsets_retention_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=1)
     """Offsets of a group without members, and then the group, are forgotten after this."""
     offsets_expiry_check_ms: int = Field(default=60_000, ge=10)

@@ -191,6 +191,57 @@ class ReportOwnership:
     changes: tuple[OwnershipChange, ...]
 
 
+# --- tasks --------------------------------------------------------------------------------------
+
+
+class TaskChangeKind(Enum):
+    """What a member did with a task."""
+
+    LEARNING = "learning"
+    """It began to restore the state of a task that another member runs."""
+    PROGRESS = "progress"
+    """It restored some more of it."""
+    READY = "ready"
+    """It is near enough to the end to take the task over."""
+    RUNNING = "running"
+    """It processes the task's records."""
+    RESTORING = "restoring"
+    """The task is its own, but waits for its state."""
+    SUSPENDED = "suspended"
+    """It stopped processing, and keeps the state."""
+    CLOSED = "closed"
+    """It has nothing to do with the task any more."""
+    STANDBY = "standby"
+    """It began to keep a copy of the state of a task that another member runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskChange:
+    """`at_ms` is the member's wall clock. What is negative is not known.
+
+    `lag` counts the records of the changelog that are not applied yet; `remaining_ms` is how long that
+    takes at `records_per_s`.
+    """
+
+    kind: TaskChangeKind
+    task: str
+    at_ms: int
+    reason: str = ""
+    lag: int = -1
+    records_per_s: float = -1
+    remaining_ms: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ReportTasks:
+    """What a member did with its tasks, in its order; `generation` is the one in which it happened."""
+
+    group: str
+    member: str
+    generation: int
+    changes: tuple[TaskChange, ...]
+
+
 # --- looking after groups -----------------------------------------------------------------------
 
 

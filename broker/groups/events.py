@@ -29,6 +29,14 @@ def event_value(event: GroupEvent) -> bytes:
     for name, text in (("member", event.member), ("reason", event.reason), ("caused_by", event.caused_by)):
         if text:
             fields[name] = text
+    if event.task:
+        fields["task"] = event.task
+    for name, number in (
+        ("lag", event.lag), ("records_per_s", round(event.records_per_s, 3)),
+        ("remaining_ms", event.remaining_ms),
+    ):  # fmt: skip
+        if number >= 0:
+            fields[name] = number
     if event.partitions:
         by_topic: defaultdict[str, list[int]] = defaultdict(list)
         for topic, partition in event.partitions:

@@ -39,6 +39,7 @@ from strandline.groups import (
     OffsetFetch,
     OffsetResults,
     ReportOwnership,
+    ReportTasks,
     SyncGroup,
 )
 from strandline.ids import OFFSETS_TOPIC, BrokerId, PartitionId, PartitionKey, TopicId
@@ -179,6 +180,9 @@ class GroupHandlers:
 
     async def report(self, request: ReportOwnership, host: str) -> None:
         await self._ask(request.group, lambda core, waiting, now: core.report(waiting, request, now))
+
+    async def report_tasks(self, request: ReportTasks, host: str) -> None:
+        await self._ask(request.group, lambda core, waiting, now: core.report_tasks(waiting, request, now))
 
     async def list_groups(self, request: None, host: str) -> Sequence[ListedGroup]:
         """Those whose coordinator is this broker; all of them, or CoordinatorLoading."""

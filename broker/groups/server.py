@@ -46,6 +46,7 @@ def add_group_service(server: grpc.aio.Server, handlers: GroupHandlers) -> None:
         (wire.OFFSET_COMMIT, handlers.commit),
         (wire.OFFSET_FETCH, handlers.fetch_offsets),
         (wire.REPORT_OWNERSHIP, handlers.report),
+        (wire.REPORT_TASKS, handlers.report_tasks),
         (wire.LIST_GROUPS, handlers.list_groups),
         (wire.DESCRIBE_GROUP, handlers.describe),
         (wire.DELETE_GROUP, handlers.delete),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -34,7 +35,10 @@ from strandline.groups import (
     OwnershipChange,
     OwnershipKind,
     ReportOwnership,
+    ReportTasks,
     SyncGroup,
+    TaskChange,
+    TaskChangeKind,
 )
 from strandline.ids import TopicPartition
 from strandline.metadata import Endpoint
@@ -47,6 +51,7 @@ _KINDS: Final = {
     group_pb2.OwnershipChange.REVOKED: OwnershipKind.REVOKED,
     group_pb2.OwnershipChange.LOST: OwnershipKind.LOST,
 }
+_TASK_KINDS: Final = {group_pb2.TaskChange.Kind.Value(kind.name): kind for kind in TaskChangeKind}
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +242,29 @@ def _report(data: bytes) -> ReportOwnership:
     )
 
 
+def _task_change(change: group_pb2.TaskChange) -> TaskChange:
+    kind = _TASK_KINDS.get(change.kind)
+    if kind is None:
+        raise InvalidRequest(f"task change of kind {change.kind}; known are 0 to {max(_TASK_KINDS)}")
+    return TaskChange(
+        kind,
+        change.task,
+        change.at_ms,
+        change.reason,
+        change.lag if change.HasField("lag") and change.lag >= 0 else -1,
+        # Neither NaN nor infinity: JSON has no word for them.
+        change.records_per_s if change.HasField("records_per_s") and 0 <= change.records_per_s < inf else -1,
+        change.remaining_ms if change.HasField("remaining_ms") and change.remaining_ms >= 0 else -1,
+    )
+
+
+def _task_report(data: bytes) -> ReportTasks:
+    request = _parsed(group_pb2.ReportTasksRequest, data)
+    return ReportTasks(
+        request.group, request.member, request.generation, tuple(map(_task_change, request.changes))
+    )
+
+
 def _list(data: bytes) -> None:
     _parsed(group_pb2.ListGroupsRequest, data)
 
@@ -307,6 +335,12 @@ REPORT_OWNERSHIP: Final = Rpc(
     _report,
     _nothing(group_pb2.ReportOwnershipResponse),
     _refusal(group_pb2.ReportOwnershipResponse),
+)
+REPORT_TASKS: Final = Rpc(
+    "ReportTasks",
+    _task_report,
+    _nothing(group_pb2.ReportTasksResponse),
+    _refusal(group_pb2.ReportTasksResponse),
 )
 LIST_GROUPS: Final = Rpc("ListGroups", _list, _listed, _refusal(group_pb2.ListGroupsResponse))
 DESCRIBE_GROUP: Final = Rpc("DescribeGroup", _describe, _described, _refusal(group_pb2.DescribeGroupResponse))

@@ -26,7 +26,7 @@ from strandline.client.cluster import Cluster
 from strandline.client.scope import Scope
 from strandline.config import ConsumerSettings
 from strandline.errors import InvalidRequest, RebalanceInProgress, StrandlineError
-from strandline.groups import NO_GENERATION
+from strandline.groups import NO_GENERATION, TaskChange
 from strandline.ports import Clock
 
 logger = logging.getLogger(__name__)
@@ -278,6 +278,9 @@ class Group:
 
     def _commit_refused(self, identity: Identity, error: StrandlineError) -> bool:
         return self._member.commit_refused(identity.member, identity.generation, error)
+
+    def report_tasks(self, changes: Sequence[TaskChange]) -> None:
+        self._member.report_tasks(changes)
 
     def extend_processing(self, seconds: float) -> None:
         self._heart.extend(seconds)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from consumer.core.member_effects import (
@@ -52,7 +52,7 @@ from strandline.errors import (
     OutcomeUnknown,
     StrandlineError,
 )
-from strandline.groups import LeaveGroup
+from strandline.groups import NO_GENERATION, LeaveGroup, ReportTasks, TaskChange
 from strandline.ports import Clock
 
 logger = logging.getLogger(__name__)
@@ -299,6 +299,13 @@ class Member:
             self._leaving -= 1
             self._settled.set()
             self._queued.set()
+
+    def report_tasks(self, changes: Sequence[TaskChange]) -> None:
+        """Nothing is told by who is in no generation: nobody would believe it."""
+        core = self.core
+        if changes and core.generation != NO_GENERATION:
+            group = self._coordinator.group
+            self._reports.put_tasks(ReportTasks(group, core.member, core.generation, tuple(changes)))
 
     # --- the heart ---------------------------------------------------------------------------
 

@@ -1,18 +1,19 @@
-"""Tells the coordinator what became of partitions: in order, and for as long as it costs nobody anything."""
+"""Tells the coordinator what became of partitions and tasks: in order, while that costs nobody anything."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections import deque
+from dataclasses import replace
 from typing import Final
 
 from consumer.group.coordinator import Coordinator
 from strandline.client.backoff import backoff_s
-from strandline.client.group_wire import REPORT_OWNERSHIP
-from strandline.config import ConsumerSettings
+from strandline.client.group_wire import REPORT_OWNERSHIP, REPORT_TASKS
+from strandline.config import TASK_CHANGES_SENT_MAX, ConsumerSettings
 from strandline.errors import StrandlineError
-from strandline.groups import ReportOwnership
+from strandline.groups import ReportOwnership, ReportTasks
 from strandline.ports import Clock
 
 logger = logging.getLogger(__name__)
@@ -29,15 +30,26 @@ class Reports:
         self._coordinator = coordinator
         self._settings = settings
         self._clock = clock
-        self._waiting: deque[ReportOwnership] = deque(maxlen=REPORTS_MAX)
+        self._waiting: deque[ReportOwnership | ReportTasks] = deque(maxlen=REPORTS_MAX)
         self._put = asyncio.Event()
         self._empty = asyncio.Event()
         self._empty.set()
 
-    def put(self, report: ReportOwnership) -> None:
+    def put(self, report: ReportOwnership | ReportTasks) -> None:
         self._waiting.append(report)
         self._empty.clear()
         self._put.set()
+
+    def put_tasks(self, report: ReportTasks) -> None:
+        """The same for tasks. What a member says of them in a row waits as few reports: while the coordinator
+        is away, progress must not push out what became of partitions."""
+        changes = report.changes
+        last = self._waiting[-1] if self._waiting else None
+        if isinstance(last, ReportTasks) and replace(last, changes=changes) == report:
+            self._waiting.pop()
+            changes = last.changes + changes
+        for start in range(0, len(changes), TASK_CHANGES_SENT_MAX):
+            self.put(replace(report, changes=changes[start : start + TASK_CHANGES_SENT_MAX]))
 
     async def flushed(self) -> None:
         """Return once all that was put is sent, or was tried often enough."""
@@ -51,14 +63,21 @@ class Reports:
             self._put.clear()
             self._empty.set()
 
-    async def _send(self, report: ReportOwnership) -> None:
+    async def _send(self, report: ReportOwnership | ReportTasks) -> None:
         for attempt in range(1, TRIES_MAX + 1):
             try:
-                await self._coordinator.call(REPORT_OWNERSHIP, report)
+                await self._call(report)
             except StrandlineError as error:
                 if attempt == TRIES_MAX or not error.retriable:
-                    logger.info("group %s: what became of partitions is not told: %s", report.group, error)
+                    what = "tasks" if isinstance(report, ReportTasks) else "partitions"
+                    logger.info("group %s: what became of %s is not told: %s", report.group, what, error)
                     return
                 await self._clock.sleep(backoff_s(self._settings, attempt))
             else:
                 return
+
+    async def _call(self, report: ReportOwnership | ReportTasks) -> None:
+        if isinstance(report, ReportTasks):
+            await self._coordinator.call(REPORT_TASKS, report)
+        else:
+            await self._coordinator.call(REPORT_OWNERSHIP, report)

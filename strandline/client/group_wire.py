@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from strandline.adapters.wire_errors import error_from_wire, refuse
+from strandline.client.arguments import INT64_MAX
+from strandline.config import GROUP_ID_LENGTH_MAX
 from strandline.errors import MemberIdRequired
 from strandline.groups import (
     CommittedOffset,
@@ -28,7 +30,10 @@ from strandline.groups import (
     OffsetResults,
     OwnershipKind,
     ReportOwnership,
+    ReportTasks,
     SyncGroup,
+    TaskChange,
+    TaskChangeKind,
 )
 from strandline.ids import TopicPartition
 from strandline.metadata import Endpoint
@@ -40,6 +45,7 @@ _KINDS: Final = {
     OwnershipKind.REVOKED: group_pb2.OwnershipChange.REVOKED,
     OwnershipKind.LOST: group_pb2.OwnershipChange.LOST,
 }
+_TASK_KINDS: Final = {kind: group_pb2.TaskChange.Kind.Value(kind.name) for kind in TaskChangeKind}
 
 
 def _partitions(names: Sequence[TopicPartition]) -> list[group_pb2.GroupPartition]:
@@ -214,6 +220,36 @@ def _decode_report(data: bytes) -> None:
     refuse(group_pb2.ReportOwnershipResponse.FromString(data).error)
 
 
+def _encode_task_report(request: ReportTasks) -> bytes:
+    return group_pb2.ReportTasksRequest(
+        group=request.group,
+        member=request.member,
+        generation=request.generation,
+        changes=map(_task_change, request.changes),
+    ).SerializeToString()
+
+
+def _task_change(change: TaskChange) -> group_pb2.TaskChange:
+    """What is not known is left out, and so is what is no number: a rate of nothing in no time."""
+    message = group_pb2.TaskChange(
+        kind=_TASK_KINDS[change.kind],
+        task=change.task,
+        at_ms=change.at_ms,
+        reason=change.reason[:GROUP_ID_LENGTH_MAX],
+    )
+    if 0 <= change.lag <= INT64_MAX:
+        message.lag = change.lag
+    if 0 <= change.records_per_s <= INT64_MAX:
+        message.records_per_s = change.records_per_s
+    if 0 <= change.remaining_ms <= INT64_MAX:
+        message.remaining_ms = change.remaining_ms
+    return message
+
+
+def _decode_task_report(data: bytes) -> None:
+    refuse(group_pb2.ReportTasksResponse.FromString(data).error)
+
+
 def _encode_list(_request: None) -> bytes:
     return group_pb2.ListGroupsRequest().SerializeToString()
 
@@ -273,6 +309,7 @@ LEAVE_GROUP: Final = Method(_SERVICE + "LeaveGroup", _encode_leave, _decode_leav
 OFFSET_COMMIT: Final = Method(_SERVICE + "OffsetCommit", _encode_commit, _decode_commit)
 OFFSET_FETCH: Final = Method(_SERVICE + "OffsetFetch", _encode_offset_fetch, _decode_offset_fetch)
 REPORT_OWNERSHIP: Final = Method(_SERVICE + "ReportOwnership", _encode_report, _decode_report)
+REPORT_TASKS: Final = Method(_SERVICE + "ReportTasks", _encode_task_report, _decode_task_report)
 LIST_GROUPS: Final = Method(_SERVICE + "ListGroups", _encode_list, _decode_list)
 DESCRIBE_GROUP: Final = Method(_SERVICE + "DescribeGroup", _encode_describe, _decode_describe)
 DELETE_GROUP: Final = Method(_SERVICE + "DeleteGroup", _encode_delete, _decode_delete)

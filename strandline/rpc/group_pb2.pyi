@@ -782,6 +782,137 @@ class ReportOwnershipResponse(_message.Message):
 Global___ReportOwnershipResponse: _TypeAlias = ReportOwnershipResponse  # noqa: Y015
 
 @_typing.final
+class ReportTasksRequest(_message.Message):
+    """What a member did with its tasks (docs/streams.md), in the order in which it did it. It becomes part of
+    the group's events, and of nothing else.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    MEMBER_FIELD_NUMBER: _builtins.int
+    GENERATION_FIELD_NUMBER: _builtins.int
+    CHANGES_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    member: _builtins.str
+    generation: _builtins.int
+    """in which it happened"""
+    @_builtins.property
+    def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___TaskChange]: ...
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        member: _builtins.str = ...,
+        generation: _builtins.int = ...,
+        changes: _abc.Iterable[Global___TaskChange] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "generation", b"generation", "group", b"group", "member", b"member"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportTasksRequest: _TypeAlias = ReportTasksRequest  # noqa: Y015
+
+@_typing.final
+class TaskChange(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Kind:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _KindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[TaskChange._Kind.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        LEARNING: TaskChange._Kind.ValueType  # 0
+        PROGRESS: TaskChange._Kind.ValueType  # 1
+        READY: TaskChange._Kind.ValueType  # 2
+        RUNNING: TaskChange._Kind.ValueType  # 3
+        RESTORING: TaskChange._Kind.ValueType  # 4
+        SUSPENDED: TaskChange._Kind.ValueType  # 5
+        CLOSED: TaskChange._Kind.ValueType  # 6
+        STANDBY: TaskChange._Kind.ValueType  # 7
+
+    class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
+    LEARNING: TaskChange.Kind.ValueType  # 0
+    PROGRESS: TaskChange.Kind.ValueType  # 1
+    READY: TaskChange.Kind.ValueType  # 2
+    RUNNING: TaskChange.Kind.ValueType  # 3
+    RESTORING: TaskChange.Kind.ValueType  # 4
+    SUSPENDED: TaskChange.Kind.ValueType  # 5
+    CLOSED: TaskChange.Kind.ValueType  # 6
+    STANDBY: TaskChange.Kind.ValueType  # 7
+
+    KIND_FIELD_NUMBER: _builtins.int
+    TASK_FIELD_NUMBER: _builtins.int
+    AT_MS_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    LAG_FIELD_NUMBER: _builtins.int
+    RECORDS_PER_S_FIELD_NUMBER: _builtins.int
+    REMAINING_MS_FIELD_NUMBER: _builtins.int
+    kind: Global___TaskChange.Kind.ValueType
+    task: _builtins.str
+    at_ms: _builtins.int
+    """the member's clock, milliseconds since the Unix epoch"""
+    reason: _builtins.str
+    lag: _builtins.int
+    """Each of these is left out where it is not known.
+    records of the changelog that are not applied yet
+    """
+    records_per_s: _builtins.float
+    remaining_ms: _builtins.int
+    def __init__(
+        self,
+        *,
+        kind: Global___TaskChange.Kind.ValueType = ...,
+        task: _builtins.str = ...,
+        at_ms: _builtins.int = ...,
+        reason: _builtins.str = ...,
+        lag: _builtins.int | None = ...,
+        records_per_s: _builtins.float | None = ...,
+        remaining_ms: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_lag", b"_lag", "_records_per_s", b"_records_per_s", "_remaining_ms", b"_remaining_ms", "lag", b"lag", "records_per_s", b"records_per_s", "remaining_ms", b"remaining_ms"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_lag", b"_lag", "_records_per_s", b"_records_per_s", "_remaining_ms", b"_remaining_ms", "at_ms", b"at_ms", "kind", b"kind", "lag", b"lag", "reason", b"reason", "records_per_s", b"records_per_s", "remaining_ms", b"remaining_ms", "task", b"task"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__lag: _TypeAlias = _typing.Literal["lag"]  # noqa: Y015
+    _WhichOneofArgType__lag: _TypeAlias = _typing.Literal["_lag", b"_lag"]  # noqa: Y015
+    _WhichOneofReturnType__records_per_s: _TypeAlias = _typing.Literal["records_per_s"]  # noqa: Y015
+    _WhichOneofArgType__records_per_s: _TypeAlias = _typing.Literal["_records_per_s", b"_records_per_s"]  # noqa: Y015
+    _WhichOneofReturnType__remaining_ms: _TypeAlias = _typing.Literal["remaining_ms"]  # noqa: Y015
+    _WhichOneofArgType__remaining_ms: _TypeAlias = _typing.Literal["_remaining_ms", b"_remaining_ms"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__lag) -> _WhichOneofReturnType__lag | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__records_per_s) -> _WhichOneofReturnType__records_per_s | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__remaining_ms) -> _WhichOneofReturnType__remaining_ms | None: ...
+
+Global___TaskChange: _TypeAlias = TaskChange  # noqa: Y015
+
+@_typing.final
+class ReportTasksResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERROR_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def error(self) -> _common_pb2.Error: ...
+    def __init__(
+        self,
+        *,
+        error: _common_pb2.Error | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportTasksResponse: _TypeAlias = ReportTasksResponse  # noqa: Y015
+
+@_typing.final
 class ListGroupsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -74,6 +74,11 @@ class GroupsStub:
                 request_serializer=strandline_dot_rpc_dot_group__pb2.ReportOwnershipRequest.SerializeToString,
                 response_deserializer=strandline_dot_rpc_dot_group__pb2.ReportOwnershipResponse.FromString,
                 _registered_method=True)
+        self.ReportTasks = channel.unary_unary(
+                '/strandline.v1.Groups/ReportTasks',
+                request_serializer=strandline_dot_rpc_dot_group__pb2.ReportTasksRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_group__pb2.ReportTasksResponse.FromString,
+                _registered_method=True)
         self.ListGroups = channel.unary_unary(
                 '/strandline.v1.Groups/ListGroups',
                 request_serializer=strandline_dot_rpc_dot_group__pb2.ListGroupsRequest.SerializeToString,
@@ -142,6 +147,12 @@ class GroupsServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReportTasks(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListGroups(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -202,6 +213,11 @@ def add_GroupsServicer_to_server(servicer, server):
                     servicer.ReportOwnership,
                     request_deserializer=strandline_dot_rpc_dot_group__pb2.ReportOwnershipRequest.FromString,
                     response_serializer=strandline_dot_rpc_dot_group__pb2.ReportOwnershipResponse.SerializeToString,
+            ),
+            'ReportTasks': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReportTasks,
+                    request_deserializer=strandline_dot_rpc_dot_group__pb2.ReportTasksRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_group__pb2.ReportTasksResponse.SerializeToString,
             ),
             'ListGroups': grpc.unary_unary_rpc_method_handler(
                     servicer.ListGroups,
@@ -435,6 +451,33 @@ class Groups:
             '/strandline.v1.Groups/ReportOwnership',
             strandline_dot_rpc_dot_group__pb2.ReportOwnershipRequest.SerializeToString,
             strandline_dot_rpc_dot_group__pb2.ReportOwnershipResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReportTasks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Groups/ReportTasks',
+            strandline_dot_rpc_dot_group__pb2.ReportTasksRequest.SerializeToString,
+            strandline_dot_rpc_dot_group__pb2.ReportTasksResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -43,6 +43,7 @@ class GroupsStub:
     OffsetCommit: _grpc.UnaryUnaryMultiCallable[_group_pb2.OffsetCommitRequest, _group_pb2.OffsetCommitResponse]
     OffsetFetch: _grpc.UnaryUnaryMultiCallable[_group_pb2.OffsetFetchRequest, _group_pb2.OffsetFetchResponse]
     ReportOwnership: _grpc.UnaryUnaryMultiCallable[_group_pb2.ReportOwnershipRequest, _group_pb2.ReportOwnershipResponse]
+    ReportTasks: _grpc.UnaryUnaryMultiCallable[_group_pb2.ReportTasksRequest, _group_pb2.ReportTasksResponse]
     ListGroups: _grpc.UnaryUnaryMultiCallable[_group_pb2.ListGroupsRequest, _group_pb2.ListGroupsResponse]
     DescribeGroup: _grpc.UnaryUnaryMultiCallable[_group_pb2.DescribeGroupRequest, _group_pb2.DescribeGroupResponse]
     DeleteGroup: _grpc.UnaryUnaryMultiCallable[_group_pb2.DeleteGroupRequest, _group_pb2.DeleteGroupResponse]
@@ -58,6 +59,7 @@ class GroupsAsyncStub(GroupsStub):
     OffsetCommit: _aio.UnaryUnaryMultiCallable[_group_pb2.OffsetCommitRequest, _group_pb2.OffsetCommitResponse]  # type: ignore[assignment]
     OffsetFetch: _aio.UnaryUnaryMultiCallable[_group_pb2.OffsetFetchRequest, _group_pb2.OffsetFetchResponse]  # type: ignore[assignment]
     ReportOwnership: _aio.UnaryUnaryMultiCallable[_group_pb2.ReportOwnershipRequest, _group_pb2.ReportOwnershipResponse]  # type: ignore[assignment]
+    ReportTasks: _aio.UnaryUnaryMultiCallable[_group_pb2.ReportTasksRequest, _group_pb2.ReportTasksResponse]  # type: ignore[assignment]
     ListGroups: _aio.UnaryUnaryMultiCallable[_group_pb2.ListGroupsRequest, _group_pb2.ListGroupsResponse]  # type: ignore[assignment]
     DescribeGroup: _aio.UnaryUnaryMultiCallable[_group_pb2.DescribeGroupRequest, _group_pb2.DescribeGroupResponse]  # type: ignore[assignment]
     DeleteGroup: _aio.UnaryUnaryMultiCallable[_group_pb2.DeleteGroupRequest, _group_pb2.DeleteGroupResponse]  # type: ignore[assignment]
@@ -118,6 +120,13 @@ class GroupsServicer(metaclass=_abc_1.ABCMeta):
         request: _group_pb2.ReportOwnershipRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_group_pb2.ReportOwnershipResponse, _abc.Awaitable[_group_pb2.ReportOwnershipResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ReportTasks(
+        self,
+        request: _group_pb2.ReportTasksRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_group_pb2.ReportTasksResponse, _abc.Awaitable[_group_pb2.ReportTasksResponse]]: ...
 
     @_abc_1.abstractmethod
     def ListGroups(

@@ -21,6 +21,7 @@ from broker.core.groups.offset_keeper import OffsetKeeper
 from broker.core.groups.rebalance import Rebalance
 from broker.core.groups.records import GroupKey, decode_group_value, decode_key, decode_offset_value
 from broker.core.groups.states import GroupState
+from broker.core.groups.task_reports import report_tasks
 from broker.core.groups.timers import Timer, TimerKind
 from strandline.errors import (
     CoordinatorLoading,
@@ -38,6 +39,7 @@ from strandline.groups import (
     OffsetCommit,
     OffsetFetch,
     ReportOwnership,
+    ReportTasks,
     SyncGroup,
 )
 
@@ -172,6 +174,12 @@ class Coordinator(Generic[Token]):
         """Answered with None: the ledger is kept, and each change is published."""
         return self._turn(
             token, now, lambda: report_ownership(self._desk, self._find(request.group), token, request)
+        )
+
+    def report_tasks(self, token: Token, request: ReportTasks, now: Instant) -> list[Effect[Token]]:
+        """Answered with None: each change is published."""
+        return self._turn(
+            token, now, lambda: report_tasks(self._desk, self._find(request.group), token, request)
         )
 
     # --- offsets -----------------------------------------------------------------------------

@@ -71,9 +71,11 @@ class Desk(Generic[Token]):
         partitions: tuple[TopicPartition, ...] = (),
     ) -> None:
         at_ms = self.now.wall_ms if at_ms is None else at_ms
-        self._effects.append(
-            Publish(GroupEvent(kind, group, generation, at_ms, member, reason, caused_by, partitions))
-        )
+        self.tell(GroupEvent(kind, group, generation, at_ms, member, reason, caused_by, partitions))
+
+    def tell(self, event: GroupEvent) -> None:
+        """Have an event published that is complete."""
+        self._effects.append(Publish(event))
 
     # --- writes and timers -------------------------------------------------------------------
 

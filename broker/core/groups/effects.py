@@ -45,7 +45,7 @@ Outcome = (
     | FetchedOffsets  # fetch_offsets
     | DescribedGroup  # describe
     | tuple[ListedGroup, ...]  # list_groups
-    | None  # heartbeat, report and delete: done
+    | None  # heartbeat, both reports and delete: done
 )
 
 
@@ -81,6 +81,14 @@ class EventKind(Enum):
     ASSIGNED = "assigned"
     REVOKED = "revoked"
     LOST = "lost"
+    TASK_LEARNING = "task_learning"
+    TASK_PROGRESS = "task_progress"
+    TASK_READY = "task_ready"
+    TASK_RUNNING = "task_running"
+    TASK_RESTORING = "task_restoring"
+    TASK_SUSPENDED = "task_suspended"
+    TASK_CLOSED = "task_closed"
+    TASK_STANDBY = "task_standby"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +97,8 @@ class GroupEvent:
 
     `generation` is the one in which it happened; `member` whom it is about, empty for the group as a
     whole; `caused_by` the member that caused a rebalance. `at_ms` is the wall clock of the coordinator, or
-    of the member where it reported what it did with `partitions`.
+    of the member where it reported what it did with `partitions` or with a `task`. Of the figures of a task
+    -1 is what nobody knows.
     """
 
     kind: EventKind
@@ -100,6 +109,10 @@ class GroupEvent:
     reason: str = ""
     caused_by: str = ""
     partitions: tuple[TopicPartition, ...] = ()
+    task: str = ""
+    lag: int = -1
+    records_per_s: float = -1
+    remaining_ms: int = -1
 
 
 @dataclass(frozen=True, slots=True)

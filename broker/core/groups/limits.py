@@ -45,6 +45,7 @@ class GroupLimits:
     groups_max: int
     offset_metadata_bytes_max: int
     offsets_per_commit_max: int
+    task_changes_per_report_max: int
     offsets_retention_ms: int
     offsets_expiry_check_ms: int
 
@@ -79,6 +80,13 @@ def check_id(what: str, value: str) -> None:
     wrong = _wrong(value)
     if wrong is not None:
         raise InvalidRequest(f"{what} {value[:GROUP_ID_LENGTH_MAX]!r} {wrong}", limit=GROUP_ID_LENGTH_MAX)
+
+
+def check_task(task: str) -> None:
+    """Raises InvalidRequest."""
+    if not task:
+        raise InvalidRequest("task '' has no name")
+    check_id("task", task)
 
 
 def cut(text: str) -> str:

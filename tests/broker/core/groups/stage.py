@@ -45,6 +45,7 @@ LIMITS = GroupLimits(
     groups_max=100,
     offset_metadata_bytes_max=4_096,
     offsets_per_commit_max=10_000,
+    task_changes_per_report_max=1_000,
     offsets_retention_ms=3_600_000,
     offsets_expiry_check_ms=60_000,
 )
