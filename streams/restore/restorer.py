@@ -1,0 +1,242 @@
+"""Reads the changelogs of all tasks of a member that restores, and writes them into their stores.
+
+It stands over the same reader as a consumer, and takes one batch after the other instead of all that are
+there: what is not applied yet waits in the reader's buffer, which is bounded, so a store that is slow slows
+the fetching down and nothing else. Each changelog has its turn, a slice at a time, and the loop between
+slices; so one that is large holds up neither the small ones nor the tasks that run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import count
+from typing import Any, Final, TypeVar
+
+from consumer.news import News
+from consumer.reader import Reader
+from consumer.records import FetchedBatch
+from strandline.adapters.rpc import GrpcTransport
+from strandline.client.backoff import backoff_s
+from strandline.client.cluster import Cluster
+from strandline.client.messages import LATEST, ListedOffset, MetadataQuery
+from strandline.client.offsets import list_offsets
+from strandline.client.scope import Scope, Startable
+from strandline.config import ConsumerSettings, load
+from strandline.errors import InvalidRequest, OffsetOutOfRange, StrandlineError, UnknownTopicOrPartition
+from strandline.ids import TopicPartition
+from strandline.ports import Clock, Transport
+from streams.core.task import TaskId
+from streams.restore.restoration import Restorable, Restoration
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+ASK_S: Final = 1.0
+"""How long leaders are asked before it is said that none answers; then they are asked again."""
+
+
+class Restorer(Startable):
+    """One for all tasks of a member. `settings` are those of a consumer; the transport ends with it."""
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str],
+        *,
+        settings: Mapping[str, Any],
+        clock: Clock,
+        transport: Transport | None = None,
+    ) -> None:
+        self._settings = load(ConsumerSettings, **{**settings, "offset_reset": "none"})
+        self._clock = clock
+        self._transport = transport or GrpcTransport()
+        self._cluster = Cluster(bootstrap, self._settings, self._transport, clock)
+        self._scope = Scope("restorer", self._abandon)
+        self._news = News(clock)
+        self._reader = Reader(
+            cluster=self._cluster,
+            scope=self._scope,
+            news=self._news,
+            committed=None,
+            settings=self._settings,
+            clock=clock,
+        )
+        self._restorations: dict[TopicPartition, Restoration] = {}
+        self._identities: dict[TopicPartition, str] = {}
+
+    async def start(self) -> None:
+        await self._scope.start()
+        self._reader.start()
+        self._cluster.run(self._scope)
+        self._scope.spawn(self._apply(), "apply")
+
+    async def stop(self) -> None:
+        """Every restoration ends; who waits for one is told so."""
+        try:
+            await self._scope.stop()
+        finally:
+            for restoration in list(self._restorations.values()):
+                restoration.finish()
+            await self._transport.close()
+
+    def _abandon(self, error: BaseException) -> None:
+        for restoration in list(self._restorations.values()):
+            restoration.fail(error)
+
+    # --- what tasks ask for ---------------------------------------------------------------------
+
+    def begin(self, task: TaskId, changelog: TopicPartition, store: Restorable) -> Restoration:
+        """Restore from the store's checkpoint on, until the restoration ends.
+
+        Nobody else may write to the store meanwhile. Raises InvalidRequest if the changelog is being
+        restored already, or the restorer does not run.
+        """
+        self._scope.check()
+        if changelog in self._restorations:
+            raise InvalidRequest(f"{changelog} is being restored already")
+        restoration = Restoration(task, changelog, store, changelogs=self, clock=self._clock)
+        self._restorations[changelog] = restoration
+        self._scope.spawn(self._place(restoration), f"place {changelog}")
+        return restoration
+
+    async def identity(self, changelog: TopicPartition) -> str:
+        """What tells it from all others, also from those of its name: the topic's id, and the partition.
+
+        Waits while no broker answers. Raises UnknownTopicOrPartition.
+        """
+        self._scope.check()
+        found = await self._patiently(lambda: self._ask_identity(changelog))
+        self._identities[changelog] = found
+        return found
+
+    async def check_identity(self, changelog: TopicPartition) -> None:
+        """Raises UnknownTopicOrPartition if it is not what `identity` said last."""
+        known = self._identities.get(changelog)
+        if known is None:
+            return
+        found = await self._patiently(lambda: self._ask_identity(changelog))
+        if found != known:
+            raise UnknownTopicOrPartition(
+                f"{changelog} was deleted, and another topic has its name now: {found} in place of {known}"
+            )
+
+    async def bounds(self, changelog: TopicPartition) -> ListedOffset:
+        """Where its leader has it begin and end at this moment. Waits while none answers.
+
+        Raises UnknownTopicOrPartition.
+        """
+        return await self._patiently(lambda: self._ask_bounds(changelog))
+
+    # --- what restorations ask for --------------------------------------------------------------
+
+    def take(self, changelog: TopicPartition) -> FetchedBatch | None:
+        """The next batch that has come for it. There is room for others then."""
+        positions = self._reader.positions
+        state = positions.find(changelog)
+        if state is None or not state.buffered:
+            return None
+        batch = positions.take(state, state.buffered[0].size)
+        state.processed = state.position = batch.next_offset
+        self._reader.wake(state.broker)
+        return batch
+
+    def high_watermark(self, changelog: TopicPartition) -> int | None:
+        state = self._reader.positions.find(changelog)
+        return None if state is None else state.high_watermark
+
+    def reopen(self, restoration: Restoration) -> None:
+        """Ask anew where its log begins and ends, and read on from there."""
+        if restoration.placed and not restoration.over:
+            restoration.placed = False
+            self._reader.drop([restoration.changelog])
+            self._scope.spawn(self._place(restoration), f"place {restoration.changelog}")
+
+    def forget(self, restoration: Restoration) -> None:
+        """Read it no more."""
+        if self._restorations.get(restoration.changelog) is restoration:
+            del self._restorations[restoration.changelog]
+            self._reader.drop([restoration.changelog])
+
+    # --- reading --------------------------------------------------------------------------------
+
+    async def _place(self, restoration: Restoration) -> None:
+        """Begin to read at its store's checkpoint, if the log still reaches there."""
+        name = restoration.changelog
+        if restoration.placings:
+            await self._clock.sleep(backoff_s(self._settings, restoration.placings))
+        restoration.placings += 1
+        try:
+            listed = await self.bounds(name)
+            if restoration.over:
+                return
+            restoration.place(listed)
+        except StrandlineError as error:
+            restoration.fail(error)
+            return
+        self._reader.add([name])
+        self._reader.seek(name, restoration.store.checkpoint)
+
+    async def _apply(self) -> None:
+        """A slice of each in turn, as long as something comes."""
+        while True:
+            busy = False
+            for restoration in list(self._restorations.values()):
+                if self._step(restoration):
+                    busy = True
+                    await asyncio.sleep(0)
+            if not busy:
+                await self._news.wait(None)
+
+    def _step(self, restoration: Restoration) -> bool:
+        if restoration.over:
+            return False
+        error = self._news.error(restoration.changelog)
+        try:
+            if restoration.step():
+                return True
+            if isinstance(error, OffsetOutOfRange):
+                self.reopen(restoration)
+            elif error is not None and not error.retriable:
+                raise error
+        except StrandlineError as failure:
+            restoration.fail(failure)
+        return False
+
+    # --- asking ---------------------------------------------------------------------------------
+
+    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """What is retriable is tried for as long as it takes, but a topic is not missed for ever."""
+        missed_at: float | None = None
+        for attempt in count(1):
+            try:
+                return await ask()
+            except StrandlineError as error:
+                now = self._clock.monotonic()
+                if not isinstance(error, UnknownTopicOrPartition):
+                    missed_at = None
+                elif missed_at is None:
+                    missed_at = now
+                if not error.retriable or (
+                    missed_at is not None and now - missed_at >= self._cluster.request_timeout_s
+                ):
+                    raise
+                logger.info("restoring waits: %s", error)
+            await self._clock.sleep(backoff_s(self._settings, attempt))
+        raise AssertionError("counting ended")
+
+    async def _ask_identity(self, changelog: TopicPartition) -> str:
+        answer = await self._cluster.ask(MetadataQuery([changelog.topic]))
+        for topic in answer.cluster.topics:
+            if topic.name == changelog.topic and changelog.partition < len(topic.partitions):
+                return f"{topic.topic_id}-{changelog.partition}"
+        raise answer.errors.get(changelog.topic) or UnknownTopicOrPartition(f"{changelog} does not exist")
+
+    async def _ask_bounds(self, changelog: TopicPartition) -> ListedOffset:
+        wanted = {changelog: LATEST}
+        found = await list_offsets(self._cluster, wanted, self._settings, self._clock, timeout_s=ASK_S)
+        listed = found[changelog]
+        if isinstance(listed, StrandlineError):
+            raise listed
+        return listed
