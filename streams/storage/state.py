@@ -1,0 +1,116 @@
+"""What a running task has changed and not committed yet, over what its store has.
+
+The task may go on while a commit is under way: `changes` lists what the changelog is to get, `settle` writes
+just that to the store once the changelog has it (CORRECTNESS S3), and what is put in the meantime waits for
+the next commit. So there are two layers over the store: what is not listed yet, over what is listed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
+
+from streams.core.changelog import POSITION_KEY, store_end, store_prefix
+from streams.core.positions import Positions
+from streams.storage.task_store import Change, TaskStore
+
+_key_of = itemgetter(0)
+
+
+class TaskState:
+    """The state as the task sees it. One namespace of byte keys a store name; nothing here awaits."""
+
+    def __init__(self, store: TaskStore) -> None:
+        self._store = store
+        self._get = store.get
+        self._prefixes: dict[str, bytes] = {}
+        self._dirty: dict[bytes, bytes | None] = {}
+        self._dirty_bytes = 0
+        self._listed: dict[bytes, bytes | None] = {}
+
+    @property
+    def dirty_bytes(self) -> int:
+        """Keys and values that the next `changes` lists for the first time."""
+        return self._dirty_bytes
+
+    def get(self, store: str, key: bytes) -> bytes | None:
+        """The value, or None. Raises StoreCorrupt, StorageFailed."""
+        full = self._prefix(store) + key
+        if full in self._dirty:
+            return self._dirty[full]
+        if full in self._listed:
+            return self._listed[full]
+        return self._get(full)
+
+    def put(self, store: str, key: bytes, value: bytes | None) -> None:
+        """None deletes."""
+        full = self._prefix(store) + key
+        dirty = self._dirty
+        if full in dirty:
+            self._dirty_bytes -= len(dirty[full] or b"")
+        else:
+            self._dirty_bytes += len(full)
+        self._dirty_bytes += len(value or b"")
+        dirty[full] = value
+
+    def range(self, store: str, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        """Keys from `start` on and below `end` with their values, in byte order; None: no bound.
+
+        It shows the state as it is now: what is put or settled meanwhile does not show. The iterator raises
+        StoreCorrupt, StorageFailed, and StoreClosed if the store is closed before its end.
+        """
+        prefix = self._prefix(store)
+        first = prefix if start is None else prefix + start
+        last = store_end(store) if end is None else prefix + end
+        # Of rows with the same key the uppermost layer's is the first.
+        layers = (
+            _rows(self._dirty, first, last),
+            _rows(self._listed, first, last),
+            self._store.range(first, last),
+        )
+        return _merged(layers, len(prefix))
+
+    def changes(self, positions: Positions) -> list[Change]:
+        """What the changelog is to get: each key once, as it is now, in the order of first change, and the
+        position record last. What an earlier call listed and no `settle` has written is listed again."""
+        self._listed.update(self._dirty)
+        self._listed.pop(POSITION_KEY, None)
+        self._listed[POSITION_KEY] = positions.encode()
+        self._dirty = {}
+        self._dirty_bytes = 0
+        return list(self._listed.items())
+
+    def settle(self, checkpoint: int) -> None:
+        """Write to the store what the last `changes` listed; the changelog has it below `checkpoint`.
+
+        Raises StoreCorrupt, StorageFailed: it is not written then, and stays listed.
+        """
+        self._store.apply(self._listed.items(), checkpoint)
+        self._listed = {}
+
+    def discard(self) -> None:
+        """Forget all that is not settled: the state is the store's again."""
+        self._dirty = {}
+        self._dirty_bytes = 0
+        self._listed = {}
+
+    def _prefix(self, store: str) -> bytes:
+        prefix = self._prefixes.get(store)
+        if prefix is None:
+            prefix = self._prefixes[store] = store_prefix(store)
+        return prefix
+
+
+def _rows(layer: Mapping[bytes, bytes | None], first: bytes, last: bytes) -> Iterator[Change]:
+    return iter(sorted((key, value) for key, value in layer.items() if first <= key < last))
+
+
+def _merged(
+    layers: tuple[Iterator[Change] | Iterator[tuple[bytes, bytes]], ...], cut: int
+) -> Iterator[tuple[bytes, bytes]]:
+    for key, rows in groupby(merge(*layers, key=_key_of), _key_of):
+        value = next(rows)[1]
+        if value is not None:
+            yield key[cut:], value
