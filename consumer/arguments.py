@@ -112,6 +112,14 @@ def _commit(name: TopicPartition, given: Any) -> CommittedOffset:
     )
 
 
+def reason(given: object) -> str:
+    """Why something is asked for, for people."""
+    said = text("reason", given)
+    if not said:
+        raise InvalidRequest("reason = '': say why")
+    return said
+
+
 def processing_s(given: object) -> float:
     """How long processing may take."""
     return _amount("seconds", given, INTERVAL_MS_MAX // 1000)

@@ -234,6 +234,15 @@ class Consumer(Startable):
         """
         self._in_group().report_tasks(arguments.task_changes(changes))
 
+    def enforce_rebalance(self, reason: str) -> None:
+        """Have the group rebalance (KIP-568), behind the scenes: what assignors of one's own have to say is
+        asked anew. During a rebalance one more follows it, however often it is asked for.
+
+        `reason` is for people: members and events have it. Raises InvalidRequest while this consumer is in
+        no group, or leaves it.
+        """
+        self._in_group().enforce_rebalance(arguments.reason(reason))
+
     def _in_group(self) -> Group:
         if self._group is None:
             raise InvalidRequest("this consumer has no group: give it a group_id")
@@ -357,6 +366,10 @@ class Consumer(Startable):
         return await self._reader.finder.list(wanted)
 
     # --- handing out -------------------------------------------------------------------------
+
+    def error(self) -> Exception | None:
+        """What every get call raises because this consumer has failed for good; None if it has not."""
+        return self._scope.error() or self._news.fatal
 
     def __aiter__(self) -> Self:
         return self

@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from consumer.core.assignors.assignor import Assignor, MemberSubscription
+from consumer.core.assignors.assignor import Assignor, AssignorFailed, MemberSubscription, asked
 from consumer.core.claims import Claims, settle
 from consumer.core.protocol import (
     COOPERATIVE_VERSION,
@@ -28,13 +28,8 @@ from consumer.core.protocol import (
     AssignmentError,
     Subscription,
 )
-from strandline.errors import StrandlineError
 from strandline.groups import NO_GENERATION
 from strandline.ids import TopicPartition
-
-
-class AssignorFailed(StrandlineError):
-    """A user's assignor raised, or gave a partition that does not exist, twice, or to a stranger."""
 
 
 class Consensus(Enum):
@@ -91,6 +86,8 @@ class _Share:
 
     assigned: set[TopicPartition] = field(default_factory=set)
     revoked: set[TopicPartition] = field(default_factory=set)
+    told: bytes = b""
+    """By the assignor."""
 
 
 def plan(members: Mapping[str, ParsedMember], partitions: Mapping[str, int], assignor: Assignor) -> Plan:
@@ -108,8 +105,10 @@ def plan(members: Mapping[str, ParsedMember], partitions: Mapping[str, int], ass
     elif not cooperative:
         consensus = Consensus.EAGER
         rejoin = False
-        for partition, member in _wanted(eager, partitions, assignor, Claims({}, {})).items():
+        wanted, told = _wanted(eager, partitions, assignor, Claims({}, {}))
+        for partition, member in wanted.items():
             shares[member].assigned.add(partition)
+        _tell(shares, told)
     else:
         consensus = Consensus.MIXED
         rejoin = _mixed(shares, eager, cooperative, claims, partitions, assignor)
@@ -127,13 +126,19 @@ def plan(members: Mapping[str, ParsedMember], partitions: Mapping[str, int], ass
 
 def _assignment(member: ParsedMember, share: _Share, *, rejoin: bool) -> Assignment:
     if member.eager:
-        return Assignment(EAGER_VERSION, tuple(sorted(share.assigned)))
+        return Assignment(EAGER_VERSION, tuple(sorted(share.assigned)), user_data=share.told)
     return Assignment(
         COOPERATIVE_VERSION,
         tuple(sorted(share.assigned)),
         tuple(sorted(share.revoked)),
         AssignmentError.NEEDS_REJOIN if rejoin else AssignmentError.NONE,
+        share.told,
     )
+
+
+def _tell(shares: Mapping[str, _Share], told: Mapping[str, bytes]) -> None:
+    for member, data in told.items():
+        shares[member].told = data
 
 
 def _incremental(
@@ -144,7 +149,8 @@ def _incremental(
     assignor: Assignor,
 ) -> bool:
     """The three-way split; True if something was revoked that somebody waits for."""
-    wanted = _wanted(members, partitions, assignor, claims)
+    wanted, told = _wanted(members, partitions, assignor, claims)
+    _tell(shares, told)
     waiting = False
     for partition, member in wanted.items():
         if claims.unclaimed(partition) or claims.owners.get(partition) == member:
@@ -184,9 +190,11 @@ def _mixed(
     of_eager = {topic for member in eager.values() for topic in member.subscription.topics}
     for group, its_own in ((eager, True), (cooperative, False)):
         left = {topic: numbers for topic, numbers in free.items() if (topic in of_eager) is its_own}
-        # The assignor counts partitions from 0: it assigns places in the list of those that are left.
+        # The assignor counts partitions from 0: it assigns places in the list of those that are left, so
+        # whatever it would tell of them means others.
         counts = {topic: len(numbers) for topic, numbers in left.items() if numbers}
-        for place, member in _wanted(group, counts, assignor, Claims({}, {})).items():
+        wanted, _ = _wanted(group, counts, assignor, Claims({}, {}), tell=False)
+        for place, member in wanted.items():
             shares[member].assigned.add(TopicPartition(place.topic, left[place.topic][place.partition]))
     subscribed = {t for group in (eager, cooperative) for m in group.values() for t in m.subscription.topics}
     return any(
@@ -211,8 +219,11 @@ def _wanted(
     partitions: Mapping[str, int],
     assignor: Assignor,
     claims: Claims,
-) -> dict[TopicPartition, str]:
-    """Who should have each partition in the end, by the assignor. It sees only claims that stand."""
+    *,
+    tell: bool = True,
+) -> tuple[dict[TopicPartition, str], Mapping[str, bytes]]:
+    """Who should have each partition in the end, and what to tell whom, by the assignor. It sees only claims
+    that stand."""
     owned: dict[str, list[TopicPartition]] = {name: [] for name in members}
     for partition, owner in claims.owners.items():
         if _known(partition, partitions):
@@ -227,10 +238,7 @@ def _wanted(
         )
         for name, member in members.items()
     }
-    try:
-        answer = assignor.assign(seen, partitions)
-    except Exception as error:
-        raise AssignorFailed(f"assignor {assignor.name!r}: {error!r}") from error
+    answer, told = asked(assignor, seen, partitions, tell=tell)
     wanted: dict[TopicPartition, str] = {}
     for name, given in answer.items():
         topics = frozenset(members[name].subscription.topics) if name in members else frozenset()
@@ -241,4 +249,4 @@ def _wanted(
                     " or given twice"
                 )
             wanted[partition] = name
-    return wanted
+    return wanted, told

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from consumer.core.assignors.assignor import Assignor
+from consumer.core.assignors.assignor import Assignor, TellsMembers
 from consumer.core.leader import ParsedMember, Plan, plan
-from consumer.core.notes import note, same_counts
+from consumer.core.notes import beside, note, same_counts
 from consumer.core.protocol import EAGER_VERSION, Assignment, Subscription
 from strandline.errors import InconsistentGroupProtocol
 from strandline.groups import GroupMember
@@ -18,7 +18,8 @@ class Leading:
 
     A static leader that returns within a generation makes no plan: the group's assignment stands
     (KIP-814). It cannot remember which counts that was made with, nor any static member what it subscribed
-    to, so the plan has a note of that in their assignments, which the group keeps (CORRECTNESS G13).
+    to, so the plan has a note of that in their assignments, which the group keeps (CORRECTNESS G13); beside
+    what the assignor tells them, if it does.
     """
 
     def __init__(self, members: Sequence[GroupMember], topics: Sequence[str], *, skip: bool) -> None:
@@ -63,15 +64,17 @@ class Leading:
         for name, member in self._members.items():
             if member.instance is not None:
                 counts = self._planned if name == leader else None
-                written = note(member.subscription.topics, counts)
-                assignments[name] = replace(assignments[name], user_data=written)
+                data = note(member.subscription.topics, counts)
+                if isinstance(assignor, TellsMembers):
+                    data = beside(data, assignments[name].user_data)
+                assignments[name] = replace(assignments[name], user_data=data)
         return Plan(assignments, made.report)
 
-    def returned(self, user_data: bytes) -> None:
-        """The leader's own assignment came; of a plan that stands, its counts may be old."""
+    def returned(self, written: bytes) -> None:
+        """The leader's own assignment came, with this note; of a plan that stands, its counts may be old."""
         if self._skip and self._members:
             assert self._planned is not None
-            self._outdated = not same_counts(user_data, self._planned)
+            self._outdated = not same_counts(written, self._planned)
 
     def change(self) -> str | None:
         """What makes the plan an old one, if anything does."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from consumer.core.ownership import Received
 from strandline.groups import Joined
 
 NAMES_MAX: Final = 5
@@ -23,3 +24,9 @@ def cause_of(answer: Joined) -> str:
     """Why a generation came to be, and who caused it and leads it."""
     by = f" (caused by {answer.caused_by})" if answer.caused_by else ""
     return f": {answer.reason or 'no reason given'}{by}; {answer.leader} leads"
+
+
+def change_of(received: Received) -> str:
+    """What an assignment changes."""
+    added, removed = len(received.added), len(received.removed)
+    return f"{added} added, {removed} to be revoked, {received.kept} kept"

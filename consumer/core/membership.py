@@ -12,6 +12,9 @@ eager member never joins with partitions (CORRECTNESS G5):
     c  MEMBER_ID_REQUIRED                                 the same, with the member id
     d  UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION              reset just that, lose everything, join again
     e  NEEDS_REJOIN                                       release what was named, join again at once
+
+Just before a join is sent, the assignors are asked what the member gives up for it: that is released first,
+and then the join goes out whatever they would say by then.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from itertools import count
 
-from consumer.core.assignors.assignor import Assignor
+from consumer.core.assignors.assignor import Assignor, AssignorFailed, released_first
 from consumer.core.leader import Consensus
 from consumer.core.leading import Leading
 from consumer.core.member_effects import (
@@ -43,15 +46,15 @@ from consumer.core.member_effects import (
 )
 from consumer.core.member_requests import MemberSettings
 from consumer.core.member_states import IN_GROUP, State, transition
-from consumer.core.member_words import cause_of, few
-from consumer.core.notes import other_topics
+from consumer.core.member_words import cause_of, change_of, few
 from consumer.core.ownership import Ownership, Partitions
-from consumer.core.protocol import EAGER_VERSION, Assignment, AssignmentError
+from consumer.core.receiving import take
 from strandline.errors import (
     CoordinatorNotAvailable,
     FencedInstanceId,
     IllegalGeneration,
     InconsistentGroupProtocol,
+    InvalidRequest,
     NotCoordinator,
     Outcome,
     RebalanceInProgress,
@@ -66,6 +69,7 @@ class _Then(Enum):
     """What follows a release."""
 
     JOIN = "join"
+    SEND = "send the join that it came before"
     STAY = "stay"
     LEAVE = "leave"
 
@@ -100,6 +104,8 @@ class Membership:
         self._coordinator_sought = False
         self._why = ""
         """Why the member joins, releases or leaves."""
+        self._enforced: str | None = None
+        """Why another rebalance is asked for, once this one has ended."""
         self._releasing: Partitions = ()
         self._then = _Then.STAY
 
@@ -119,13 +125,13 @@ class Membership:
         """These topics are wanted, and no others. They need not exist."""
         self.topics = tuple(sorted(set(topics)))
         if self.state in (State.UNJOINED, State.LEFT):
-            return self._rejoin(f"subscribed to {few(self.topics)}")
-        return self._settle() if self.state is State.STABLE else []
+            return self._rejoin(f"subscribed to {few(self.topics)}", now_ms)
+        return self._settle(now_ms) if self.state is State.STABLE else []
 
     def polled(self, now_ms: int) -> list[Effect]:
         """Records are asked for. Only an overdue member need be told."""
         if self.state is State.OVERDUE:
-            return self._rejoin("records are asked for again")
+            return self._rejoin("records are asked for again", now_ms)
         return []
 
     def poll_overdue(self, now_ms: int) -> list[Effect]:
@@ -133,10 +139,20 @@ class Membership:
         if self.state not in IN_GROUP:
             return []
         reason = "no get call within max_poll_interval_ms"
-        leaving = self.state is State.RELEASING and self._then is _Then.LEAVE
         effects: list[Effect] = [Tell(Level.WARNING, f"{self._who} leaves: {reason}")]
         effects += self._lose(reason, now_ms)
-        return effects + self._depart(State.LEFT if leaving else State.OVERDUE, reason)
+        return effects + self._depart(State.LEFT if self._leaving else State.OVERDUE, reason)
+
+    def enforced(self, reason: str, now_ms: int) -> list[Effect]:
+        """A rebalance is asked for (KIP-568): at once, or one more after the one that is under way. An
+        overdue member joins with the next get call anyway. Raises InvalidRequest outside the group."""
+        if self.state is State.OVERDUE:
+            return []
+        if self.state not in IN_GROUP or self._leaving:
+            raise InvalidRequest(f"{self._who} is {self.state.value}: in no group that could rebalance")
+        if self._enforced is None:
+            self._enforced = reason
+        return self._settle(now_ms) if self.state is State.STABLE else []
 
     def leave(self, reason: str, now_ms: int) -> list[Effect]:
         """Release everything, then leave. A static member stays known until its session ends (KIP-345)."""
@@ -153,7 +169,7 @@ class Membership:
     def coordinator_found(self, now_ms: int) -> list[Effect]:
         self._coordinator_known, self._coordinator_sought = True, False
         if self.state is State.JOINING and not (self._asked or self._pausing):
-            return self._send_join()
+            return self._send_join(now_ms)
         return []
 
     def coordinator_lost(self, now_ms: int) -> list[Effect]:
@@ -164,7 +180,7 @@ class Membership:
         """The pause is over."""
         if self.state is State.JOINING and self._pausing and number == self._number:
             self._pausing = False
-            return self._send_join()
+            return self._send_join(now_ms)
         return []
 
     def heartbeat_failed(
@@ -189,11 +205,11 @@ class Membership:
                 pass  # of the generation that it is leaving: the next may be there, its answer on the way
             case UnknownMemberId() | IllegalGeneration():
                 effects = self._expelled(error, what, now_ms)
-                return effects if self.state is State.LEFT else effects + self._send_join()
+                return effects if self.state is State.LEFT else effects + self._send_join(now_ms)
             case FencedInstanceId():
                 return self._fail(error, now_ms)
             case RebalanceInProgress() if self.state is State.STABLE:
-                return self._rejoin(error.message)
+                return self._rejoin(error.message, now_ms)
             case RebalanceInProgress() if self._then is _Then.STAY and self.state is State.RELEASING:
                 self._then, self._why = _Then.JOIN, error.message
             case NotCoordinator() | CoordinatorNotAvailable():
@@ -208,7 +224,7 @@ class Membership:
         self._asked = False
         if isinstance(answer, MemberIdGiven):
             given_before, self.member = self.member != NO_MEMBER, answer.member
-            return self._try_again() if given_before else self._send_join()
+            return self._try_again() if given_before else self._send_join(now_ms)
         # Whoever commits from here on, in a listener too, commits in the new generation (CORRECTNESS G11).
         self.member, self.generation = answer.member, answer.generation
         self.protocol = answer.protocol
@@ -260,7 +276,7 @@ class Membership:
         """Partition counts that were just read; 0 for a topic that does not exist, others unknown."""
         if self._leading is not None:
             self._leading.saw(partitions)
-        return self._settle() if self.state is State.STABLE else []
+        return self._settle(now_ms) if self.state is State.STABLE else []
 
     # --- after the sync ----------------------------------------------------------------------
 
@@ -268,44 +284,42 @@ class Membership:
         if self.state is not State.SYNCING or number != self._number:
             return []
         try:
-            assignment = Assignment.decode(data) if data else Assignment(EAGER_VERSION, ())
-            stale = self._owned.fresh and other_topics(assignment.user_data, self._joined_topics)
-            if stale:  # made for a process that wanted something else: what is not wanted is not taken
-                assignment = assignment.only(self._joined_topics)
-            received = self._owned.receive(assignment, self.generation)
+            taken = take(
+                data,
+                self._owned,
+                self._assignors.get(self.protocol),
+                generation=self.generation,
+                topics=self._joined_topics,
+                static=self._settings.instance is not None,
+            )
         except StrandlineError as error:
             return self._fail(error, now_ms)
         self._attempts = 0
+        received = taken.received
         added, removed = received.added, received.removed
-        effects: list[Effect] = [
-            Tell(
-                Level.INFO,
-                f"{self._who} in generation {self.generation}: {len(added)} added, {len(removed)} to be"
-                f" revoked, {received.kept} kept",
-            )
-        ]
+        words = f"{self._who} in generation {self.generation}: {change_of(received)}"
+        effects: list[Effect] = [Tell(Level.INFO, words)]
         if added:
             effects.append(self._report(OwnershipKind.ASSIGNED, added, "", now_ms))
         if added or received.first or not self._settings.cooperative:
             effects.append(Assign(added, self._owned.all, self.generation))
-        again = assignment.error is AssignmentError.NEEDS_REJOIN
         if removed:
-            then = _Then.JOIN if again else _Then.STAY
+            then = _Then.JOIN if taken.rejoin else _Then.STAY
             return effects + self._release(removed, "partitions move between members", then)
-        if again:
-            return effects + self._rejoin("partitions move between members")
-        if stale:
-            return effects + self._rejoin("its subscription changed while it was away")
+        if taken.rejoin:
+            return effects + self._rejoin("partitions move between members", now_ms)
+        if taken.stale:
+            return effects + self._rejoin("its subscription changed while it was away", now_ms)
         self._enter(State.STABLE)
         if self._leading is not None:
-            self._leading.returned(assignment.user_data)
-        return effects + self._settle()
+            self._leading.returned(taken.note)
+        return effects + self._settle(now_ms)
 
     def sync_failed(self, number: int, error: StrandlineError, now_ms: int) -> list[Effect]:
         if self.state is not State.SYNCING or number != self._number:
             return []
         if isinstance(error, RebalanceInProgress):
-            return self._rejoin(error.message)
+            return self._rejoin(error.message, now_ms)
         return self._failed(error, "sync", now_ms)
 
     def released(self, number: int, now_ms: int) -> list[Effect]:
@@ -318,37 +332,48 @@ class Membership:
         if self._then is _Then.LEAVE:
             return effects + self._leave(self._why)
         if self._then is _Then.JOIN:
-            return effects + self._rejoin(self._why)
+            return effects + self._rejoin(self._why, now_ms)
+        if self._then is _Then.SEND:
+            return effects + self._send_join(now_ms, asked=True)
         self._enter(State.STABLE)
-        return effects + self._settle()
+        return effects + self._settle(now_ms)
 
     # --- the steps ---------------------------------------------------------------------------
 
-    def _settle(self) -> list[Effect]:
-        """Stable, unless something changed since the join that led here."""
+    def _settle(self, now_ms: int) -> list[Effect]:
+        """Stable, unless something changed since the join that led here, or another one is asked for."""
+        enforced, self._enforced = self._enforced, None
+        if enforced is not None:
+            return self._rejoin(enforced, now_ms)
         if self._joined_topics != self.topics:
-            return self._rejoin(f"subscribed to {few(self.topics)}")
+            return self._rejoin(f"subscribed to {few(self.topics)}", now_ms)
         change = None if self._leading is None else self._leading.change()
-        return [] if change is None else self._rejoin(change)
+        return [] if change is None else self._rejoin(change, now_ms)
 
-    def _rejoin(self, reason: str) -> list[Effect]:
+    def _rejoin(self, reason: str, now_ms: int) -> list[Effect]:
         """Prepare, then join: an eager member gives everything back before, a cooperative one nothing."""
         self._why = reason
         if self.owned and not self._settings.cooperative:
             return self._release(self._owned.all, reason, _Then.JOIN)
-        return self._send_join()
+        return self._send_join(now_ms)
 
-    def _send_join(self) -> list[Effect]:
+    def _send_join(self, now_ms: int, *, asked: bool = False) -> list[Effect]:
+        """`asked`: what the assignors wanted released before this join, is."""
         self._enter(State.JOINING)
         self._pausing = False
         if not self._coordinator_known:
             return self._seek(self._why)
+        assignors = self._assignors.values()
+        try:
+            first = () if asked else released_first(assignors, self.owned)
+            if first:
+                return self._release(first, self._why, _Then.SEND)
+            request = self._settings.join(self.member, self.topics, self._owned, assignors, self._why)
+        except AssignorFailed as error:
+            return self._fail(error, now_ms)
         self._asked = True
         self._number = next(self._numbers)
         self._joined_topics = self.topics
-        request = self._settings.join(
-            self.member, self.topics, self._owned, self._assignors.values(), self._why
-        )
         return [SendJoin(self._number, request)]
 
     def _try_again(self) -> list[Effect]:
@@ -366,7 +391,7 @@ class Membership:
             if self._attempts:
                 return effects + self._try_again()
             self._attempts = 1
-            return effects + self._send_join()
+            return effects + self._send_join(now_ms)
         if error.outcome is Outcome.FATAL:
             return self._fail(error, now_ms)
         self._why = f"{what} failed: {error.message}"
@@ -394,6 +419,7 @@ class Membership:
         """Out of the group, owning nothing. A static member is known until its session ends (KIP-345)."""
         assert not self.owned, f"{self._who} departs with {self.owned}"
         effects = self._stop_heartbeat()
+        self._enforced = None
         if self._settings.instance is None and self.member != NO_MEMBER:
             effects.append(self._farewell(self.member, reason))
         self._enter(state)
@@ -408,12 +434,11 @@ class Membership:
 
     def _expelled(self, error: StrandlineError, what: str, now_ms: int) -> list[Effect]:
         """The group went on without this member: reset what the error says and no more (CORRECTNESS G3)."""
-        leaving = self.state is State.RELEASING and self._then is _Then.LEAVE
         reason = f"{what} refused: {error.message}"
         effects: list[Effect] = [Tell(Level.WARNING, f"{self._who}: {reason}"), *self._lose(reason, now_ms)]
         effects += self._stop_heartbeat()
         self._forget(type(error))
-        if leaving:
+        if self._leaving:
             return effects + self._depart(State.LEFT, self._why)
         self._why = reason
         return effects
@@ -461,6 +486,11 @@ class Membership:
         """Every transition. What was waited for before counts for nothing from here on."""
         self.state = transition(self._who, self.state, wanted)
         self._asked = self._pausing = False
+
+    @property
+    def _leaving(self) -> bool:
+        """True while everything is released, or what is to be released before that."""
+        return self.state is State.RELEASING and self._then is _Then.LEAVE
 
     @property
     def _who(self) -> str:

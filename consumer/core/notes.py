@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 DIGEST_BYTES: Final = 4
+NOTE_BYTES_MAX: Final = 2 * DIGEST_BYTES
 
 
 def note(topics: Iterable[str], counts: Mapping[str, int] | None = None) -> bytes:
@@ -24,13 +25,29 @@ def note(topics: Iterable[str], counts: Mapping[str, int] | None = None) -> byte
 
 def other_topics(found: bytes, topics: Iterable[str]) -> bool:
     """True if the note says that the assignment was made for other topics than these."""
-    ours = len(found) in (DIGEST_BYTES, 2 * DIGEST_BYTES)
+    ours = len(found) in (DIGEST_BYTES, NOTE_BYTES_MAX)
     return ours and found[:DIGEST_BYTES] != note(topics)
 
 
 def same_counts(found: bytes, counts: Mapping[str, int]) -> bool:
     """True if the note says that the leader knew just these partition counts."""
     return found[DIGEST_BYTES:] == _digest(sorted(counts.items()))
+
+
+def beside(written: bytes, told: bytes) -> bytes:
+    """A note, and what an assignor tells that member."""
+    return bytes([len(written)]) + written.ljust(NOTE_BYTES_MAX, b"\0") + told
+
+
+def apart(found: bytes) -> tuple[bytes, bytes]:
+    """The note of a static member's assignment, and what its assignor tells.
+
+    Longer than a note alone can be, so that neither is taken for the other where the leader's assignor of
+    that name tells its members nothing. Of what is not of our making there is no note.
+    """
+    if len(found) > NOTE_BYTES_MAX and found[0] in (DIGEST_BYTES, NOTE_BYTES_MAX):
+        return found[1 : 1 + found[0]], found[1 + NOTE_BYTES_MAX :]
+    return (found, b"") if len(found) in (DIGEST_BYTES, NOTE_BYTES_MAX) else (b"", found)
 
 
 def _digest(what: object) -> bytes:

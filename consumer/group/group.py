@@ -191,6 +191,11 @@ class Group:
         self._next = assign
         self._go_on()
 
+    def enforce_rebalance(self, reason: str) -> None:
+        if not self.subscribed:
+            raise InvalidRequest("this consumer is subscribed to nothing: there is no rebalance to ask for")
+        self._member.feed(self._core.enforced(reason, self._member.now_ms))
+
     def _forget_subscription(self) -> None:
         self._wanted = self._pattern = self._next = None
 

@@ -69,10 +69,19 @@ class Scope:
         """Raises InvalidRequest if the client does not run, and what made it fail if something did."""
         if self._root is None:
             raise InvalidRequest(f"this {self._what} is not started: use `async with`, or `await start()`")
-        if self._root.done() and not self._root.cancelled() and (error := self._root.exception()) is not None:
+        if (error := self._failure) is not None:
             raise error
         if self._root.done() or self._stop.is_set():
             raise InvalidRequest(f"this {self._what} has been stopped")
+
+    def error(self) -> Exception | None:
+        """What made the client fail, if something did."""
+        return self._failure if isinstance(self._failure, Exception) else None
+
+    @property
+    def _failure(self) -> BaseException | None:
+        root = self._root
+        return None if root is None or not root.done() or root.cancelled() else root.exception()
 
     async def stop(self) -> None:
         """Cancel every task and wait for their ends. May be called again."""

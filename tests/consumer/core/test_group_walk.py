@@ -353,9 +353,9 @@ class ReleasedAtOnce(Ownership):
 class EagerWithoutRelease(Membership):
     """An eager member joins without having released anything."""
 
-    def _rejoin(self, reason: str) -> list[Effect]:
+    def _rejoin(self, reason: str, now_ms: int) -> list[Effect]:
         self._why = reason
-        return self._send_join()
+        return self._send_join(now_ms)
 
 
 @pytest.mark.parametrize(

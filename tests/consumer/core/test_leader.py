@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.core.assignors.assignor import Assignor, MemberSubscription
+from consumer.core.assignors.assignor import Assignor, AssignorFailed, MemberSubscription
 from consumer.core.assignors.registry import BUILT_IN
-from consumer.core.leader import AssignorFailed, Consensus, ParsedMember, Plan, plan
+from consumer.core.leader import Consensus, ParsedMember, Plan, plan
 from consumer.core.protocol import AssignmentError, Subscription
 from strandline.ids import TopicPartition
 
