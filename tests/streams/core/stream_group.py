@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streams.core.member import Received, StreamMember
-from streams.core.placement import Claim, Share, place
+from streams.core.placement import Claim, Share, learned_tasks, place
 
 
 class StreamGroup:
@@ -44,7 +44,7 @@ class StreamGroup:
             _ = member.giving_up()
         self.claims = {name: member.claim() for name, member in self.members.items()}
         self.shares = place(self.tasks, self.claims)
-        learned = [task for share in self.shares.values() for task in share.learning]
+        learned = learned_tasks(self.shares, self.claims)
         self.received = {
             name: member.receive(self.shares[name], learned) for name, member in self.members.items()
         }

@@ -101,7 +101,7 @@ def groups(draw: st.DrawFn) -> tuple[tuple[str, ...], dict[str, Claim[str]]]:
             frozenset(mine := {t for t in tasks if holders[t] == name and draw(st.booleans())}),
             frozenset(t for t in tasks if holders[t] == name and t not in mine),
             {t: draw(st.booleans()) for t in tasks if holders[t] != name and draw(st.booleans())},
-            draw(st.booleans()),
+            leaving=draw(st.booleans()),
         )
         for name in members
     }

@@ -1,0 +1,221 @@
+"""Stream tasks as a way to assign the partitions of a consumer group.
+
+A task is one partition of each of its subtopology's topics. The leader makes claims of tasks out of what the
+members own and say, has `streams.core.placement` place them, and turns the shares into partitions again. What
+somebody owns one partition of is given to nobody else: its owner gives it up by itself, before it joins
+(`release_before_join`). So what a member gets is free, and comes in the same generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+from consumer.core.assignors.assignor import MemberSubscription
+from strandline.errors import InconsistentGroupProtocol, SettingsError
+from strandline.ids import TopicPartition
+from streams.core.member import Received, StreamMember
+from streams.core.placement import Claim, Share, learned_tasks, place
+from streams.core.protocol import AssignmentData, Directory, MemberData
+from streams.core.task import TaskId
+
+APPLICATION_SERVER_BYTES_MAX: Final = 255
+DIRECTORY_BYTES_MAX: Final = 48 * 1024
+"""As it is told to each member; the group's coordinator takes 128 KiB for one member."""
+DIRECTORIES_BYTES_MAX: Final = 512 * 1024
+"""Told to all members together; the group's coordinator keeps 2 MiB for one group, compressed less."""
+
+
+class LearnerAssignor:
+    """One member's side, and the leader's when this member leads. It never waits.
+
+    `sources` has the topics of each subtopology; a topic is in one only. `on_received` is called with what an
+    assignment changes, after `owners` and `servers` have been brought up to date.
+    """
+
+    name: Final = "streams-learner"
+
+    def __init__(
+        self,
+        member: StreamMember[TaskId],
+        sources: Mapping[str, Sequence[str]],
+        *,
+        num_standbys: int,
+        application_server: str,
+        on_received: Callable[[Received[TaskId]], None],
+        stateless: Iterable[str] = (),
+    ) -> None:
+        """`stateless`: subtopologies whose tasks need no standbys. Raises SettingsError."""
+        if len(application_server.encode()) > APPLICATION_SERVER_BYTES_MAX:
+            raise SettingsError(f"application_server has more than {APPLICATION_SERVER_BYTES_MAX} bytes")
+        self.owners: Mapping[TaskId, str] = {}
+        """Who runs each task, by member id, as the last assignment told; empty in a very large group."""
+        self.servers: Mapping[str, str] = {}
+        """`application_server` of each member, by member id, as the last assignment told."""
+        self.unreadable: tuple[str, ...] = ()
+        """A line for each member whose data the leader could not read, in the last round it led."""
+        self.misheard = ""
+        """Why the data of the last assignment could not be read; then nothing was told."""
+        self._member = member
+        self._sources = {name: tuple(topics) for name, topics in sources.items()}
+        self._subtopology = {topic: name for name, topics in self._sources.items() for topic in topics}
+        assert len(self._subtopology) == sum(map(len, self._sources.values())), f"a topic twice: {sources}"
+        self._num_standbys = num_standbys
+        self._application_server = application_server
+        self._on_received = on_received
+        self._stateless = frozenset(stateless)
+        self._generation: int | None = None
+        """The last one that an assignment came of."""
+
+    # --- partitions and tasks ------------------------------------------------------------------
+
+    def tasks_of(self, partitions: Iterable[TopicPartition]) -> frozenset[TaskId]:
+        """The tasks that any of these belong to. Partitions of other topics are of none."""
+        return frozenset(
+            TaskId(self._subtopology[topic], number)
+            for topic, number in partitions
+            if topic in self._subtopology
+        )
+
+    def partitions_of(self, tasks: Iterable[TaskId]) -> frozenset[TopicPartition]:
+        """One of each topic of the subtopology, whether or not the topic has so many."""
+        return frozenset(
+            TopicPartition(topic, number)
+            for subtopology, number in tasks
+            for topic in self._sources.get(subtopology, ())
+        )
+
+    # --- a member ------------------------------------------------------------------------------
+
+    def release_before_join(self) -> frozenset[TopicPartition]:
+        """Of those tasks that others learn."""
+        return self.partitions_of(self._member.giving_up())
+
+    def subscription_user_data(self) -> bytes:
+        claim = self._member.claim()
+        return MemberData(
+            claim.revoked, claim.learning, claim.standbys, claim.leaving, self._application_server
+        ).encode()
+
+    def on_assignment(self, user_data: bytes, assigned: frozenset[TopicPartition], generation: int) -> None:
+        """What was told changes what is learned and kept; what runs here is `assigned`, and nothing else."""
+        data, directory = self._heard(user_data)
+        self.owners, self.servers = directory.owners, directory.servers
+        share = Share(
+            tuple(sorted(self.tasks_of(assigned))),
+            tuple(sorted(data.revoked)),
+            tuple(sorted(data.learning)),
+            tuple(sorted(data.standbys)),
+        )
+        in_turn = self._generation is None or generation == self._generation + 1
+        self._generation = generation
+        self._on_received(self._member.receive(share, data.learned, in_turn=in_turn))
+
+    def _heard(self, user_data: bytes) -> tuple[AssignmentData, Directory]:
+        self.misheard = ""
+        try:
+            data = AssignmentData.decode(user_data) if user_data else AssignmentData()
+            return data, Directory.decode(data.directory) if data.directory else Directory()
+        except InconsistentGroupProtocol as error:
+            self.misheard = error.message
+            return AssignmentData(), Directory()
+
+    # --- the leader ----------------------------------------------------------------------------
+
+    def assign(
+        self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
+    ) -> dict[str, list[TopicPartition]]:
+        """See `consumer.core.assignors.assignor.Assignor.assign`."""
+        return self.assign_and_tell(members, partitions)[0]
+
+    def assign_and_tell(
+        self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
+    ) -> tuple[dict[str, list[TopicPartition]], dict[str, bytes]]:
+        """As `assign`, and the `AssignmentData` of each member.
+
+        Whose data cannot be read keeps what it owns, and learns and keeps nothing.
+        """
+        said = self._said(members)
+        claims = {
+            name: Claim(
+                self.tasks_of(subscription.owned),
+                said[name].revoked,
+                said[name].learning,
+                said[name].standbys,
+                said[name].leaving,
+            )
+            for name, subscription in members.items()
+        }
+        shares: dict[str, Share[TaskId]] = dict.fromkeys(members, Share())
+        for tasks, able in self._placeable(members, partitions):
+            placed = place(
+                tasks,
+                {name: claims[name] for name in able},
+                num_standbys=self._num_standbys,
+                stateless=frozenset(task for task in tasks if task.subtopology in self._stateless),
+            )
+            shares |= {name: _both(shares[name], share) for name, share in placed.items()}
+        assigned = {
+            name: sorted(
+                partition
+                for partition in self.partitions_of(share.assigned)
+                if partition.partition < partitions.get(partition.topic, 0)
+            )
+            for name, share in shares.items()
+        }
+        servers = {name: said[name].application_server for name in members}
+        return assigned, _told(shares, claims, servers)
+
+    def _said(self, members: Mapping[str, MemberSubscription]) -> dict[str, MemberData]:
+        said: dict[str, MemberData] = {}
+        unreadable: list[str] = []
+        for name, subscription in sorted(members.items()):
+            try:
+                said[name] = MemberData.decode(subscription.user_data)
+            except InconsistentGroupProtocol as error:
+                said[name] = MemberData()
+                unreadable.append(f"member {name} keeps what it has, and learns nothing: {error.message}")
+        self.unreadable = tuple(unreadable)
+        return said
+
+    def _placeable(
+        self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
+    ) -> list[tuple[list[TaskId], tuple[str, ...]]]:
+        """Tasks, and who subscribes to all of their topics: in one piece, unless members do not agree."""
+        by_members: dict[tuple[str, ...], list[TaskId]] = {}
+        topics = {name: frozenset(subscription.topics) for name, subscription in members.items()}
+        for subtopology, sources in sorted(self._sources.items()):
+            there = {topic: partitions[topic] for topic in sources if topic in partitions}
+            able = tuple(name for name in sorted(members) if topics[name].issuperset(there))
+            tasks = by_members.setdefault(able, [])
+            tasks += (TaskId(subtopology, number) for number in range(max(there.values(), default=0)))
+        return [(tasks, able) for able, tasks in by_members.items()]
+
+
+def _both(one: Share[TaskId], other: Share[TaskId]) -> Share[TaskId]:
+    return Share(
+        one.assigned + other.assigned,
+        one.revoked + other.revoked,
+        one.learning + other.learning,
+        one.standbys + other.standbys,
+    )
+
+
+def _told(
+    shares: Mapping[str, Share[TaskId]], claims: Mapping[str, Claim[TaskId]], servers: Mapping[str, str]
+) -> dict[str, bytes]:
+    learned = learned_tasks(shares, claims)
+    owners = {task: name for name, share in shares.items() for task in share.assigned}
+    directory = Directory(owners, servers).encode()
+    if len(directory) > min(DIRECTORY_BYTES_MAX, DIRECTORIES_BYTES_MAX // len(shares)):
+        directory = b""
+    return {
+        name: AssignmentData(
+            frozenset(share.learning) | (claims[name].learning.keys() & share.assigned),
+            frozenset(share.standbys) | (claims[name].standbys.keys() & share.assigned),
+            {task: learned[task] for task in share.assigned if task in learned},
+            frozenset(share.revoked),
+            directory,
+        ).encode()
+        for name, share in shares.items()
+    }

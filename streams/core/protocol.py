@@ -1,0 +1,261 @@
+"""What members of a group of stream processors tell their leader, and it them, as bytes.
+
+They travel as user data within the subscriptions and assignments of `consumer.core.protocol`, and are written
+as those are: numbers are big-endian; strings, bytes and arrays begin with their length. Tasks are an array of
+subtopologies, each with its name and an array of partitions.
+
+There is one version so far. Those to come add at the end: a higher version is read as this one, and what
+follows is left. Whatever else is wrong with the bytes is an `InconsistentGroupProtocol` that names the
+position.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final
+
+from strandline.errors import InconsistentGroupProtocol
+from streams.core.task import TaskId
+
+VERSION: Final = 0
+
+_INT16: Final = struct.Struct(">h")
+_INT32: Final = struct.Struct(">i")
+_TASKS_BYTES_MIN: Final = _INT16.size + _INT32.size
+"""A subtopology without a name and without partitions."""
+_MEMBER_BYTES_MIN: Final = 2 * _INT16.size
+_OWNED_BYTES: Final = 2 * _INT32.size
+
+
+@dataclass(frozen=True, slots=True)
+class MemberData:
+    """What a member says beside what it subscribes to and owns. `True`: it could run that task now."""
+
+    revoked: frozenset[TaskId] = frozenset()
+    learning: Mapping[TaskId, bool] = field(default_factory=dict)
+    standbys: Mapping[TaskId, bool] = field(default_factory=dict)
+    leaving: bool = False
+    application_server: str = ""
+
+    def encode(self) -> bytes:
+        """The bytes; tasks are sorted in them."""
+        return b"".join(
+            (
+                _INT16.pack(VERSION),
+                _INT16.pack(self.leaving),
+                _string(self.application_server),
+                _tasks(self.revoked),
+                _flagged(self.learning),
+                _flagged(self.standbys),
+            )
+        )
+
+    @classmethod
+    def decode(cls, data: bytes) -> MemberData:
+        """What the bytes say. Raises InconsistentGroupProtocol if they say nothing."""
+        reader = _Reader(data, "member data")
+        version = reader.version()
+        leaving, server = reader.flag(), reader.string()
+        decoded = cls(frozenset(reader.tasks()), reader.flagged(), reader.flagged(), leaving, server)
+        reader.end(version)
+        return decoded
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentData:
+    """What a member is told beside the partitions that it gets."""
+
+    learning: frozenset[TaskId] = frozenset()
+    """To be learned by it, also those it learned that it gets now: they may come a generation later."""
+    standbys: frozenset[TaskId] = frozenset()
+    learned: Mapping[TaskId, bool] = field(default_factory=dict)
+    """Tasks of this member that others learn; True for those that their learners could run now."""
+    revoked: frozenset[TaskId] = frozenset()
+    """What it gave up, and went to another one."""
+    directory: bytes = b""
+    """An encoded `Directory`, the same for all members; empty if there is none."""
+
+    def encode(self) -> bytes:
+        """The bytes; tasks are sorted in them."""
+        return b"".join(
+            (
+                _INT16.pack(VERSION),
+                _tasks(self.learning),
+                _tasks(self.standbys),
+                _flagged(self.learned),
+                _tasks(self.revoked),
+                _INT32.pack(len(self.directory)),
+                self.directory,
+            )
+        )
+
+    @classmethod
+    def decode(cls, data: bytes) -> AssignmentData:
+        """What the bytes say. Raises InconsistentGroupProtocol if they say nothing."""
+        reader = _Reader(data, "assignment data")
+        version = reader.version()
+        learning, standbys = frozenset(reader.tasks()), frozenset(reader.tasks())
+        decoded = cls(learning, standbys, reader.flagged(), frozenset(reader.tasks()), reader.blob())
+        reader.end(version)
+        return decoded
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """Where to ask for the state of a task: which member runs it, and where members can be reached."""
+
+    owners: Mapping[TaskId, str] = field(default_factory=dict)
+    """Member ids, each of which is in `servers`."""
+    servers: Mapping[str, str] = field(default_factory=dict)
+    """By member id; empty for one that cannot be asked."""
+
+    def encode(self) -> bytes:
+        """The bytes; members and tasks are sorted in them. Raises KeyError for an owner without a server."""
+        members = sorted(self.servers)
+        place = {member: number for number, member in enumerate(members)}
+        parts = [_INT16.pack(VERSION), _INT32.pack(len(members))]
+        for member in members:
+            parts += [_string(member), _string(self.servers[member])]
+        subtopologies = _by_subtopology(self.owners)
+        parts.append(_INT32.pack(len(subtopologies)))
+        for subtopology, numbers in subtopologies:
+            owners = (place[self.owners[TaskId(subtopology, number)]] for number in numbers)
+            parts += [_string(subtopology), _int32s(numbers), struct.pack(f">{len(numbers)}i", *owners)]
+        return b"".join(parts)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Directory:
+        """What the bytes say. Raises InconsistentGroupProtocol if they say nothing."""
+        reader = _Reader(data, "directory")
+        version = reader.version()
+        members: list[str] = []
+        servers: dict[str, str] = {}
+        for _ in range(reader.array(_MEMBER_BYTES_MIN)):
+            members.append(reader.string())
+            servers[members[-1]] = reader.string()
+        owners: dict[TaskId, str] = {}
+        for _ in range(reader.array(_TASKS_BYTES_MIN)):
+            subtopology = reader.string()
+            count = reader.array(_OWNED_BYTES)
+            numbers = reader.int32s(count)
+            for number, place in zip(numbers, reader.int32s(count, below=len(members)), strict=True):
+                owners[TaskId(subtopology, number)] = members[place]
+        reader.end(version)
+        return cls(owners, servers)
+
+
+def _string(text: str) -> bytes:
+    encoded = text.encode()
+    return _INT16.pack(len(encoded)) + encoded
+
+
+def _int32s(numbers: list[int]) -> bytes:
+    return struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
+
+
+def _by_subtopology(tasks: Iterable[TaskId]) -> list[tuple[str, list[int]]]:
+    return [
+        (subtopology, [number for _, number in group])
+        for subtopology, group in groupby(sorted(tasks), key=lambda task: task.subtopology)
+    ]
+
+
+def _tasks(tasks: Iterable[TaskId]) -> bytes:
+    subtopologies = _by_subtopology(tasks)
+    parts = [_INT32.pack(len(subtopologies))]
+    for subtopology, numbers in subtopologies:
+        parts += [_string(subtopology), _int32s(numbers)]
+    return b"".join(parts)
+
+
+def _flagged(tasks: Mapping[TaskId, bool]) -> bytes:
+    """Those that are ready, then those that are not."""
+    return _tasks(t for t, ready in tasks.items() if ready) + _tasks(t for t, r in tasks.items() if not r)
+
+
+class _Reader:
+    """Reads from the front. It makes nothing larger than the bytes that are there allow."""
+
+    def __init__(self, data: bytes, what: str) -> None:
+        self._data = data
+        self._what = what
+        self._at = 0
+
+    def version(self) -> int:
+        return self._not_negative(self._at, self._int16(), "version")
+
+    def flag(self) -> bool:
+        start, number = self._at, self._int16()
+        if number not in (0, 1):
+            raise self._wrong(start, f"{number} is neither 0 nor 1")
+        return number == 1
+
+    def string(self) -> str:
+        start = self._at
+        raw = self._take(self._not_negative(start, self._int16(), "length of a string"))
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            raise self._wrong(start + _INT16.size, "a string is not UTF-8") from None
+
+    def blob(self) -> bytes:
+        start = self._at
+        return self._take(self._not_negative(start, self._int32(), "length of bytes"))
+
+    def array(self, element_bytes_min: int) -> int:
+        """How many elements follow; that many can lie in the bytes that are left."""
+        start = self._at
+        count = self._not_negative(start, self._int32(), "length of an array")
+        if count * element_bytes_min > len(self._data) - self._at:
+            raise self._wrong(start, f"{count} elements in {len(self._data) - self._at} bytes")
+        return count
+
+    def int32s(self, count: int, *, below: int = 2**31) -> tuple[int, ...]:
+        """So many numbers from 0 on."""
+        start = self._at
+        numbers = struct.unpack(f">{count}i", self._take(count * _INT32.size))
+        for number in numbers:
+            if not 0 <= number < below:
+                raise self._wrong(start, f"number {number}, and from 0 to {below - 1} there may be")
+        return numbers
+
+    def tasks(self) -> list[TaskId]:
+        found: list[TaskId] = []
+        for _ in range(self.array(_TASKS_BYTES_MIN)):
+            subtopology = self.string()
+            found += (TaskId(subtopology, n) for n in self.int32s(self.array(_INT32.size)))
+        return found
+
+    def flagged(self) -> dict[TaskId, bool]:
+        """Those that are ready, then those that are not."""
+        return dict.fromkeys(self.tasks(), True) | dict.fromkeys(self.tasks(), False)
+
+    def end(self, version: int) -> None:
+        """Nothing may follow, in a version that is known."""
+        if version == VERSION and self._at < len(self._data):
+            raise self._wrong(self._at, f"{len(self._data) - self._at} bytes too many")
+
+    def _int16(self) -> int:
+        number: int = _INT16.unpack(self._take(_INT16.size))[0]
+        return number
+
+    def _int32(self) -> int:
+        number: int = _INT32.unpack(self._take(_INT32.size))[0]
+        return number
+
+    def _take(self, length: int) -> bytes:
+        if length > len(self._data) - self._at:
+            raise self._wrong(self._at, f"{length} bytes wanted, {len(self._data) - self._at} left")
+        start, self._at = self._at, self._at + length
+        return self._data[start : self._at]
+
+    def _not_negative(self, start: int, number: int, what: str) -> int:
+        if number < 0:
+            raise self._wrong(start, f"{what} is {number}")
+        return number
+
+    def _wrong(self, position: int, why: str) -> InconsistentGroupProtocol:
+        return InconsistentGroupProtocol(f"{self._what} at byte {position} of {len(self._data)}: {why}")
