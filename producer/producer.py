@@ -292,6 +292,11 @@ class Producer(Startable):
             self._flushes.append((batches, ended))
             await ended.wait()
 
+    @property
+    def failure(self) -> StrandlineError | None:
+        """Of a gapless producer the first failure of a partition behind which it sends nothing more; else None."""
+        return next((queue.gap.error for queue in self._accumulator if queue.gap is not None), None)
+
     # --- routes and batches ------------------------------------------------------------------
 
     async def _route(self, topic: str) -> Route[Ticket]:
@@ -322,6 +327,8 @@ class Producer(Startable):
         self._scope.check()
         batch = self._accumulator.begin(queue, RecordTicket(queue.name), self._clock.monotonic())
         self._buffered += batch.size
+        if queue.gap is not None:
+            self._loop.call_soon(self._fail_behind_gap, queue)
         if self._linger_s == 0:
             batch.ripe = True
             self._nudge(queue)
@@ -341,7 +348,12 @@ class Producer(Startable):
         batch = self._accumulator.add(queue, packed, ticket, self._clock.monotonic(), expected_offset)
         self._buffered += batch.size
         self._nudge(queue)
+        if queue.gap is not None:
+            self._fail_behind_gap(queue)
         await asyncio.sleep(0)
+
+    def _fail_behind_gap(self, queue: Queue) -> None:
+        self._carry_out(self._accumulator.fail_behind_gap(queue))
 
     def _ripen(self, batch: Batch[Ticket]) -> None:
         if not (batch.ripe or batch.settled):

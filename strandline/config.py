@@ -340,6 +340,17 @@ class ProducerSettings(ClientSettings):
     """Five is what a broker remembers of an idempotent producer."""
     delivery_timeout_ms: int = Field(default=120_000, ge=1)
     compression: str = Field(default="none", pattern="^(none|gzip|snappy|lz4|zstd)$")
+    gapless: bool = False
+    """Once a batch has failed, whatever is sent to its partition after it fails, too: no record is ever
+    appended behind one that is missing."""
+
+    @field_validator("gapless")
+    @classmethod
+    def _needs_idempotence(cls, gapless: bool, info: ValidationInfo) -> bool:
+        given = info.data  # what is wrong itself is missing there
+        if gapless and not (given.get("acks", -1) == -1 and given.get("enable_idempotence", True)):
+            raise ValueError("needs acks=-1 and enable_idempotence")
+        return gapless
 
 
 class ConsumerSettings(ClientSettings):

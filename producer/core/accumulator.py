@@ -9,6 +9,10 @@ went unanswered. Where a sequence was given to a batch that then failed, those a
 appended; and if it may yet be appended, it must not be taken for something else. So the partition
 *resets*: nothing more is sent, what is in flight is waited for, whatever may have been appended ends as
 an unknown outcome, and what certainly was not goes on under a new producer id, from sequence 0.
+
+A *gapless* producer has no such second life: what stands behind a failed batch fails with it, at once and
+for good, and only what stands before it goes on. What is in flight behind it cannot be in the log without it:
+the broker takes sequences in order only, and another producer id is never used while anything is in flight.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic
 
-from producer.core.batch import Batch, PartitionQueue, Ticket
+from producer.core.batch import NO_CONNECTION, Batch, Gap, PartitionQueue, Ticket
 from strandline.client.backoff import backoff_s
 from strandline.client.messages import ProducerIdentity
 from strandline.config import RECORDS_BYTES_MAX, ProducerSettings
@@ -207,7 +211,9 @@ class Accumulator(Generic[Ticket]):
         queue.recovering = False
         if not queue.waiting and queue.open is not None and queue.open.ripe:
             self.close(queue)
-        return queue.waiting[0] if queue.waiting else None
+        if not queue.waiting or (queue.gap is not None and queue.waiting[0].number > queue.gap.number):
+            return None
+        return queue.waiting[0]
 
     def written(self, batches: list[Batch[Ticket]]) -> list[Effect[Ticket]]:
         """The batches were handed to the transport: with acks=0 that is all there is to wait for."""
@@ -248,8 +254,8 @@ class Accumulator(Generic[Ticket]):
                 # The broker forgot this producer, all of whose earlier batches it had acknowledged.
                 return self._reset(queue) + self._wait_for_reset(batch) + self._go_on(queue)
         if error.outcome is Outcome.FATAL:
-            effects: list[Effect[Ticket]] = [self._fail(batch, error)]
-            if self.idempotent:
+            effects = self._fail(batch, error)
+            if self.idempotent and queue.gap is None:
                 effects += self._reset(queue)
             return effects + self._go_on(queue)
         return self._retry(batch, error)
@@ -279,12 +285,27 @@ class Accumulator(Generic[Ticket]):
             effects.append(DoubtLeader(queue, error))
         return effects + self._go_on(queue)
 
-    def _fail(self, batch: Batch[Ticket], error: StrandlineError) -> Failed[Ticket]:
-        """End a batch. What went unanswered once has an unknown outcome, whatever was said later."""
-        batch.settled = True
-        if batch.unknown and error.outcome is not Outcome.UNKNOWN:
-            error = OutcomeUnknown(f"an earlier try went unanswered; the last one said: {error.message}")
-        return Failed(batch, error)
+    def _fail(self, batch: Batch[Ticket], error: StrandlineError) -> list[Effect[Ticket]]:
+        """End a batch; of a gapless producer, with all that stand behind it."""
+        failed = _failed(batch, error)
+        if not self._settings.gapless:
+            return [failed]
+        queue = batch.queue
+        if queue.gap is None or batch.number < queue.gap.number:
+            queue.gap = Gap(batch.number, failed.error)
+        return [failed, *self.fail_behind_gap(queue)]
+
+    def fail_behind_gap(self, queue: PartitionQueue[Ticket]) -> list[Effect[Ticket]]:
+        """End what was accepted behind a gap, if there is one. What is in flight is no longer waited for."""
+        if queue.gap is None:
+            return []
+        behind = [batch for batch in queue.unsettled() if batch.number > queue.gap.number]
+        for batch in behind:
+            if batch is queue.open:
+                queue.open = None
+            elif batch.connection == NO_CONNECTION:
+                queue.waiting.remove(batch)
+        return [_failed(batch, queue.gap.error) for batch in behind]
 
     def _go_on(self, queue: PartitionQueue[Ticket]) -> list[Effect[Ticket]]:
         """What follows when a batch is no longer in flight."""
@@ -302,15 +323,18 @@ class Accumulator(Generic[Ticket]):
         if queue.resetting:
             return []
         queue.resetting = True
-        waiting = list(queue.waiting)
-        queue.waiting.clear()
-        return [effect for batch in waiting for effect in self._wait_for_reset(batch)]
+        effects: list[Effect[Ticket]] = []
+        for batch in [batch for batch in queue.waiting if batch.unknown]:
+            if not batch.settled:  # not yet ended by one before it
+                queue.waiting.remove(batch)
+                effects += self._wait_for_reset(batch)
+        return effects
 
     def _wait_for_reset(self, batch: Batch[Ticket]) -> list[Effect[Ticket]]:
         """Keep a batch for the next producer id, unless it may be in the log under this one."""
         if batch.unknown:
             error = batch.last_error or OutcomeUnknown("unanswered")
-            return [self._fail(batch, OutcomeUnknown(f"an earlier batch failed; this one: {error.message}"))]
+            return self._fail(batch, OutcomeUnknown(f"an earlier batch failed; this one: {error.message}"))
         batch.queue.requeue(batch)
         return []
 
@@ -371,16 +395,23 @@ class Accumulator(Generic[Ticket]):
         queue = batch.queue
         said = f"; the last error: {batch.last_error.message}" if batch.last_error is not None else ""
         if batch.connection >= 0 or batch.unknown:
-            failed = self._fail(batch, OutcomeUnknown(f"{queue.name}: not acknowledged {limit}{said}"))
+            effects = self._fail(batch, OutcomeUnknown(f"{queue.name}: not acknowledged {limit}{said}"))
         else:
-            failed = self._fail(
+            effects = self._fail(
                 batch, batch.last_error or LeaderNotAvailable(f"{queue.name}: could not be sent {limit}")
             )
         if batch is queue.open:
             queue.open = None
         elif batch.connection < 0:
             queue.waiting.remove(batch)
-        effects: list[Effect[Ticket]] = [failed]
-        if batch.sequence != NO_SEQUENCE and not queue.resetting:
+        if batch.sequence != NO_SEQUENCE and not queue.resetting and queue.gap is None:
             effects += self._reset(queue) + self._go_on(queue)
         return effects
+
+
+def _failed(batch: Batch[Ticket], error: StrandlineError) -> Failed[Ticket]:
+    """Its end. What went unanswered once has an unknown outcome, whatever was said later."""
+    batch.settled = True
+    if batch.unknown and error.outcome is not Outcome.UNKNOWN:
+        error = OutcomeUnknown(f"an earlier try went unanswered; the last one said: {error.message}")
+    return Failed(batch, error)

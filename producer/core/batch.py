@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from strandline.client.messages import ProducerIdentity
 from strandline.config import RECORDS_BYTES_MAX
@@ -93,6 +93,13 @@ class Batch(Generic[Ticket]):
         )
 
 
+class Gap(NamedTuple):
+    """Where a gapless producer's records of a partition end: the first batch that failed, and of what."""
+
+    number: int
+    error: StrandlineError
+
+
 class PartitionQueue(Generic[Ticket]):
     """Everything of one partition that is accepted and not at its end.
 
@@ -101,7 +108,7 @@ class PartitionQueue(Generic[Ticket]):
     """
 
     __slots__ = (
-        "attempts", "backing_off", "begun", "broker", "epoch", "identity", "in_flight", "name",
+        "attempts", "backing_off", "begun", "broker", "epoch", "gap", "identity", "in_flight", "name",
         "next_sequence", "open", "pause", "recovering", "renewing", "resetting", "size_max", "waiting",
     )  # fmt: skip
 
@@ -130,6 +137,8 @@ class PartitionQueue(Generic[Ticket]):
         is in flight and the partition has another producer id."""
         self.renewing = False
         """Another producer id has been asked for."""
+        self.gap: Gap | None = None
+        """Nothing behind it is sent any more; None unless the producer is gapless."""
 
     def __repr__(self) -> str:
         return f"PartitionQueue({self.name})"

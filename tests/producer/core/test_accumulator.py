@@ -18,7 +18,7 @@ from producer.core.accumulator import (
 )
 from producer.core.batch import Batch, PartitionQueue
 from strandline.client.messages import ProducerIdentity
-from strandline.config import RECORDS_BYTES_MAX, ProducerSettings
+from strandline.config import RECORDS_BYTES_MAX, ProducerSettings, load
 from strandline.errors import (
     DuplicateSequence,
     MessageTooLarge,
@@ -28,7 +28,9 @@ from strandline.errors import (
     OutcomeUnknown,
     OutOfOrderSequence,
     RequestTimedOut,
+    SettingsError,
     StrandlineError,
+    UnexpectedOffset,
     UnknownProducerId,
 )
 from strandline.ids import TopicPartition
@@ -311,3 +313,118 @@ def test_stopping_ends_every_batch_with_what_is_known_of_it() -> None:
     bench.take()
     ends = {ticket: error.outcome for ticket, error in failures(bench.core.give_up()).items()}
     assert ends == {**dict.fromkeys("abcde", Outcome.UNKNOWN), "f": Outcome.RETRIABLE}
+
+
+# --- expected offsets, and gapless producers ------------------------------------------------------
+
+
+def test_a_batch_that_is_refused_for_its_offset_fails_alone() -> None:
+    """It used a sequence that is not in the log, so what is behind it goes on under another producer id."""
+    bench = Bench()
+    bench.core.add(bench.queue, pack_values([b"v"], 0), "a", 0, expected_offset=7)
+    bench.add("b")
+    a, b = bench.core.take(LEADER, CONNECTION)
+    assert (a.expected_offset, b.expected_offset) == (7, None)
+    assert isinstance(failures(bench.core.refused(a, UnexpectedOffset("ends at 9")))["a"], UnexpectedOffset)
+    assert bench.core.refused(b, OutOfOrderSequence("a gap")) == [Renew(bench.queue)]
+    bench.core.renewed(bench.queue, ProducerIdentity(8, 0))
+    assert bench.take() == ["b"] and b.sequence == 0
+
+
+def test_a_refusal_for_the_offset_after_an_unanswered_try_is_an_unknown_outcome() -> None:
+    """The first try may be what the log went on with, at a leader that comes back with it."""
+    bench = Bench()
+    bench.core.add(bench.queue, pack_values([b"v"], 0), "a", 0, expected_offset=7)
+    bench.core.ready(bench.queue)
+    (a,) = bench.core.take(LEADER, CONNECTION)
+    bench.core.lost(CONNECTION, OutcomeUnknown("reset by peer"))
+    bench.core.led(NAME, NEXT_LEADER, 2)
+    bench.take(NEXT_LEADER, NEXT_CONNECTION)
+    assert isinstance(failures(bench.core.refused(a, UnexpectedOffset("ends at 9")))["a"], OutcomeUnknown)
+
+
+def test_of_a_gapless_producer_all_behind_a_failed_batch_fail_with_its_error_at_once() -> None:
+    bench = Bench(gapless=True)
+    bench.add(*"abcdef")
+    a, b, *behind = bench.core.take(LEADER, CONNECTION)
+    bench.core.begin(bench.queue, "g", 0)
+    error = UnexpectedOffset("somebody else was there")
+    assert failures(bench.core.refused(b, error)) == dict.fromkeys("bcdefg", error)
+    assert bench.core.acknowledged(a, 0) == [Acknowledged(a, 0), Send(bench.queue)]
+    for batch in behind:
+        assert not failures(bench.core.refused(batch, OutOfOrderSequence("a gap")))
+    assert bench.queue.empty and not bench.queue.resetting
+    bench.add("h")
+    assert bench.take() == [], "not even before it is told"
+    assert failures(bench.core.fail_behind_gap(bench.queue)) == {"h": error}
+    assert bench.queue.empty
+
+
+def test_what_stands_before_a_gap_goes_on_under_its_sequence() -> None:
+    """It may be in the log already, and the broker knows it by its producer id only."""
+    bench = Bench(gapless=True)
+    bench.add(*"abc")
+    a, b, c = bench.core.take(LEADER, CONNECTION)
+    bench.core.refused(a, RequestTimedOut("appended, but late"))
+    assert set(failures(bench.core.refused(b, MessageTooLarge("no")))) == {"b", "c"}
+    bench.core.refused(c, OutOfOrderSequence("a gap"))
+    bench.core.led(NAME, NEXT_LEADER, 2)
+    assert bench.take(NEXT_LEADER, NEXT_CONNECTION) == ["a"]
+    assert split(a.seal())[0].producer_id == 7 and a.sequence == 0
+
+
+def test_a_gap_is_where_the_earliest_batch_is_missing() -> None:
+    bench = Bench(gapless=True)
+    bench.add(*"abc")
+    a, b, c = bench.core.take(LEADER, CONNECTION)
+    assert list(failures(bench.core.refused(c, MessageTooLarge("c is")))) == ["c"]
+    error = MessageTooLarge("a is")
+    assert failures(bench.core.refused(a, error)) == {"a": error, "b": error}
+    bench.add("d")
+    assert failures(bench.core.fail_behind_gap(bench.queue)) == {"d": error}
+    assert bench.core.refused(b, OutOfOrderSequence("a gap")) == []
+
+
+def test_another_producer_id_takes_nothing_over_a_gap() -> None:
+    """The broker forgot the producer while batches behind the first were unanswered: the first goes on under
+    another id; of the others nobody knows, so neither they nor what is behind them follow it."""
+    bench = Bench(gapless=True)
+    large = pack_values([bytes(200 * 1024)], 0)
+    for ticket in "abcd":
+        bench.core.add(bench.queue, large, ticket, 0)
+    bench.core.ready(bench.queue)
+    a, b = bench.core.take(LEADER, CONNECTION)
+    assert bench.take() == ["c", "d"]
+    bench.core.refused(a, NotEnoughReplicas("1 of 2"))
+    bench.core.lost(CONNECTION, OutcomeUnknown("reset by peer"))
+    bench.core.led(NAME, NEXT_LEADER, 2)
+    assert bench.take(NEXT_LEADER, NEXT_CONNECTION) == ["a", "b"]
+    bench.add("e")
+    behind = failures(bench.core.refused(a, UnknownProducerId("who?")))
+    assert {ticket: error.outcome for ticket, error in behind.items()} == dict.fromkeys(
+        "cde", Outcome.UNKNOWN
+    )
+    effects = bench.core.refused(b, UnknownProducerId("who?"))
+    assert list(failures(effects)) == ["b"] and of_kind(effects, Renew)
+    bench.core.renewed(bench.queue, ProducerIdentity(8, 0))
+    bench.add("f")
+    assert bench.take(NEXT_LEADER, NEXT_CONNECTION) == ["a"]
+    assert split(a.seal())[0].producer_id == 8 and a.sequence == 0
+
+
+def test_whose_time_is_up_leaves_a_gap_too() -> None:
+    bench = Bench(gapless=True, delivery_timeout_ms=1000)
+    bench.add("a")
+    (a,) = bench.core.take(LEADER, CONNECTION)
+    bench.add("b", now=0.5)
+    effects = bench.core.expire(1.0)
+    assert {t: e.outcome for t, e in failures(effects).items()} == dict.fromkeys("ab", Outcome.UNKNOWN)
+    assert not of_kind(effects, Renew) and not of_kind(bench.core.acknowledged(a, 0), Renew)
+    assert bench.queue.empty
+
+
+@pytest.mark.parametrize("without", [{"acks": 1}, {"acks": 0}, {"enable_idempotence": False}])
+def test_gapless_needs_idempotence(without: dict[str, Any]) -> None:
+    """Without sequences a broker takes what is in flight behind a batch that it refused."""
+    with pytest.raises(SettingsError, match="gapless"):
+        load(ProducerSettings, gapless=True, **without)

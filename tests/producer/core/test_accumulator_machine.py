@@ -22,6 +22,7 @@ from strandline.errors import (
     OutcomeUnknown,
     RequestTimedOut,
     StrandlineError,
+    UnexpectedOffset,
 )
 from strandline.ids import TopicPartition
 from strandline.records import HEADER_BYTES, decode, pack_values, split
@@ -45,11 +46,13 @@ class Connection:
 class Delivery(RuleBasedStateMachine):
     """The accumulator against a partition with a perfect log and the broker's own memory of producers."""
 
+    gapless = False
+
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
         self.core: Accumulator[int] = Accumulator(
-            ProducerSettings(delivery_timeout_ms=int(DELIVERY_S * 1000))
+            ProducerSettings(delivery_timeout_ms=int(DELIVERY_S * 1000), gapless=self.gapless)
         )
         self.core.identity = ProducerIdentity(1, 0)
         self.queue = self.core.queue(NAME, 1024)
@@ -64,6 +67,8 @@ class Delivery(RuleBasedStateMachine):
         self.next_identity = 2
         self.sent = 0
         self.poisoned: set[int] = set()
+        self.expected: dict[int, int] = {}
+        """Where each batch that was sent with an expected offset is to be, if anywhere."""
         self.ends: dict[int, int | StrandlineError] = {}
         self.pauses: list[BackOff[int]] = []
         self.renewing = False
@@ -92,9 +97,24 @@ class Delivery(RuleBasedStateMachine):
         value = b"%s%d" % (POISON if poison else b"", self.sent)
         if poison:
             self.poisoned.add(self.sent)
-        self.core.add(self.queue, pack_values([value] * count, 0), self.sent, self.now)
+        self.add([value] * count, None)
+
+    @rule(count=st.integers(1, 3), ahead=st.sampled_from([0] * 6 + [-1, 1]))
+    def send_expecting(self, count: int, ahead: int) -> None:
+        """As who counts what it sent before: right if all that is appended, and nothing by others."""
+        before = sum(batch.record_count for batch in self.queue.unsettled() if not self.is_in_log(batch))
+        expected = max(0, self.log_end + before + ahead)
+        self.expected[self.sent] = expected
+        self.add([b"%d" % self.sent] * count, expected)
+
+    def add(self, values: list[bytes], expected_offset: int | None) -> None:
+        self.core.add(self.queue, pack_values(values, 0), self.sent, self.now, expected_offset)
         self.core.ready(self.queue)
         self.sent += 1
+        self.carry_out(self.core.fail_behind_gap(self.queue))
+
+    def is_in_log(self, batch: Batch[int]) -> bool:
+        return any(number == batch.ticket for number, _ in self.log)
 
     @rule()
     def write(self) -> None:
@@ -137,6 +157,10 @@ class Delivery(RuleBasedStateMachine):
     def elect(self) -> None:
         self.leader, self.epoch = 3 - self.leader, self.epoch + 1
 
+    @rule()
+    def somebody_else_appends(self) -> None:
+        self.log_end += 1
+
     @precondition(lambda self: self.connections)
     @rule(data=st.data(), mood=st.sampled_from(["append"] * 6 + ["too few", "no answer in time"]))
     def serve(self, data: st.DataObject, mood: str) -> None:
@@ -161,8 +185,11 @@ class Delivery(RuleBasedStateMachine):
             offset = verdict.base_offset
         else:
             offset = self.log_end
+            number = int(decode(sealed)[0].value or b"")
+            if self.expected.get(number, offset) != offset:
+                return UnexpectedOffset("somebody was there before")
             self.producers.record(header, offset, 0)
-            self.log.append((int(decode(sealed)[0].value or b""), offset))
+            self.log.append((number, offset))
             self.log_end += header.record_count
         return RequestTimedOut("appended, but late") if mood == "no answer in time" else offset
 
@@ -210,6 +237,11 @@ class Delivery(RuleBasedStateMachine):
         assert [number for number, _ in self.log if number in set(acknowledged)] == acknowledged
 
     @invariant()
+    def what_is_expected_somewhere_is_there_or_nowhere(self) -> None:
+        for number, offset in self.log:
+            assert self.expected.get(number, offset) == offset
+
+    @invariant()
     def what_failed_for_sure_is_not_there(self) -> None:
         offsets = dict(self.log)
         for number, end in self.ends.items():
@@ -244,9 +276,44 @@ class Delivery(RuleBasedStateMachine):
         self.nothing_is_written_twice()
         self.what_is_acknowledged_is_there_in_order()
         self.what_failed_for_sure_is_not_there()
+        self.what_is_expected_somewhere_is_there_or_nowhere()
         for number in self.poisoned:
             assert isinstance(self.ends[number], StrandlineError)
 
 
+class GaplessDelivery(Delivery):
+    """The same with a gapless producer, and a broker that forgets it: the log is always a beginning of
+    what was sent."""
+
+    gapless = True
+
+    @precondition(lambda self: self.log and not any(batch.sequence == 0 for batch in self.queue.unsettled()))
+    @rule()
+    def forget(self) -> None:
+        """The producer has to go on under another id. Not while a first batch of it is under way: that alone
+        a broker takes from whom it does not know, also the second time."""
+        for connection in (*self.connections.values(), *self.lost):
+            if any(split(sealed)[0].base_sequence == 0 for _, sealed in connection.requests):
+                return
+        self.producers.clear()
+
+    @invariant()
+    def nothing_is_behind_a_gap(self) -> None:
+        assert [number for number, _ in self.log] == list(range(len(self.log)))
+
+    @invariant()
+    def what_is_behind_a_failure_has_failed(self) -> None:
+        failed = [number for number, end in self.ends.items() if isinstance(end, StrandlineError)]
+        if failed:
+            ended = {number for number in self.ends if number > min(failed)}
+            assert ended == set(range(min(failed) + 1, self.sent))
+
+    def teardown(self) -> None:
+        super().teardown()
+        self.nothing_is_behind_a_gap()
+
+
 TestDelivery = Delivery.TestCase
 TestDelivery.settings = settings(max_examples=300, stateful_step_count=60, deadline=None)
+TestGaplessDelivery = GaplessDelivery.TestCase
+TestGaplessDelivery.settings = settings(max_examples=300, stateful_step_count=60, deadline=None)
