@@ -401,6 +401,41 @@ class ConsumerSettings(ClientSettings):
         return interval_ms
 
 
+class StreamsSettings(ClientSettings):
+    """One member of a stream application."""
+
+    application_id: str = Field(strict=True, min_length=1, max_length=GROUP_ID_LENGTH_MAX)
+    """Of all members: their group's name, and the beginning of the names of its own topics."""
+    state_dir: Path
+    """Where stores lie; several members on one machine may share it."""
+    application_server: str = Field(default="", strict=True, max_length=GROUP_ID_LENGTH_MAX)
+    """Where this member can be asked for what it has, as it likes to say it: others find it by key."""
+    client_id: str = Field(default="streams", strict=True, max_length=GROUP_ID_LENGTH_MAX)
+    num_standbys: int = Field(default=0, ge=0, le=10)
+    """Copies of each task's state that are kept up to date beside the one that runs."""
+    acceptable_lag: int = Field(default=1_000, ge=0)
+    """A learner is ready once its state is at most so many records behind."""
+    commit_interval_ms: int = Field(default=100, ge=1)
+    commit_bytes: int = Field(default=256 * KIB, ge=1, le=RECORDS_BYTES_MAX // 2)
+    """Changed state that is committed before the interval is over: a commit is one message."""
+    slice_ms: int = Field(default=20, ge=1)
+    """How long records are processed at a time before the rest of the program has its turn."""
+    slice_records_max: int = Field(default=5_000, ge=1)
+    leave_timeout_ms: int = Field(default=60_000, ge=0)
+    """How long one that leaves hands over; then it goes with what is left."""
+    replication_factor: int | None = Field(default=None, ge=1, le=100)
+    """Of its own topics; None: that of the topics it reads."""
+    offset_reset: str = Field(default="earliest", pattern="^(earliest|latest|none)$")
+    """Where to begin in a topic of which nothing was processed yet."""
+    session_timeout_ms: int = Field(default=10_000, ge=1, le=INTERVAL_MS_MAX)
+    heartbeat_interval_ms: int = Field(default=1_000, ge=1, le=INTERVAL_MS_MAX)
+    max_poll_interval_ms: int = Field(default=300_000, ge=1, le=INTERVAL_MS_MAX)
+    topics_refresh_ms: int = Field(default=5_000, ge=1)
+    delivery_timeout_ms: int = Field(default=120_000, ge=1)
+    progress_interval_ms: int = Field(default=1_000, ge=10)
+    """How often the progress of what restores is told to the group's events."""
+
+
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
 

@@ -1,0 +1,43 @@
+"""Runs a member as a program does: until it is told to leave."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+from streams.streams import Streams
+
+
+async def run(app: Streams) -> None:
+    """Start, and on SIGTERM or SIGINT hand everything over and leave; a second one leaves at once.
+
+    Returns when it is out. Raises what made it fail. To be called from the main thread.
+    """
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+    hurried = asyncio.Event()
+
+    def on_signal() -> None:
+        (hurried if asked.is_set() else asked).set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    try:
+        await app.start()
+        async with asyncio.TaskGroup() as tasks:
+            ended = tasks.create_task(app.wait())
+            told = tasks.create_task(asked.wait())
+            await asyncio.wait((ended, told), return_when=asyncio.FIRST_COMPLETED)
+            told.cancel()
+            if not ended.done():
+                leaving = tasks.create_task(app.leave())
+                now = tasks.create_task(hurried.wait())
+                await asyncio.wait((leaving, now), return_when=asyncio.FIRST_COMPLETED)
+                now.cancel()
+                if not leaving.done():
+                    leaving.cancel()
+                    await app.stop()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+        await app.stop()

@@ -1,0 +1,41 @@
+"""Extends a task's changelog, which nobody else may extend at the same time (CORRECTNESS S8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from producer.producer import Producer
+from strandline.errors import MessageTooLarge
+from strandline.ids import TopicPartition
+from strandline.ports import Clock
+
+
+class ChangelogWriter:
+    """`end` is where its task found the end, and later where its own last batch ends.
+
+    A batch goes there or nowhere: the leader refuses it if the log ends elsewhere, for then somebody else
+    runs the task too, or what was sent before was appended after all.
+    """
+
+    def __init__(self, producer: Producer, changelog: TopicPartition, *, end: int, clock: Clock) -> None:
+        self._producer = producer
+        self._name = changelog
+        self._clock = clock
+        self.end = end
+
+    async def append(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """One batch of all these; None is a deletion. Raises UnexpectedOffset, and what a send raises."""
+        now_ms = self._clock.wall_ms()
+        records = [(key, value, (), now_ms) for key, value in changes]
+        try:
+            sent = await self._producer.send_records(
+                self._name.topic, self._name.partition, records, expected_offset=self.end
+            )
+            metadata = await sent
+        except MessageTooLarge as error:
+            raise MessageTooLarge(
+                f"{len(changes)} changes of state do not fit one message of {self._name}: {error.message}; "
+                "a processor may change less a record, or commit_bytes be lower",
+                limit=error.limit,
+            ) from error
+        self.end = metadata.base_offset + len(records)

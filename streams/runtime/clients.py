@@ -1,0 +1,66 @@
+"""The clients that a stream application is made of, which begin and end together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from consumer.consumer import Consumer
+from consumer.core.assignors.assignor import Assignor
+from producer.producer import Producer
+from strandline.client.admin import Admin
+from strandline.client.scope import Startable
+from strandline.config import ClientSettings, StreamsSettings
+from strandline.ports import Clock
+from streams.restore.restorer import Restorer
+
+_SHARED: Final = frozenset(ClientSettings.model_fields)
+_CONSUMER: Final = _SHARED | {
+    "client_id",
+    "offset_reset",
+    "session_timeout_ms",
+    "heartbeat_interval_ms",
+    "max_poll_interval_ms",
+    "topics_refresh_ms",
+}
+
+
+class Clients(Startable):
+    """Outputs and changelogs have a producer each: what is refused of one leaves no gap in the other."""
+
+    def __init__(
+        self, bootstrap: str | Sequence[str], assignor: Assignor, settings: StreamsSettings, clock: Clock
+    ) -> None:
+        shared = settings.model_dump(include=set(_SHARED))
+        sending = shared | {"delivery_timeout_ms": settings.delivery_timeout_ms}
+        self.admin = Admin(bootstrap, clock=clock, **shared)
+        self.outputs = Producer(bootstrap, clock=clock, gapless=True, **sending)
+        self.changelogs = Producer(bootstrap, clock=clock, **sending)
+        self.restorer = Restorer(bootstrap, settings=shared, clock=clock)
+        self.consumer = Consumer(
+            bootstrap,
+            assignors=[assignor],
+            clock=clock,
+            group_id=settings.application_id,
+            rebalance_protocol="cooperative",
+            enable_auto_commit=False,
+            **settings.model_dump(include=set(_CONSUMER)),
+        )
+
+    async def start(self) -> None:
+        """Raises BrokerNotAvailable."""
+        for client in (self.admin, self.outputs, self.changelogs, self.restorer, self.consumer):
+            await client.start()
+
+    async def stop(self) -> None:
+        """All but the consumer, which leaves its group before: each, whatever became of the others."""
+        try:
+            await self.restorer.stop()
+        finally:
+            try:
+                await self.changelogs.stop()
+            finally:
+                try:
+                    await self.outputs.stop()
+                finally:
+                    await self.admin.stop()

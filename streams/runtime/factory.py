@@ -1,0 +1,79 @@
+"""Makes what a task needs, out of what its topology says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from producer.producer import Producer
+from strandline.config import StreamsSettings
+from strandline.ids import TopicPartition
+from strandline.ports import Clock
+from streams.core.positions import Positions
+from streams.core.task import TaskId
+from streams.runtime.active_task import ActiveTask
+from streams.runtime.changelog_writer import ChangelogWriter
+from streams.runtime.inputs import Inputs
+from streams.runtime.internal_topics import InternalTopics
+from streams.runtime.outputs import Outputs
+from streams.storage.state import TaskState
+from streams.storage.task_store import TaskStore
+from streams.topology.subtopology import Subtopology
+
+
+class TaskFactory:
+    """Of one member. `folder` says where a task's store lies."""
+
+    def __init__(
+        self,
+        subtopologies: Mapping[str, Subtopology],
+        *,
+        folder: Callable[[TaskId], Path],
+        topics: InternalTopics,
+        inputs: Inputs,
+        outputs: Producer,
+        changelogs: Producer,
+        settings: StreamsSettings,
+        clock: Clock,
+    ) -> None:
+        self._subtopologies = subtopologies
+        self._folder = folder
+        self._topics = topics
+        self._inputs = inputs
+        self._outputs = outputs
+        self._changelogs = changelogs
+        self._settings = settings
+        self._clock = clock
+
+    async def inputs(self, task: TaskId) -> frozenset[TopicPartition]:
+        """What the task reads. Its changelog has a partition for it when this returns."""
+        subtopology = self._subtopologies[task.subtopology]
+        if subtopology.changelog is not None:
+            await self._topics.grow(subtopology, task.partition)
+        return await self._inputs.partitions(subtopology.topics, task.partition)
+
+    def changelog(self, task: TaskId) -> TopicPartition | None:
+        """Where the task's state is kept; None for one without."""
+        topic = self._subtopologies[task.subtopology].changelog
+        return None if topic is None else TopicPartition(topic, task.partition)
+
+    def open_store(self, task: TaskId, identity: str) -> TaskStore:
+        """Raises StoreInUse."""
+        return TaskStore.open(self._folder(task), identity)
+
+    def active(self, task: TaskId, store: TaskStore | None, end: int) -> ActiveTask:
+        """The running task over its restored store, whose changelog ends at `end`."""
+        subtopology = self._subtopologies[task.subtopology]
+        changelog = self.changelog(task)
+        writer = None
+        if changelog is not None:
+            writer = ChangelogWriter(self._changelogs, changelog, end=end, clock=self._clock)
+        return ActiveTask(
+            task,
+            subtopology,
+            state=None if store is None else TaskState(store),
+            writer=writer,
+            positions=Positions() if store is None else store.positions(),
+            outputs=Outputs(self._outputs, subtopology.repartitions),
+            commit_bytes=self._settings.commit_bytes,
+        )

@@ -1,0 +1,57 @@
+"""Which running task gets the records of which partition, and from where on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from consumer.consumer import Consumer
+from strandline.ids import TopicPartition
+from streams.runtime.active_task import ActiveTask
+
+
+class Inputs:
+    """Over the consumer of the group. A partition that is assigned is paused until its task runs, and while
+    it does not: so what was fetched is never handed out to nobody."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._readers: dict[TopicPartition, ActiveTask] = {}
+
+    def hold(self, partitions: Iterable[TopicPartition]) -> None:
+        self._consumer.pause(*self._assigned(partitions))
+
+    def begin(self, active: ActiveTask, partitions: Collection[TopicPartition]) -> None:
+        """Hand out to this task, from its positions on; where it has none, from what the group committed."""
+        positions = active.offsets()
+        for name in self._assigned(partitions):
+            self._readers[name] = active
+            if name in positions:
+                self._consumer.seek(name, positions[name])
+            self._consumer.resume(name)
+
+    def end(self, active: ActiveTask) -> None:
+        """Hand out nothing more to this task."""
+        mine = [name for name, reader in self._readers.items() if reader is active]
+        for name in mine:
+            del self._readers[name]
+        self.hold(mine)
+
+    def reader(self, partition: TopicPartition) -> ActiveTask | None:
+        return self._readers.get(partition)
+
+    def running(self) -> list[ActiveTask]:
+        """Each once."""
+        return list(dict.fromkeys(self._readers.values()))
+
+    async def partitions(self, topics: Iterable[str], number: int) -> frozenset[TopicPartition]:
+        """Those with this number, of the topics that have so many. Raises what keeps that from being known."""
+        counts = {topic: len(await self._consumer.partitions_for(topic)) for topic in topics}
+        return frozenset(TopicPartition(topic, number) for topic, count in counts.items() if number < count)
+
+    def assigned(self, partitions: Collection[TopicPartition]) -> bool:
+        """True if all of these are this consumer's."""
+        return self._consumer.assignment().issuperset(partitions)
+
+    def _assigned(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        mine = self._consumer.assignment()
+        return [name for name in partitions if name in mine]

@@ -1,0 +1,117 @@
+"""The topics that a stream application has for itself: repartitioned records, and changelogs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from strandline.client.admin import Admin, TopicDescription
+from strandline.config import StreamsSettings
+from strandline.errors import InvalidPartitions, TopicAlreadyExists, UnknownTopicOrPartition
+from streams.topology.subtopology import Subtopology
+
+logger = logging.getLogger(__name__)
+
+NEVER = "-1"
+
+
+class InternalTopics:
+    """Made by whichever member comes first. Changelogs are compacted; repartition topics keep everything."""
+
+    def __init__(self, admin: Admin, subtopologies: Sequence[Subtopology], settings: StreamsSettings) -> None:
+        self._admin = admin
+        self._subtopologies = subtopologies
+        self._settings = settings
+        self._partitions: dict[str, int] = {}
+        self._replicas: dict[str, int] = {}
+
+    async def prepare(self) -> None:
+        """Return once all of them are there.
+
+        Raises UnknownTopicOrPartition for a topic of the user's that is not, InvalidPartitions for a
+        repartition topic that has another number of partitions than the topology says.
+        """
+        wanted: dict[str, int | None] = {}
+        for subtopology in self._subtopologies:
+            wanted |= subtopology.repartitions
+        theirs = {topic for s in self._subtopologies for topic in (*s.topics, *s.sinks)} - wanted.keys()
+        for found in await self._describe(sorted(theirs)):
+            self._know(found)
+        for subtopology in self._in_order():
+            partitions = max(self._partitions[topic] for topic in subtopology.topics)
+            replicas = self._settings.replication_factor
+            if replicas is None:
+                replicas = max(self._replicas[topic] for topic in subtopology.topics)
+            for topic, asked in subtopology.repartitions.items():
+                await self._ensure(topic, asked or partitions, replicas, {"retention.ms": NEVER}, exact=asked)
+            if subtopology.changelog is not None:
+                await self._ensure(subtopology.changelog, partitions, replicas, {"cleanup.policy": "compact"})
+
+    async def grow(self, subtopology: Subtopology, partition: int) -> None:
+        """Return once the changelog has this partition: the topics that are read may have got more."""
+        assert subtopology.changelog is not None
+        if partition < self._partitions[subtopology.changelog]:
+            return
+        (found,) = await self._describe([subtopology.changelog])
+        self._know(found)
+        if partition >= self._partitions[subtopology.changelog]:
+            logger.info("%s gets %d partitions", subtopology.changelog, partition + 1)
+            try:
+                await self._admin.alter_topic(subtopology.changelog, partitions=partition + 1)
+            except InvalidPartitions as error:
+                logger.info("another member was first: %s", error)
+            self._partitions[subtopology.changelog] = partition + 1
+
+    def partitions(self, topics: Sequence[str]) -> int:
+        """The greatest number of partitions among these, as far as it is known: how many tasks read them."""
+        return max(self._partitions[topic] for topic in topics)
+
+    def _in_order(self) -> list[Subtopology]:
+        """Who writes a repartition topic before who reads it."""
+        order: list[Subtopology] = []
+        known = set(self._partitions)
+        left = list(self._subtopologies)
+        while left:
+            ready = [s for s in left if known.issuperset(s.topics)]
+            assert ready, f"subtopologies wait for each other: {left}"
+            order += ready
+            known.update(topic for s in ready for topic in s.repartitions)
+            left = [s for s in left if s not in ready]
+        return order
+
+    async def _ensure(
+        self,
+        topic: str,
+        partitions: int,
+        replicas: int,
+        config: Mapping[str, str],
+        *,
+        exact: int | None = None,
+    ) -> None:
+        try:
+            await self._admin.create_topic(topic, partitions, replicas, config)
+        except TopicAlreadyExists:
+            (found,) = await self._describe([topic])
+            self._know(found)
+            if exact is not None and self._partitions[topic] != exact:
+                raise InvalidPartitions(
+                    f"{topic} has {self._partitions[topic]} partitions, and the topology says {exact}: "
+                    f"delete the topic, or say {self._partitions[topic]}",
+                    limit=self._partitions[topic],
+                ) from None
+        else:
+            self._partitions[topic], self._replicas[topic] = partitions, replicas
+
+    def _know(self, found: TopicDescription) -> None:
+        self._partitions[found.name] = len(found.partitions)
+        self._replicas[found.name] = len(found.partitions[0].replicas)
+
+    async def _describe(self, topics: Sequence[str]) -> list[TopicDescription]:
+        if not topics:
+            return []
+        try:
+            return await self._admin.describe_topics(topics)
+        except UnknownTopicOrPartition as error:
+            raise UnknownTopicOrPartition(
+                f"{error.message}: the topics that an application reads and writes have to be there before it"
+            ) from error

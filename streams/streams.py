@@ -1,0 +1,249 @@
+"""A member of a stream application: runs its share of the tasks of a topology, and learns more."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from strandline.adapters.clock import SystemClock
+from strandline.client.scope import Scope, Startable
+from strandline.config import StreamsSettings, load
+from strandline.ports import Clock
+from streams.core.assignor import LearnerAssignor
+from streams.core.member import Received, StreamMember
+from streams.core.task import TaskId
+from streams.runtime.clients import Clients
+from streams.runtime.factory import TaskFactory
+from streams.runtime.group_offsets import GroupOffsets
+from streams.runtime.group_side import GroupSide
+from streams.runtime.inputs import Inputs
+from streams.runtime.internal_topics import InternalTopics
+from streams.runtime.local_task import LocalTask, Role, Surroundings
+from streams.runtime.local_tasks import LocalTasks
+from streams.runtime.poller import Poller, Stop
+from streams.runtime.queries import Running, StoreQuery, find_store
+from streams.runtime.reports import TaskReports
+from streams.storage.errors import StoreCorrupt
+from streams.storage.slots import StateFolder
+from streams.storage.task_store import TaskStore
+from streams.topology.topology import Topology
+
+logger = logging.getLogger(__name__)
+
+OFFSETS_S_MAX = 5.0
+"""For one commit of the group's offsets, which nothing depends on but lag."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStatus:
+    """One task on this member. Of what restores: how many records of its changelog are still to be read, how
+    many are read a second, and how long that takes; None where that is not known."""
+
+    task: TaskId
+    role: str
+    """running, restoring, learning, standby or suspended."""
+    lag: int | None = None
+    records_per_s: float | None = None
+    remaining_s: float | None = None
+
+
+class Streams(Startable):
+    """Runs a topology together with all others of the same `application_id` (docs/streams.md).
+
+    `bootstrap` as for a producer; `settings` are those of `StreamsSettings`. Raises SettingsError and
+    TopologyError at once for what is wrong in them.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        bootstrap: str | Sequence[str],
+        *,
+        application_id: str,
+        state_dir: str | Path,
+        clock: Clock | None = None,
+        **settings: Any,
+    ) -> None:
+        self._settings = load(StreamsSettings, application_id=application_id, state_dir=state_dir, **settings)
+        self._subtopologies = topology.build(application_id)
+        self._clock = clock or SystemClock()
+        self._member: StreamMember[TaskId] = StreamMember()
+        self._assignor = LearnerAssignor(
+            self._member,
+            {subtopology.name: subtopology.topics for subtopology in self._subtopologies},
+            num_standbys=self._settings.num_standbys,
+            application_server=self._settings.application_server,
+            on_received=self._received,
+            stateless=[s.name for s in self._subtopologies if s.changelog is None],
+        )
+        self._clients = Clients(bootstrap, self._assignor, self._settings, self._clock)
+        self._topics = InternalTopics(self._clients.admin, self._subtopologies, self._settings)
+        self._folder: StateFolder | None = None
+        self._scope = Scope("stream application", self._failed)
+        consumer = self._clients.consumer
+        self._inputs = Inputs(consumer)
+        self._offsets = GroupOffsets(consumer, timeout_s=OFFSETS_S_MAX)
+        self._reports = TaskReports(consumer, self._clock)
+        self._tasks = LocalTasks(self._surroundings, self._reports, self._scope)
+        self._group = GroupSide(self._member, self._assignor, consumer, self._inputs, self._tasks)
+        self._poller = Poller(
+            consumer,
+            self._inputs,
+            self._offsets,
+            settings=self._settings,
+            clock=self._clock,
+            on_stopped=self._stopped,
+        )
+        self._polling = False
+        self._ended = asyncio.Event()
+        self._failure: BaseException | None = None
+
+    def _surroundings(self, on_closed: Callable[[TaskId], None]) -> Surroundings:
+        factory = TaskFactory(
+            {subtopology.name: subtopology for subtopology in self._subtopologies},
+            folder=self._store_folder,
+            topics=self._topics,
+            inputs=self._inputs,
+            outputs=self._clients.outputs,
+            changelogs=self._clients.changelogs,
+            settings=self._settings,
+            clock=self._clock,
+        )
+        return Surroundings(
+            factory=factory,
+            restorer=self._clients.restorer,
+            inputs=self._inputs,
+            offsets=self._offsets,
+            reports=self._reports,
+            settings=self._settings,
+            clock=self._clock,
+            on_ready=self._ready,
+            on_behind=self._member.fell_behind,
+            on_closed=on_closed,
+        )
+
+    # --- life ------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Join the application. Raises UnknownTopicOrPartition for a topic that is not there,
+        BrokerNotAvailable, StoreInUse and what else keeps it from beginning."""
+        await self._scope.start()
+        try:
+            await self._clients.start()
+            await self._topics.prepare()
+            self._folder = StateFolder.take(self._settings.state_dir, self._settings.application_id)
+        except BaseException:
+            await self.stop()
+            raise
+        self._polling = True
+        self._scope.spawn(self._poller.run(), "records")
+        interval_s = self._settings.progress_interval_ms / 1000
+        self._scope.spawn(self._reports.run(self._tasks.restoring, interval_s), "reports")
+        topics = [topic for subtopology in self._subtopologies for topic in subtopology.topics]
+        self._clients.consumer.subscribe(topics, listener=self._group)
+
+    async def stop(self) -> None:
+        """Commit, leave the group and close; others take the tasks over at once, learned or not.
+
+        What made it fail, if something did, is raised by `wait`. May be called again.
+        """
+        try:
+            if self._polling:
+                await self._poller.end()
+            await self._clients.consumer.stop()
+        finally:
+            try:
+                await self._scope.stop()
+            except Exception as error:
+                self._failure = self._failure or error
+            finally:
+                self._ended.set()
+                if self._folder is not None:
+                    self._folder.close()
+                await self._clients.stop()
+
+    async def leave(self) -> bool:
+        """Hand all tasks over to learners, and close when nothing is left, at the latest after
+        `leave_timeout_ms`. True if all was handed over."""
+        self._scope.check()
+        self._group.leave()
+        try:
+            async with asyncio.timeout(self._settings.leave_timeout_ms / 1000):
+                await self._group.over.wait()
+        except TimeoutError:
+            logger.warning("leaves with tasks that nobody has learned: they are restored elsewhere")
+            return False
+        else:
+            return True
+        finally:
+            await self.stop()
+
+    async def wait(self) -> None:
+        """Return once it was stopped. Raises what made it fail."""
+        await self._ended.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    def _store_folder(self, task: TaskId) -> Path:
+        assert self._folder is not None
+        return self._folder.of(task)
+
+    def _failed(self, error: BaseException) -> None:
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        logger.error("the stream application failed", exc_info=error)
+        self._failure = error
+        self._group.over.set()
+        self._ended.set()
+
+    def _received(self, received: Received[TaskId]) -> None:
+        self._group.received(received)
+
+    def _ready(self, task: TaskId) -> None:
+        self._group.ready(task)
+
+    def _stopped(self, task: TaskId, error: Stop) -> None:
+        logger.warning("task %s restores: %s", task, error)
+        self._tasks.abandon(task, damaged=isinstance(error, StoreCorrupt))
+
+    # --- looking at it ---------------------------------------------------------------------------
+
+    def tasks(self) -> list[TaskStatus]:
+        """What is here, in the order of names."""
+        return [_status(local) for local in sorted(self._tasks, key=lambda local: local.task)]
+
+    def store(self, name: str) -> StoreQuery[Any, Any]:
+        """To read a store of the tasks that run here. Raises LookupError for one that there is not."""
+        store, subtopology = find_store(self._subtopologies, name)
+        return StoreQuery(
+            store,
+            subtopology,
+            Running(
+                stores=self._running_stores,
+                owners=lambda: self._assignor.owners,
+                servers=lambda: self._assignor.servers,
+                partitions=self._topics.partitions,
+            ),
+        )
+
+    def _running_stores(self, subtopology: str) -> Mapping[TaskId, TaskStore]:
+        return {
+            local.task: local.store
+            for local in self._tasks
+            if local.role is Role.RUNNING
+            and local.task.subtopology == subtopology
+            and local.store is not None
+        }
+
+
+def _status(local: LocalTask) -> TaskStatus:
+    restoration = local.restoration
+    if restoration is None:
+        return TaskStatus(local.task, local.role.value)
+    return TaskStatus(
+        local.task, local.role.value, restoration.lag, restoration.records_per_s, restoration.remaining_s
+    )
