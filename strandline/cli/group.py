@@ -1,4 +1,4 @@
-"""`strandline group`: list, describe, reset and delete consumer groups."""
+"""`strandline group`: list, describe, reset and delete consumer groups; and what happened to them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from strandline.cli.command import Group, Invocation, pass_invocation, run
+from strandline.cli.group_events import events
 from strandline.cli.group_offsets import (
     Bounds,
     Chosen,
@@ -38,7 +39,10 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def group() -> None:
-    """List, describe, reset and delete consumer groups."""
+    """List, describe, reset and delete consumer groups; and what happened to them."""
+
+
+group.add_command(events)
 
 
 @group.command("list")

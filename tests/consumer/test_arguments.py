@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from consumer import arguments
 from consumer.core.assignors.registry import BUILT_IN
 from strandline.errors import InvalidRequest, InvalidTopic, SettingsError
-from strandline.groups import CommittedOffset
+from strandline.groups import CommittedOffset, TaskChange, TaskChangeKind
 from strandline.ids import TopicPartition
 
 A = TopicPartition("t", 0)
@@ -97,6 +98,36 @@ def test_what_is_to_be_committed() -> None:
         assert arguments.commits({A: given}) == {A: CommittedOffset(4)}
     assert arguments.commits({("t", 0): (4, "m")}) == {A: CommittedOffset(4, metadata="m")}
     assert arguments.commits({A: told}) == {A: CommittedOffset(4, 7, "m")}
+
+
+RUNS = TaskChange(TaskChangeKind.RUNNING, "counts-3", 17)
+NO_TASK_CHANGES: list[Any] = [
+    *(5, None, "counts-3", [("running", "counts-3", 17)], [None], RUNS),
+    *([replace(RUNS, task=task)] for task in ("", "t" * 250, "\ud800")),
+    *([replace(RUNS, at_ms=at_ms)] for at_ms in (-1, 2**63)),
+    [replace(RUNS, at_ms=1.5)],  # type: ignore[arg-type]  # the point
+    [replace(RUNS, task=3)],  # type: ignore[arg-type]  # the point
+    [replace(RUNS, reason=None)],  # type: ignore[arg-type]  # the point
+    [replace(RUNS, reason="\ud800")],
+    [replace(RUNS, lag=1.5)],  # type: ignore[arg-type]  # the point
+    [replace(RUNS, remaining_ms=None)],  # type: ignore[arg-type]  # the point
+    [replace(RUNS, records_per_s="fast")],  # type: ignore[arg-type]  # the point
+    [RUNS, 5],
+]
+
+
+@pytest.mark.parametrize("given", NO_TASK_CHANGES)
+def test_what_are_no_changes_of_tasks(given: object) -> None:
+    """Nothing of it may fail later, behind the application's back."""
+    with pytest.raises(InvalidRequest, match=r" = .*: give "):
+        arguments.task_changes(given)
+
+
+def test_changes_of_tasks() -> None:
+    """A rate may be what a division gave: what is no number is not told."""
+    changes = [RUNS, replace(RUNS, lag=-5, records_per_s=float("nan"), remaining_ms=10**30)]
+    assert arguments.task_changes(iter(changes)) == changes
+    assert arguments.task_changes([]) == []
 
 
 @pytest.mark.parametrize("check", [arguments.processing_s, arguments.timeout_ms])

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+from math import inf, nan
 from typing import Any
 
 import pytest
 
+from broker.core.groups.effects import EventKind, GroupEvent
 from broker.groups import wire
+from broker.groups.events import event_value
 from broker.groups.server import host_of
 from strandline.client import group_wire
+from strandline.config import GROUP_ID_LENGTH_MAX
 from strandline.errors import (
     IllegalGeneration,
     InvalidRequest,
@@ -37,7 +42,10 @@ from strandline.groups import (
     OwnershipChange,
     OwnershipKind,
     ReportOwnership,
+    ReportTasks,
     SyncGroup,
+    TaskChange,
+    TaskChangeKind,
 )
 from strandline.ids import TopicPartition
 from strandline.metadata import Endpoint
@@ -55,6 +63,7 @@ RPCS: dict[str, tuple[Method[Any, Any], wire.Rpc]] = {
     "commit": (group_wire.OFFSET_COMMIT, wire.OFFSET_COMMIT),
     "fetch": (group_wire.OFFSET_FETCH, wire.OFFSET_FETCH),
     "report": (group_wire.REPORT_OWNERSHIP, wire.REPORT_OWNERSHIP),
+    "report tasks": (group_wire.REPORT_TASKS, wire.REPORT_TASKS),
     "list": (group_wire.LIST_GROUPS, wire.LIST_GROUPS),
     "describe": (group_wire.DESCRIBE_GROUP, wire.DESCRIBE_GROUP),
     "delete": (group_wire.DELETE_GROUP, wire.DELETE_GROUP),
@@ -93,6 +102,15 @@ REQUESTS: list[tuple[str, Any]] = [
             ),
         ),
     ),
+    (
+        "report tasks",
+        ReportTasks(
+            "g", "m", 3,
+            tuple(TaskChange(kind, "counts-3", 17, "why", 5, 1.5, 9) for kind in TaskChangeKind),
+        ),
+    ),
+    ("report tasks", ReportTasks("g", "m", -1, (TaskChange(TaskChangeKind.READY, "t-0", 0, "", 0, 0, 0),))),
+    ("report tasks", ReportTasks("g", "m", 3, (TaskChange(TaskChangeKind.CLOSED, "t-0", 18),))),
     ("list", None),
     ("describe", "g"),
     ("delete", "g"),
@@ -111,6 +129,7 @@ ANSWERS: list[tuple[str, Any]] = [
     ("commit", {FIRST: None, SECOND: None}),
     ("fetch", {FIRST: CommittedOffset(5, 2, "x", 99), SECOND: None}),
     ("report", None),
+    ("report tasks", None),
     ("list", [ListedGroup("g", "consumer", "Stable")]),
     (
         "describe",
@@ -176,6 +195,57 @@ def test_a_kind_of_change_that_nobody_knows_is_refused() -> None:
     request.changes.add(kind=7)
     with pytest.raises(StrandlineError, match="kind 7"):
         wire.REPORT_OWNERSHIP.decode(request.SerializeToString())
+    tasks = group_pb2.ReportTasksRequest(group="g")
+    tasks.changes.add(kind=8)
+    with pytest.raises(StrandlineError, match="kind 8"):
+        wire.REPORT_TASKS.decode(tasks.SerializeToString())
+
+
+NO_FIGURES: list[tuple[Any, Any, Any]] = [
+    (-1, -1.0, -1),
+    (-7, -0.5, -(2**63)),
+    (2**63, nan, 10**400),
+    (-(10**400), inf, inf),
+    (nan, -inf, nan),
+]
+
+
+@pytest.mark.parametrize(("lag", "rate", "remaining"), NO_FIGURES)
+def test_what_is_no_figure_of_a_task_is_one_that_nobody_knows(lag: int, rate: float, remaining: int) -> None:
+    """A rate of nothing in no time must not end the member's reports."""
+    change = TaskChange(TaskChangeKind.PROGRESS, "t-0", 1, "", lag, rate, remaining)
+    data = group_wire.REPORT_TASKS.encode(ReportTasks("g", "m", 1, (change,)))
+    assert wire.REPORT_TASKS.decode(data).changes == (TaskChange(TaskChangeKind.PROGRESS, "t-0", 1),)
+
+
+@pytest.mark.parametrize("rate", [nan, inf, -inf, -1.5])
+def test_an_event_is_json_whatever_a_member_sends(rate: float) -> None:
+    """Another client's numbers come as they are: JSON has no word for these (docs/groups.md, "Events")."""
+    request = group_pb2.ReportTasksRequest(group="g", member="m", generation=1)
+    request.changes.add(task="t-0", lag=-9, records_per_s=rate, remaining_ms=-(2**63), at_ms=5)
+    request.changes.add(task="t-1", lag=0, records_per_s=1e308, remaining_ms=2**63 - 1, at_ms=-5)
+    bare, full = wire.REPORT_TASKS.decode(request.SerializeToString()).changes
+
+    def told(change: TaskChange) -> dict[str, Any]:
+        event = GroupEvent(
+            EventKind.TASK_LEARNING, "g", 1, change.at_ms, "m", task=change.task, lag=change.lag,
+            records_per_s=change.records_per_s, remaining_ms=change.remaining_ms,
+        )  # fmt: skip
+        fields: dict[str, Any] = json.loads(event_value(event), parse_constant=pytest.fail)
+        return fields
+
+    same = {"version": 1, "event": "task_learning", "group": "g", "generation": 1, "member": "m"}
+    assert told(bare) == {**same, "at_ms": 5, "task": "t-0"}
+    assert told(full) == {
+        **same, "at_ms": -5, "task": "t-1", "lag": 0, "records_per_s": 1e308, "remaining_ms": 2**63 - 1,
+    }  # fmt: skip
+
+
+def test_a_long_reason_is_cut_before_it_is_sent() -> None:
+    """A report that is larger than a message would not arrive at all."""
+    change = TaskChange(TaskChangeKind.CLOSED, "t-0", 1, "x" * 10_000_000)
+    data = group_wire.REPORT_TASKS.encode(ReportTasks("g", "m", 1, (change,)))
+    assert wire.REPORT_TASKS.decode(data).changes[0].reason == "x" * GROUP_ID_LENGTH_MAX
 
 
 def test_two_assignments_for_one_member_are_refused() -> None:

@@ -1,0 +1,113 @@
+"""What a member tells its coordinator: in the order in which it happened, in few words, and not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from consumer.group.reports import REPORTS_MAX, TRIES_MAX, Reports
+from strandline.config import TASK_CHANGES_SENT_MAX
+from strandline.errors import CoordinatorNotAvailable, StrandlineError, UnknownMemberId
+from strandline.groups import (
+    OwnershipChange,
+    OwnershipKind,
+    ReportOwnership,
+    ReportTasks,
+    TaskChange,
+    TaskChangeKind,
+)
+from strandline.ids import TopicPartition
+from tests.consumer.brokers import Parts
+
+TOOK = ReportOwnership(
+    "g", "m", 1, (OwnershipChange(OwnershipKind.ASSIGNED, (TopicPartition("t", 0),), 1, 1),)
+)
+
+
+def tasks(*numbers: int, member: str = "m", generation: int = 1) -> ReportTasks:
+    changes = (TaskChange(TaskChangeKind.PROGRESS, f"t-{number}", number) for number in numbers)
+    return ReportTasks("g", member, generation, tuple(changes))
+
+
+class Coordinator(Parts):
+    """One that is told, and refuses what the script says first."""
+
+    def __init__(self, *script: StrandlineError) -> None:
+        super().__init__()
+        self.told: list[Any] = []
+        self._script = list(script)
+        self.brokers.answers["ReportOwnership"] = self.brokers.answers["ReportTasks"] = self._answer
+        self.reports = Reports(self.coordinator, self.settings, self.clock)
+
+    def _answer(self, request: Any) -> Any:
+        self.told.append(request)
+        return self._script.pop(0) if self._script else None
+
+    @asynccontextmanager
+    async def telling(self) -> AsyncIterator[None]:
+        async with self, asyncio.TaskGroup() as group:
+            task = group.create_task(self.reports.run())
+            async with asyncio.timeout(10):
+                yield
+            task.cancel()
+
+
+async def test_tasks_come_behind_what_became_of_partitions() -> None:
+    """A task runs because its partitions were assigned: who reads the events must see that."""
+    stage = Coordinator()
+    for report in (tasks(1), TOOK):
+        stage.reports.put(report)
+    stage.reports.put_tasks(tasks(2))
+    async with stage.telling():
+        await stage.reports.flushed()
+    assert stage.told == [tasks(1), TOOK, tasks(2)]
+
+
+async def test_what_is_said_in_a_row_is_one_report_up_to_its_bound() -> None:
+    stage = Coordinator()
+    for number in range(2 * TASK_CHANGES_SENT_MAX + 1):
+        stage.reports.put_tasks(tasks(number))
+    async with stage.telling():
+        await stage.reports.flushed()
+    assert [len(report.changes) for report in stage.told] == [TASK_CHANGES_SENT_MAX] * 2 + [1]
+    said = [change.at_ms for report in stage.told for change in report.changes]
+    assert said == list(range(2 * TASK_CHANGES_SENT_MAX + 1))
+
+
+async def test_a_report_has_one_member_and_one_generation() -> None:
+    """The coordinator fences the whole of it by these."""
+    stage = Coordinator()
+    said = [tasks(1), tasks(2, generation=2), tasks(3, generation=2, member="n"), tasks(4)]
+    for report in said:
+        stage.reports.put_tasks(report)
+    async with stage.telling():
+        await stage.reports.flushed()
+    assert stage.told == said
+
+
+async def test_progress_does_not_push_out_what_became_of_partitions() -> None:
+    """While the coordinator is away only so many reports wait, and the oldest are dropped."""
+    stage = Coordinator()
+    stage.reports.put(TOOK)
+    for number in range(2 * REPORTS_MAX):
+        stage.reports.put_tasks(tasks(number))
+    async with stage.telling():
+        await stage.reports.flushed()
+    assert stage.told[0] == TOOK
+
+
+async def test_a_report_is_tried_again_and_then_given_up() -> None:
+    """Best effort: what comes after it is told all the same."""
+    away = CoordinatorNotAvailable("no")
+    stage = Coordinator(away, *[away] * TRIES_MAX, UnknownMemberId("who?"))
+    async with stage.telling():
+        stage.reports.put_tasks(tasks(1))
+        await stage.reports.flushed()
+        assert stage.told == [tasks(1)] * TRIES_MAX
+        stage.reports.put_tasks(tasks(2))
+        await stage.reports.flushed()
+        stage.reports.put_tasks(tasks(3))
+        await stage.reports.flushed()
+    assert stage.told[TRIES_MAX:] == [tasks(2)] * 2 + [tasks(3)]
