@@ -80,6 +80,10 @@ class StreamMember(Generic[Task]):
             if task in copies:
                 copies[task] = False
 
+    def stays_alone(self) -> bool:
+        """True for one that leaves while nobody stays who could learn what it has."""
+        return self.leaving and bool(self.assigned) and not self._learned
+
     # --- joining -------------------------------------------------------------------------------
 
     def giving_up(self) -> tuple[Task, ...]:

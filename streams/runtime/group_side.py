@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 class GroupSide(RebalanceListener):
     """The consumer tells it of partitions, the assignor of what else the leader said; `member` keeps the rules.
 
-    Both come within one rebalance, the assignor's word first; after either tasks are arranged by what holds.
+    Both come within one rebalance, the assignor's word first; after either, tasks are arranged anew.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class GroupSide(RebalanceListener):
             logger.warning("stream tasks: the assignment is not understood: %s", self._assignor.misheard)
         for line in self._assignor.unreadable:
             logger.warning("stream tasks: %s", line)
-        if received.over:
+        if received.over or self._member.stays_alone():
             self.over.set()
         self._arrange()
         if received.asks:

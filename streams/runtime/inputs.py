@@ -44,7 +44,7 @@ class Inputs:
         return list(dict.fromkeys(self._readers.values()))
 
     async def partitions(self, topics: Iterable[str], number: int) -> frozenset[TopicPartition]:
-        """Those with this number, of the topics that have so many. Raises what keeps that from being known."""
+        """Those with this number, of the topics that have so many. Raises what keeps them unknown."""
         counts = {topic: len(await self._consumer.partitions_for(topic)) for topic in topics}
         return frozenset(TopicPartition(topic, number) for topic, count in counts.items() if number < count)
 
