@@ -19,11 +19,12 @@ from strandline.errors import (
     OutcomeUnknown,
     RequestTimedOut,
     StorageFailed,
+    UnexpectedOffset,
 )
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import IsrMember, PartitionState
 from strandline.ports import Delete, SetData
-from tests.broker.replicas import KEY, LIVE, NAME, Led, leading, open_replica, values
+from tests.broker.replicas import KEY, LIVE, NAME, Led, batch, leading, open_replica, values
 from tests.simulation.znode_tree import ZnodeTree
 from tests.waiting import eventually
 
@@ -46,6 +47,19 @@ def deposed(tree: ZnodeTree) -> PartitionState:
     state = PartitionState(THIRD, LeaderEpoch(6), (IsrMember(THIRD, BrokerEpoch(30)),))
     tree.apply(SetData(ISR, znodes.dump_isr(state)), owner=0)
     return state
+
+
+def expecting(
+    leader: Led, offset: int, value: str, *, acks: int = -1, producer: tuple[int, int] | None = None
+) -> None:
+    """Produce a record that is to be appended at this offset. `producer`: id and sequence."""
+    leader.leadership.produce(
+        batch(value, producer=producer),
+        acks=acks,
+        timeout_ms=60_000,
+        done=leader.outcomes.append,
+        expected_offset=offset,
+    )
 
 
 # --- one answer for each request ----------------------------------------------------------------------
@@ -96,6 +110,44 @@ async def test_below_min_in_sync_nothing_is_written() -> None:
         assert refused.value.limit == 2
         assert refused.value.retriable
         assert values(replica) == []
+
+
+async def test_an_expected_offset_is_compared_with_what_is_appended_not_with_what_is_committed() -> None:
+    """The tail that is not committed yet is as much in the way as the rest."""
+    async with leading(open_replica(), 5) as leader:
+        expecting(leader, 0, "a")
+        with pytest.raises(UnexpectedOffset):
+            expecting(leader, 0, "another's")
+        expecting(leader, 1, "b")
+        assert (leader.replica.high_watermark, leader.outcomes) == (0, [])
+        for broker in (SECOND, THIRD):
+            has(leader, broker, 2)
+        assert leader.outcomes == [Produced(0, 0), Produced(1, 0)]
+        assert values(leader.replica) == ["a", "b"]
+
+
+async def test_a_repeat_of_what_waits_to_be_committed_waits_with_it() -> None:
+    """Its expected offset is the end of the log no longer; the answer says where it is."""
+    async with leading(open_replica(), 5) as leader:
+        expecting(leader, 0, "a", producer=(7, 0))
+        leader.produce("another's")
+        expecting(leader, 0, "a", producer=(7, 0))
+        assert leader.outcomes == []
+        for broker in (SECOND, THIRD):
+            has(leader, broker, 2)
+        assert leader.outcomes == [Produced(0, 0), Produced(1, 0), Produced(0, 0)]
+        assert values(leader.replica) == ["a", "another's"]
+
+
+@pytest.mark.parametrize("acks", [0, 1])
+async def test_an_expected_offset_holds_whatever_the_acks(acks: int) -> None:
+    replica = open_replica()
+    async with leading(replica, 5) as leader:
+        expecting(leader, 0, "a", acks=acks)
+        with pytest.raises(UnexpectedOffset):
+            expecting(leader, 0, "b", acks=acks)
+        assert leader.outcomes == [Produced(0, 0)]
+        assert values(replica) == ["a"]
 
 
 async def test_the_commit_queue_is_bounded() -> None:
