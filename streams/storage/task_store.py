@@ -1,8 +1,8 @@
 """The state of one task on disk: what its changelog says, up to a checkpoint, and nothing else.
 
 It is a cache of the changelog. Each batch has the data and the offset to go on from in it, and is there whole
-or not at all, so after a crash the checkpoint is true, if lower than it was (CORRECTNESS S3). Where that cannot
-be had, as files are damaged or are of another changelog, the store begins anew and empty (S6)::
+or not at all: after a crash the checkpoint is true, if lower than it was (CORRECTNESS S3). Where that is not
+to be had, as files are damaged or are of another changelog, the store begins anew and empty (S6)::
 
     lock        held while a store is open; the kernel lets go of it when its holder dies
     corrupt     a read has met damage: the next who opens the store begins anew
