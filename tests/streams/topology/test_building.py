@@ -338,6 +338,11 @@ def test_count_asks_for_a_serde_where_a_function_may_have_changed_the_key() -> N
     stream.count("as-it-was-read")
     stream.repartition("r", key=STRING, value=BYTES).count("as-it-was-written")
     changed = stream.map(lambda record: record.with_key(len(record.key or "")))
+    for unknown in (
+        stream.flat_map(lambda record: [record]),
+        stream.process(keep, store=Store("s", STRING, STRING)),
+    ):
+        assert "say how to write it" in said_of(functools.partial(unknown.count, "lengths"))
     said = said_of(lambda: changed.count("lengths"))
     assert said.startswith("count('lengths'): map(") and said.endswith("say how to write it, as key=STRING")
     changed.count("lengths", key=INTEGER).count("again")

@@ -63,6 +63,17 @@ def test_key_and_value_are_decoded_by_their_own_serdes() -> None:
     assert task.out == [("out", INTEGER.encode(-4), b'{"a":null,"b":1}')]
 
 
+def test_bytes_on_one_side_leave_the_other_to_its_serde() -> None:
+    topology = Topology()
+    topology.source("of-keys", key=INTEGER).to("keys", key=INTEGER, value=BYTES)
+    topology.source("of-values", value=INTEGER).to("values", key=BYTES, value=INTEGER)
+    of_keys, of_values = map(Task, topology.build("app"))
+    of_keys.send(INTEGER.encode(1), b"v")
+    of_values.send(b"k", INTEGER.encode(2))
+    assert of_keys.out == [("keys", INTEGER.encode(1), b"v")]
+    assert of_values.out == [("values", b"k", INTEGER.encode(2))]
+
+
 def test_what_cannot_be_decoded_passes_through_and_says_which_part_of_which_source() -> None:
     topology = Topology()
     task = ended(topology, text(topology))
