@@ -37,6 +37,7 @@ from strandline.groups import (
     OwnershipChange,
     OwnershipKind,
     ReportOwnership,
+    ReportTasks,
     SyncGroup,
 )
 from strandline.ids import TopicPartition
@@ -104,6 +105,7 @@ async def test_an_id_that_is_none_is_refused_by_every_request(member: Member, gr
         (group_wire.OFFSET_COMMIT, OffsetCommit(group, "", -1, {ORDERS: CommittedOffset(1)})),
         (group_wire.OFFSET_FETCH, OffsetFetch(group)),
         (group_wire.REPORT_OWNERSHIP, ReportOwnership(group, "m", 1, ())),
+        (group_wire.REPORT_TASKS, ReportTasks(group, "m", 1, ())),
         (group_wire.DESCRIBE_GROUP, group),
         (group_wire.DELETE_GROUP, group),
     ]
@@ -150,6 +152,7 @@ async def test_a_group_that_nobody_knows(member: Member) -> None:
             IllegalGeneration,
         ),
         (group_wire.REPORT_OWNERSHIP, ReportOwnership("nobody", "m", 1, ()), UnknownMemberId),
+        (group_wire.REPORT_TASKS, ReportTasks("nobody", "m", 1, ()), UnknownMemberId),
         (group_wire.DESCRIBE_GROUP, "nobody", GroupIdNotFound),
         (group_wire.DELETE_GROUP, "nobody", GroupIdNotFound),
     ]
@@ -175,6 +178,7 @@ async def test_a_member_that_nobody_knows(member: Member) -> None:
             OffsetCommit(group, "stranger", generation, {ORDERS: CommittedOffset(1)}),
         ),
         (group_wire.REPORT_OWNERSHIP, ReportOwnership(group, "stranger", generation, ())),
+        (group_wire.REPORT_TASKS, ReportTasks(group, "stranger", generation, ())),
     ]
     for method, request in unknown:
         assert isinstance(await refused(member, method, request), UnknownMemberId), method.path

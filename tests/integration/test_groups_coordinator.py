@@ -26,6 +26,7 @@ from strandline.groups import (
     OwnershipChange,
     OwnershipKind,
     ReportOwnership,
+    ReportTasks,
     SyncGroup,
 )
 from strandline.ids import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC, TopicPartition
@@ -170,6 +171,7 @@ REQUESTS: list[tuple[Method[Any, Any], Any]] = [
     (group_wire.OFFSET_COMMIT, OffsetCommit("g", "m", 1, {})),
     (group_wire.OFFSET_FETCH, OffsetFetch("g")),
     (group_wire.REPORT_OWNERSHIP, ReportOwnership("g", "m", 1, ())),
+    (group_wire.REPORT_TASKS, ReportTasks("g", "m", 1, ())),
     (group_wire.DESCRIBE_GROUP, "g"),
     (group_wire.DELETE_GROUP, "g"),
 ]

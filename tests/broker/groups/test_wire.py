@@ -206,11 +206,12 @@ NO_FIGURES: list[tuple[Any, Any, Any]] = [
     (-7, -0.5, -(2**63)),
     (2**63, nan, 10**400),
     (-(10**400), inf, inf),
+    (2**63, 10**400, 2**63),
     (nan, -inf, nan),
 ]
 
 
-@pytest.mark.parametrize(("lag", "rate", "remaining"), NO_FIGURES)
+@pytest.mark.parametrize(("lag", "rate", "remaining"), NO_FIGURES, ids=lambda given: str(given)[:5])
 def test_what_is_no_figure_of_a_task_is_one_that_nobody_knows(lag: int, rate: float, remaining: int) -> None:
     """A rate of nothing in no time must not end the member's reports."""
     change = TaskChange(TaskChangeKind.PROGRESS, "t-0", 1, "", lag, rate, remaining)
@@ -225,6 +226,8 @@ def test_an_event_is_json_whatever_a_member_sends(rate: float) -> None:
     request.changes.add(task="t-0", lag=-9, records_per_s=rate, remaining_ms=-(2**63), at_ms=5)
     request.changes.add(task="t-1", lag=0, records_per_s=1e308, remaining_ms=2**63 - 1, at_ms=-5)
     bare, full = wire.REPORT_TASKS.decode(request.SerializeToString()).changes
+
+    assert bare == TaskChange(TaskChangeKind.LEARNING, "t-0", 5)
 
     def told(change: TaskChange) -> dict[str, Any]:
         event = GroupEvent(
