@@ -1,0 +1,139 @@
+"""What a member makes of what it is told."""
+
+from __future__ import annotations
+
+from streams.core.member import Received, StreamMember
+from streams.core.placement import Claim, Share
+from tests.streams.core.stream_group import StreamGroup
+
+NOTHING: Received[str] = Received((), (), (), (), (), (), asks=False, over=False)
+
+
+def running(*tasks: str, learned: tuple[str, ...] = ()) -> StreamMember[str]:
+    """`learned`: by others, of which it has heard."""
+    member: StreamMember[str] = StreamMember()
+    _ = member.receive(Share(tasks), dict.fromkeys(learned, False))
+    return member
+
+
+def group_of_two(num_standbys: int = 0) -> StreamGroup:
+    """S1 runs T1 and T2, and S2 learns T1 and is ready."""
+    group = StreamGroup("T1", "T2", num_standbys=num_standbys)
+    group.start("S1")
+    group.rebalance()
+    group.start("S2")
+    group.rebalance()
+    assert group.members["S2"].learning == {"T1": False}
+    group.ready("S2", "T1")
+    return group
+
+
+def test_what_others_learn_is_given_up_once_however_often_a_join_fails() -> None:
+    member = running("T1", "T2", learned=("T1",))
+    assert member.giving_up() == ("T1",) == member.giving_up()
+    assert member.claim() == Claim(frozenset({"T2"}), frozenset({"T1"}))
+
+
+def test_what_comes_back_is_resumed_if_no_generation_went_by_unheard() -> None:
+    member = running("T1", learned=("T1",))
+    member.giving_up()
+    assert member.receive(Share(("T1",)), {}).resumed == ("T1",)
+
+
+def test_what_another_one_may_have_run_meanwhile_is_started_and_not_resumed() -> None:
+    """CORRECTNESS S2: its state here is not the last one."""
+    group = group_of_two()
+    group.rebalance(deaf=["S1"])
+    assert group.running("T1") == ["S2"]
+    group.crash("S2")
+    group.rebalance()
+    received = group.received["S1"]
+    assert (received.started, received.resumed) == (("T1",), ())
+
+
+def test_a_standby_is_promoted_with_its_store_as_it_is() -> None:
+    """CORRECTNESS S2."""
+    member: StreamMember[str] = StreamMember()
+    assert member.receive(Share(standbys=("T1",)), {}).standbys == ("T1",)
+    assert member.receive(Share(("T1",)), {}) == Received(("T1",), (), (), (), (), (), asks=False, over=False)
+
+
+def test_a_standby_that_is_ready_asks_for_nothing_and_says_so() -> None:
+    member: StreamMember[str] = StreamMember()
+    member.receive(Share(standbys=("T1",)), {})
+    assert not member.caught_up("T1")
+    assert member.claim() == Claim(standbys={"T1": True})
+    member.fell_behind("T1")
+    assert member.claim() == Claim(standbys={"T1": False})
+
+
+def test_a_ready_standby_that_is_to_learn_has_its_owner_ask() -> None:
+    """CORRECTNESS S5: it said that it is ready, so the owner is told at once."""
+    standby: StreamMember[str] = StreamMember()
+    standby.receive(Share(standbys=("T1",)), {})
+    standby.caught_up("T1")
+    standby.claim()
+    assert not standby.receive(Share(learning=("T1",)), {"T1": True}).asks
+    assert standby.learning == {"T1": True}
+    assert running("T1").receive(Share(("T1",)), {"T1": True}).asks
+
+
+def test_a_standby_that_is_ready_after_it_joined_and_is_to_learn_asks_itself() -> None:
+    """CORRECTNESS S5: nobody asked when it became ready, and the leader did not know."""
+    standby: StreamMember[str] = StreamMember()
+    standby.receive(Share(standbys=("T1",)), {})
+    standby.claim()
+    standby.caught_up("T1")
+    assert standby.receive(Share(learning=("T1",)), {"T1": False}).asks
+    standby.claim()
+    assert not standby.receive(Share(learning=("T1",)), {"T1": False}).asks, "once"
+
+
+def test_who_handed_a_task_over_may_stay_its_standby_and_is_ready() -> None:
+    group = group_of_two(num_standbys=1)
+    group.rebalance()
+    assert group.members["S1"].standbys == {"T1": True}
+    received = group.received["S1"]
+    assert (received.closed, received.standbys) == ((), ("T1",))
+
+
+def test_what_was_learned_and_is_not_to_be_any_more_is_closed() -> None:
+    member: StreamMember[str] = StreamMember()
+    member.receive(Share(learning=("T1",), standbys=("T2",)), {"T1": False})
+    assert member.receive(Share(), {}).closed == ("T1", "T2")
+
+
+def test_what_is_taken_while_it_runs_is_stopped_first_and_nothing_of_it_begins() -> None:
+    """The group takes it away by itself: its end is `taken`, and only the next round may have it learned."""
+    member = running("T1", "T2")
+    assert member.receive(Share(("T2",), learning=("T1",)), {"T1": False}) == NOTHING
+    assert member.assigned == {"T2"} and not member.learning
+    member.taken(["T1"])
+    assert member.claim() == Claim(frozenset({"T2"}))
+
+
+def test_what_was_given_up_is_not_taken() -> None:
+    member = running("T1", "T2", learned=("T1",))
+    member.giving_up()
+    member.taken(["T1"])
+    assert member.revoked == {"T1"}
+    member.taken(["T2"])
+    assert not member.assigned
+
+
+def test_who_is_expelled_runs_nothing_and_gave_nothing_up_and_learns_on() -> None:
+    member = running("T1", "T2", learned=("T1",))
+    member.receive(Share(("T1", "T2"), learning=("T3",), standbys=("T4",)), {"T1": False, "T3": False})
+    member.caught_up("T3")
+    member.giving_up()
+    assert member.lost() == ("T1", "T2")
+    assert member.claim() == Claim(learning={"T3": True}, standbys={"T4": False})
+    assert member.receive(Share(("T1",)), {}).started == ("T1",)
+
+
+def test_who_leaves_is_done_when_nothing_is_left() -> None:
+    member = running("T1", learned=("T1",))
+    assert member.leave() and not member.leave()
+    assert not member.receive(Share(("T1",)), {"T1": False}).over
+    member.giving_up()
+    assert member.receive(Share(), {}).over
