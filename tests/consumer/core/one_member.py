@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-from consumer.core.assignors.registry import BUILT_IN
+from consumer.core.assignors.assignor import Assignor
+from consumer.core.assignors.registry import named
 from consumer.core.member_effects import (
     BackOff,
     Effect,
@@ -38,10 +39,13 @@ class One:
         *,
         cooperative: bool = True,
         instance: str | None = None,
-        assignors: Sequence[str] = ("sticky",),
+        assignors: Sequence[str | Assignor] = ("sticky",),
     ) -> None:
         settings = MemberSettings("g", cooperative, 10_000, 60_000, instance, "client")
-        self.core = Membership(settings, [BUILT_IN[name] for name in assignors])
+        self.assignors = [named(assignor) for assignor in assignors]
+        self.core = Membership(settings, self.assignors)
+        self.protocol = self.assignors[0].name
+        """By which the group assigns, where a test does not say."""
         self.cooperative = cooperative
         self.instance = instance
         self.effects: list[Effect] = []
@@ -71,7 +75,7 @@ class One:
         leads: bool = False,
         others: Mapping[str, Subscription] | None = None,
         garbage: Mapping[str, bytes] | None = None,
-        protocol: str = "sticky",
+        protocol: str | None = None,
         skip: bool = False,
     ) -> list[Effect]:
         """The join that these effects ask for succeeds."""
@@ -82,7 +86,7 @@ class One:
         joined = Joined(
             member,
             generation,
-            protocol,
+            protocol or self.protocol,
             member if leads else "z",
             tuple(members) if leads else (),
             skip_assignment=skip,

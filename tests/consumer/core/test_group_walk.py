@@ -42,7 +42,7 @@ class Walk:
     def __init__(
         self,
         versions: str,
-        assignor: str = "sticky",
+        assignor: str | Assignor = "sticky",
         coordinator: RealCoordinator | None = None,
         membership: type[Membership] = Membership,
     ) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from consumer.core.member_effects import Assign, Effect, Lose, Revoke, SendJoin, SendLeave
 from consumer.core.member_states import LEGAL, State
-from consumer.core.protocol import Assignment, AssignmentError
+from consumer.core.protocol import Assignment
 from strandline.errors import (
     CoordinatorLoading,
     FencedInstanceId,
@@ -23,67 +23,21 @@ from strandline.errors import (
 )
 from strandline.groups import Joined, MemberIdGiven
 from tests.consumer.core import golden
+from tests.consumer.core.member_at import STATES, at
 from tests.consumer.core.one_member import NOW, One, parts
 from tests.consumer.core.spoken import spoken
 
-
-def searching(one: One) -> None:
-    one.stable("t0 t1")
-    one.feed(one.core.coordinator_lost(NOW))
-    one.feed(one.core.subscribed(["t", "u"], NOW))
-
-
-def joining(one: One) -> None:
-    one.stable("t0 t1")
-    one.feed(one.core.subscribed(["t", "u"], NOW))
-
-
-def pausing(one: One) -> None:
-    joining(one)
-    one.feed(one.core.join_failed(one.number, CoordinatorLoading("reading"), NOW))
-
-
-def assigning(one: One) -> None:
-    joining(one)
-    one.join(one.effects, leads=True, generation=2)
-
-
-def releasing(error: AssignmentError) -> Callable[[One], None]:
-    def release(one: One) -> None:
-        one.stable("t0 t1")
-        one.join_again()
-        one.sync(Assignment(1, parts("t0"), parts("t1"), error))
-
-    return release
-
-
-def leaving(one: One) -> None:
-    one.stable("t0 t1")
-    one.feed(one.core.leave("closing", NOW))
-
-
-def left(one: One) -> None:
-    leaving(one)
-    one.core.released(one.number, NOW)
-
-
-STATES: dict[str, Callable[[One], object]] = {
-    "unjoined": lambda one: None,
-    "joining, looking for the coordinator": searching,
-    "joining": joining,
-    "joining, pausing": pausing,
-    "assigning": assigning,
-    "syncing": lambda one: one.stable("t0 t1").join_again(),
-    "stable": lambda one: one.stable("t0 t1"),
-    "stable, leading": lambda one: one.stable("t0 t1", leads=True),
-    "releasing, then joins": releasing(AssignmentError.NEEDS_REJOIN),
-    "releasing, then stays": releasing(AssignmentError.NONE),
-    "releasing, then leaves": leaving,
-    "overdue": lambda one: one.stable("t0 t1").core.poll_overdue(NOW),
-    "left": left,
-    "fatal": lambda one: one.stable("t0 t1").refuse("join", InvalidRequest("no")),
-}
 JOINED = Joined("a", 2, "sticky", "z", reason="somebody joined", caused_by="b")
+
+
+def enforced(one: One) -> list[Effect]:
+    """What is refused does nothing."""
+    try:
+        return one.core.enforced("somebody is ready", NOW)
+    except InvalidRequest:
+        return []
+
+
 INPUTS: dict[str, Callable[[One], list[Effect]]] = {
     "subscribed to more": lambda one: one.core.subscribed(["t", "v"], NOW),
     "subscribed to the same": lambda one: one.core.subscribed(one.core.topics, NOW),
@@ -113,14 +67,8 @@ INPUTS: dict[str, Callable[[One], list[Effect]]] = {
     "poll overdue": lambda one: one.core.poll_overdue(NOW),
     "polled": lambda one: one.core.polled(NOW),
     "leave": lambda one: one.core.leave("closing", NOW),
+    "enforced": enforced,
 }
-
-
-def at(state: str) -> One:
-    one = One()
-    STATES[state](one)
-    assert state.startswith(one.core.state.value)
-    return one
 
 
 def test_the_table_of_states_and_inputs() -> None:

@@ -41,3 +41,29 @@ async def test_who_is_no_task_of_a_stopped_client_is_told() -> None:
 
     with pytest.raises(InvalidRequest, match="stopped"):
         scope.spawn(work(), "late")
+
+
+async def test_what_made_a_client_fail_is_there_to_be_looked_at() -> None:
+    """Not that it was not started yet, or was stopped."""
+    failed = asyncio.Event()
+    scope = Scope("client", lambda _: failed.set())
+    assert scope.error() is None
+    await scope.start()
+    assert scope.error() is None
+
+    async def work() -> None:
+        raise LookupError("gone")
+
+    scope.spawn(work(), "work")
+    await failed.wait()
+    await asyncio.sleep(0)
+    error = scope.error()
+    assert isinstance(error, ExceptionGroup)
+    assert [str(cause) for cause in error.exceptions] == ["gone"]
+    with pytest.raises(ExceptionGroup):
+        await scope.stop()
+    assert scope.error() is error
+    stopped = Scope("client", lambda _: None)
+    await stopped.start()
+    await stopped.stop()
+    assert stopped.error() is None

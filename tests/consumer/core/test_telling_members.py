@@ -1,0 +1,234 @@
+"""Assignors of a user's own that tell each member something, and hear what became of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from consumer.core.assignors.assignor import AssignorFailed
+from consumer.core.leader import ParsedMember, plan
+from consumer.core.member_effects import Assign, Effect, Fatal, Lose, Report, SendSync
+from consumer.core.member_states import State
+from consumer.core.protocol import Assignment, AssignmentError, Subscription
+from strandline.groups import OwnershipKind
+from tests.consumer.core.one_member import NOW, One, parts
+from tests.consumer.core.own_assignor import OwnAssignor
+
+
+def cooperative(owned: str = "") -> ParsedMember:
+    return ParsedMember(Subscription(1, ("t",), parts(owned), 5 if owned else -1))
+
+
+def eager() -> ParsedMember:
+    return ParsedMember(Subscription(0, ("t",)))
+
+
+def led(own: OwnAssignor, *, instance: str | None = None, partitions: int = 2) -> tuple[One, SendSync]:
+    """A member that leads a group with "b", and its sync with the plan."""
+    one = One(assignors=[own], instance=instance)
+    one.begin()
+    one.join(one.effects, leads=True, others={"b": Subscription(1, ("t",))})
+    (sync,) = one.feed(one.core.metadata(one.number, {"t": partitions}, NOW))
+    assert isinstance(sync, SendSync)
+    return one, sync
+
+
+def given(sync: SendSync) -> dict[str, bytes]:
+    """What each member's assignment carries."""
+    return {name: Assignment.decode(data).user_data for name, data in sync.request.assignments.items()}
+
+
+# --- the leader -----------------------------------------------------------------------------------
+
+
+def test_each_member_is_told_what_the_assignor_has_for_it() -> None:
+    """Asked once a rebalance, and `assign` not at all."""
+    own = OwnAssignor()
+    one, sync = led(own)
+    assert given(sync) == {"a": b"a", "b": b"b"}
+    assert one.core.metadata(one.number, {"t": 2}, NOW) == [], "a plan is made once"
+    assert own.log == ["subscription_user_data", "assign_and_tell"]
+
+
+@pytest.mark.parametrize(
+    "members", [{"a": cooperative("t0"), "b": cooperative()}, {"a": eager(), "b": eager()}]
+)
+def test_members_of_either_protocol_are_told(members: dict[str, ParsedMember]) -> None:
+    """The assignment of both versions has room for it."""
+    own = OwnAssignor()
+    made = plan(members, {"t": 2}, own)
+    assert {name: assignment.user_data for name, assignment in made.assignments.items()} == {
+        "a": b"a",
+        "b": b"b",
+    }
+    assert own.log == ["assign_and_tell"]
+
+
+def test_who_is_told_nothing_has_nothing() -> None:
+    own = OwnAssignor()
+    own.tells = {"b": b"only you"}
+    made = plan({"a": cooperative(), "b": cooperative()}, {"t": 2}, own)
+    assert [made.assignments[name].user_data for name in "ab"] == [b"", b"only you"]
+
+
+def test_in_a_mixed_group_nobody_is_told_anything() -> None:
+    """Its two sides are assigned to one after the other, each its part: `assign` is for that."""
+    own = OwnAssignor()
+    made = plan({"a": cooperative("t0"), "b": eager()}, {"t": 2}, own)
+    assert {assignment.user_data for assignment in made.assignments.values()} == {b""}
+    assert own.log == ["assign", "assign"]
+
+
+@pytest.mark.parametrize(
+    ("tells", "why"), [({"c": b"who?"}, "tells c, not of this group"), ({"a": "text"}, "not 'text'")]
+)
+def test_an_assignor_that_tells_what_cannot_be_told_is_named(tells: dict[str, bytes], why: str) -> None:
+    own = OwnAssignor()
+    own.tells = tells
+    with pytest.raises(AssignorFailed, match=f"assignor 'own': .*{why}"):
+        plan({"a": cooperative(), "b": cooperative()}, {"t": 2}, own)
+
+
+def test_an_assignor_that_fails_to_assign_ends_the_leader_by_name() -> None:
+    own = OwnAssignor()
+    own.fails = "assign_and_tell"
+    one = One(assignors=[own])
+    one.begin()
+    one.join(one.effects, leads=True)
+    fatal = one.core.metadata(one.number, {"t": 2}, NOW)[-1]
+    assert isinstance(fatal, Fatal) and "assignor 'own': ZeroDivisionError" in fatal.error.message
+
+
+# --- each member ----------------------------------------------------------------------------------
+
+
+def test_the_assignor_hears_what_it_was_told_and_what_is_owned_then() -> None:
+    """Once a sync; without what is yet to be revoked, though that is still owned."""
+    own = OwnAssignor()
+    one = One(assignors=[own]).stable("t0 t1")
+    assert own.heard == [(b"", frozenset(parts("t0 t1")), 1)]
+    one.join_again()
+    needs_rejoin = AssignmentError.NEEDS_REJOIN
+    one.sync(Assignment(1, parts("t0 t5"), parts("t1"), needs_rejoin, b"for you"))
+    assert own.heard[1:] == [(b"for you", frozenset(parts("t0 t5")), 2)]
+    assert one.core.owned == set(parts("t0 t1 t5"))
+
+
+def test_the_assignor_has_heard_of_it_before_any_listener() -> None:
+    """What is told to a listener is told by effects, and those come after the call."""
+    own = OwnAssignor()
+    one = One(assignors=[own])
+    one.begin()
+    one.join(one.effects)
+    assert own.heard == []
+    effects = one.sync(Assignment(1, parts("t0"), user_data=b"for you"))
+    assert own.heard == [(b"for you", frozenset(parts("t0")), 1)]
+    assert [effect for effect in effects if isinstance(effect, Assign)]
+
+
+@pytest.mark.parametrize("data", [b"", Assignment(1, ()).encode()])
+def test_an_assignment_of_nothing_is_heard_of_too(data: bytes) -> None:
+    """Also that of a member that the leader forgot."""
+    own = OwnAssignor()
+    one = One(assignors=[own])
+    one.begin()
+    one.join(one.effects)
+    one.core.synced(one.number, data, NOW)
+    assert own.heard == [(b"", frozenset(), 1)]
+
+
+def test_only_the_assignor_by_which_the_group_goes_hears_of_it() -> None:
+    wanted, used = OwnAssignor("wanted"), OwnAssignor("used")
+    one = One(assignors=[wanted, used])
+    one.begin()
+    one.join(one.effects, protocol="used")
+    one.sync(Assignment(1, parts("t0")))
+    assert wanted.heard == []
+    assert len(used.heard) == 1
+
+
+def test_an_answer_that_counts_for_nothing_is_not_heard_of() -> None:
+    """CORRECTNESS G4: neither an old one, nor one that takes what it does not revoke."""
+    own = OwnAssignor()
+    one = One(assignors=[own]).stable("t0 t1")
+    one.join_again()
+    assert one.core.synced(one.number + 1, Assignment(1, parts("t0 t1")).encode(), NOW) == []
+    assert isinstance(one.sync(Assignment(1, parts("t0")))[-1], Fatal)
+    assert len(own.heard) == 1
+
+
+def test_an_assignor_that_fails_to_hear_ends_the_member_and_nobody_was_told_of_more() -> None:
+    """What was new is neither assigned nor lost: a report of its loss would be one of what never was."""
+    own = OwnAssignor()
+    one = One(assignors=[own]).stable("t0")
+    one.join_again()
+    own.fails = "on_assignment"
+    effects = one.sync(Assignment(1, parts("t0 t1")))
+    fatal = effects[-1]
+    assert isinstance(fatal, Fatal) and "assignor 'own': ZeroDivisionError" in fatal.error.message
+    assert _lost(effects) == parts("t0")
+    (report,) = [effect.request for effect in effects if isinstance(effect, Report)]
+    assert [(change.kind, change.partitions) for change in report.changes] == [
+        (OwnershipKind.LOST, parts("t0"))
+    ]
+    assert not [effect for effect in effects if isinstance(effect, Assign)]
+
+
+def _lost(effects: list[Effect]) -> tuple[tuple[str, int], ...]:
+    (lose,) = [effect for effect in effects if isinstance(effect, Lose)]
+    return lose.partitions
+
+
+# --- static members -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tells", [b"", b"four", b"and more", b"more than eight"])
+def test_a_static_member_hears_what_it_was_told_beside_the_leaders_note(tells: bytes) -> None:
+    """KIP-345, CORRECTNESS G13: neither takes the other's place, however long it is."""
+    own = OwnAssignor()
+    own.tells = {"a": tells}
+    one, sync = led(own, instance="i")
+    one.core.synced(one.number, sync.request.assignments["a"], NOW)
+    assert [told for told, _, _ in own.heard] == [tells]
+    assert one.core.state is State.STABLE
+
+
+@pytest.mark.parametrize(("partitions", "joins"), [(2, False), (3, True)])
+def test_a_static_leader_that_comes_back_hears_what_it_was_told_and_knows_the_counts(
+    partitions: int, joins: bool
+) -> None:
+    """CORRECTNESS G13, KIP-814: the plan stands, with all that was said beside it."""
+    _, sync = led(OwnAssignor(), instance="i")
+    own = OwnAssignor()
+    back = One(instance="i", assignors=[own])
+    back.begin()
+    back.join(back.effects, leads=True, skip=True)
+    back.feed(back.core.metadata(back.number, {"t": partitions}, NOW))
+    effects = back.core.synced(back.number, sync.request.assignments["a"], NOW)
+    assert own.heard == [(b"a", frozenset(parts("t0")), 1)]
+    assert "assign_and_tell" not in own.log
+    assert back.sends(effects) is joins
+
+
+def test_a_static_member_that_comes_back_for_other_topics_takes_none_that_it_does_not_want() -> None:
+    """KIP-345: and its assignor hears of what it took."""
+    _, sync = led(OwnAssignor(), instance="i")
+    own = OwnAssignor()
+    back = One(instance="i", assignors=[own])
+    back.core.subscribed(["u"], NOW)
+    back.feed(back.core.coordinator_found(NOW))
+    back.join(back.effects)
+    effects = back.core.synced(back.number, sync.request.assignments["a"], NOW)
+    assert own.heard == [(b"a", frozenset(), 1)]
+    assert back.request(effects).reason == "its subscription changed while it was away"
+
+
+@pytest.mark.parametrize("told", [b"four", b"to eight"])
+def test_what_another_member_is_told_is_not_taken_for_a_note(told: bytes) -> None:
+    """Who is not static has none, even if what it is told is as long as one."""
+    own = OwnAssignor()
+    one = One(assignors=[own])
+    one.begin()
+    one.join(one.effects)
+    one.sync(Assignment(1, parts("t0"), user_data=told))
+    assert one.core.state is State.STABLE
+    assert own.heard == [(told, frozenset(parts("t0")), 1)]

@@ -1,0 +1,74 @@
+"""What a consumer says of its own end, and how it refuses to ask for a rebalance that there cannot be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from consumer import arguments
+from consumer.consumer import Consumer
+from consumer.core.assignors.assignor import AssignorFailed
+from strandline.errors import InvalidRequest
+from strandline.ids import TopicPartition
+from tests.consumer.brokers import Brokers
+from tests.consumer.core.own_assignor import OwnAssignor
+from tests.strandline.client.network import FastClock
+from tests.waiting import eventually
+
+
+def made(**settings: Any) -> Consumer:
+    return Consumer("broker1:9092", transport=Brokers(), clock=FastClock(), **settings)
+
+
+async def test_a_consumer_that_failed_says_why_as_often_as_it_is_asked() -> None:
+    """As its get calls do; and it is no failure not to have been started, or to have been stopped."""
+    failing = OwnAssignor()
+    failing.fails = "subscription_user_data"
+    consumer = made(group_id="g", assignors=[failing])
+    assert consumer.error() is None
+    async with consumer:
+        assert consumer.error() is None
+        consumer.subscribe(["t"])
+        error = await eventually(consumer.error, what="the failure")
+        assert isinstance(error, AssignorFailed) and "'own'" in error.message
+        with pytest.raises(AssignorFailed) as raised:
+            _ = await consumer.getone()
+        assert raised.value is error is consumer.error()
+        with pytest.raises(InvalidRequest, match="in no group"):
+            consumer.enforce_rebalance("in vain")
+    assert consumer.error() is error
+
+
+async def test_a_consumer_of_which_a_task_failed_says_so() -> None:
+    """These brokers cannot even be asked for committed offsets."""
+    consumer = made(group_id="g")
+    await consumer.start()
+    consumer.assign([TopicPartition("t", 0)])
+    error = await eventually(consumer.error, what="the failure")
+    assert isinstance(error, ExceptionGroup)
+    for call in (consumer.getone, consumer.stop):
+        with pytest.raises(ExceptionGroup) as raised:
+            _ = await call()
+        assert raised.value is error is consumer.error()
+
+
+async def test_outside_a_group_there_is_no_rebalance_to_ask_for() -> None:
+    consumer = made(group_id="g")
+    with pytest.raises(InvalidRequest, match="not started"):
+        consumer.enforce_rebalance("early")
+    async with consumer, made() as alone:
+        with pytest.raises(InvalidRequest, match="no group"):
+            alone.enforce_rebalance("alone")
+        with pytest.raises(InvalidRequest, match="subscribed to nothing"):
+            consumer.enforce_rebalance("nothing")
+
+
+@pytest.mark.parametrize("given", ["", None, 5, b"why", "\ud800"])
+def test_what_is_no_reason(given: object) -> None:
+    with pytest.raises(InvalidRequest, match="reason = "):
+        arguments.reason(given)
+
+
+def test_a_reason() -> None:
+    assert arguments.reason("somebody is ready") == "somebody is ready"
