@@ -113,7 +113,7 @@ async def test_below_min_in_sync_nothing_is_written() -> None:
 
 
 async def test_an_expected_offset_is_compared_with_what_is_appended_not_with_what_is_committed() -> None:
-    """The tail that is not committed yet is as much in the way as the rest."""
+    """CORRECTNESS S8: the tail that is not committed yet is as much in the way as the rest."""
     async with leading(open_replica(), 5) as leader:
         expecting(leader, 0, "a")
         with pytest.raises(UnexpectedOffset):

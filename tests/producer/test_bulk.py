@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.bulk import Pieces
+from producer.bulk import Pieces, one_batch
 from producer.core.batch import VALUE_OVERHEAD_MAX
 from strandline.config import RECORDS_BYTES_MAX
-from strandline.errors import MessageTooLarge
+from strandline.errors import InvalidRequest, MessageTooLarge
 from strandline.records import Codec, decode, pack_values
 
 SIZE_MAX = 1024
@@ -56,3 +56,16 @@ def test_what_does_not_compress_is_sent_as_it_is() -> None:
     plain = pack_values([value], 5)
     (piece,) = Pieces(5, SIZE_MAX, plain.size + VALUE_OVERHEAD_MAX, Codec.GZIP).of_values([value])
     assert piece == plain
+
+
+@given(st.binary(min_size=1, max_size=300), codecs)
+def test_records_for_one_batch_are_one_or_too_many(noise: bytes, codec: Codec) -> None:
+    """Compressing noise makes it larger; that alone makes nothing too large."""
+    records = [(b"k", noise, (("h", None),), 7), (None, None, (), 8)]
+    plain = one_batch(records, bytes_max=RECORDS_BYTES_MAX, codec=Codec.NONE)
+    packed = one_batch(records, bytes_max=plain.size, codec=codec)
+    assert [(r.key, r.value, r.headers, r.timestamp) for r in decode(packed.seal())] == records
+    with pytest.raises(MessageTooLarge):
+        one_batch(records, bytes_max=packed.size - 1, codec=codec if packed.size < plain.size else Codec.NONE)
+    with pytest.raises(InvalidRequest):
+        one_batch([], bytes_max=RECORDS_BYTES_MAX, codec=codec)

@@ -26,6 +26,7 @@ def expecting(
 
 
 def test_of_two_writers_that_expect_one_offset_one_succeeds() -> None:
+    """CORRECTNESS S8."""
     log, _ = new_log()
     assert expecting(log, 0, b"a", b"b") == Appended(0, 2)
     with pytest.raises(UnexpectedOffset, match="ends at offset 2, not 0"):
