@@ -49,7 +49,10 @@ class KeyValueStore(Protocol[SK, SV]):
         ...
 
     def range(self, start: SK | None = None, end: SK | None = None) -> Iterator[tuple[SK, SV]]:
-        """From `start` until before `end`, in the order of the keys' bytes; None is open."""
+        """From `start` until before `end`, in the order of the keys' bytes; None is open.
+
+        As it is when it is called: what is put or deleted meanwhile does not show.
+        """
         ...
 
 
@@ -63,7 +66,7 @@ class RawState(Protocol):
         ...
 
     def range(self, store: str, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """From `start` until before `end`, in the order of bytes; None is open."""
+        """From `start` until before `end`, in the order of bytes, as it is at the call; None is open."""
         ...
 
 

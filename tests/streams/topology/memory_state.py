@@ -11,7 +11,7 @@ from streams.topology.topology import Topology
 
 
 class MemoryState:
-    """RawState over a dict. A range is of what was there when it began."""
+    """RawState over a dict."""
 
     def __init__(self) -> None:
         self.data: dict[tuple[str, bytes], bytes] = {}
@@ -26,10 +26,13 @@ class MemoryState:
             self.data[store, key] = value
 
     def range(self, store: str, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        rows = sorted((key, value) for (name, key), value in self.data.items() if name == store)
-        for key, value in rows:
-            if (start is None or start <= key) and (end is None or key < end):
-                yield key, value
+        return iter(
+            sorted(
+                (key, value)
+                for (name, key), value in self.data.items()
+                if name == store and (start is None or start <= key) and (end is None or key < end)
+            )
+        )
 
 
 class Emitted(NamedTuple):

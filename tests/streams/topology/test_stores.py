@@ -62,6 +62,18 @@ def test_a_range_is_from_its_start_until_before_its_end_in_order(
     assert list(view.range(start, end)) == wanted
 
 
+def test_what_changes_while_a_range_is_read_does_not_show() -> None:
+    """So that whoever clears a store may delete what it is given."""
+    view = StoreView(NUMBERS, MemoryState())
+    for key in range(4):
+        view.put(key, "v")
+    rows = view.range()
+    view.put(9, "late")
+    for key, _ in rows:
+        view.delete(key)
+    assert list(view.range()) == [(9, "late")]
+
+
 def test_a_key_of_none_is_refused() -> None:
     view = StoreView(NUMBERS, MemoryState())
     nothing: Any = None
