@@ -21,6 +21,7 @@ NAMES = (
     "rebalance",
     "groups",
     "assignors",
+    "stream_restore",
     "peers",
 )
 
