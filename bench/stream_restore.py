@@ -89,9 +89,8 @@ async def _filled(bootstrap: Sequence[str] | str, case: Case) -> str:
             topic, partitions=case.tasks, replication_factor=3, config={"cleanup.policy": "compact"}
         )
         for number in range(case.records):
-            sent = await producer.send(topic, value, _key(number), partition=number % case.tasks)
+            _ = await producer.send(topic, value, _key(number), partition=number % case.tasks)
         await producer.flush()
-        await sent
     return topic
 
 
