@@ -99,6 +99,8 @@ class Streams(Startable):
             on_stopped=self._stopped,
         )
         self._polling = False
+        self._stopping = asyncio.Lock()
+        self._stopped_once = False
         self._ended = asyncio.Event()
         self._failure: BaseException | None = None
 
@@ -151,13 +153,14 @@ class Streams(Startable):
 
         What made it fail, if something did, is raised by `wait`. May be called again.
         """
-        try:
-            if self._polling:
-                await self._poller.end()
-            await self._clients.consumer.stop()
-        finally:
+        async with self._stopping:
+            if self._stopped_once:
+                return
             try:
-                await self._scope.stop()
+                try:
+                    await self._leave_group()
+                finally:
+                    await self._scope.stop()
             except Exception as error:
                 self._failure = self._failure or error
             finally:
@@ -165,6 +168,14 @@ class Streams(Startable):
                 if self._folder is not None:
                     self._folder.close()
                 await self._clients.stop()
+            self._stopped_once = True
+
+    async def _leave_group(self) -> None:
+        try:
+            if self._polling:
+                await self._poller.end()
+        finally:
+            await self._clients.consumer.stop()
 
     async def leave(self) -> bool:
         """Hand all tasks over to learners, and close when nothing is left, at the latest after

@@ -3,7 +3,8 @@
 A task is one partition of each of its subtopology's topics. The leader makes claims of tasks out of what the
 members own and say, has `streams.core.placement` place them, and turns the shares into partitions again. What
 somebody owns one partition of is given to nobody else: its owner gives it up by itself, before it joins
-(`release_before_join`). So what a member gets is free, and comes in the same generation.
+(`release_before_join`). So what a member gets is free, and comes in the same generation. A leader that has
+not heard of a topic yet sees no claim on its partitions, so members also say which tasks they run.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 
 from consumer.core.assignors.assignor import MemberSubscription
 from strandline.errors import InconsistentGroupProtocol, SettingsError
+from strandline.groups import NO_GENERATION
 from strandline.ids import TopicPartition
 from streams.core.member import Received, StreamMember
 from streams.core.placement import Claim, Share, learned_tasks, place
@@ -64,8 +66,10 @@ class LearnerAssignor:
         self._application_server = application_server
         self._on_received = on_received
         self._stateless = frozenset(stateless)
-        self._generation: int | None = None
+        self._generation = NO_GENERATION
         """The last one that an assignment came of."""
+        self._owns = False
+        """Whether this member owns partitions as it joins: only then it is asked what it releases."""
 
     # --- partitions and tasks ------------------------------------------------------------------
 
@@ -89,12 +93,21 @@ class LearnerAssignor:
 
     def release_before_join(self) -> frozenset[TopicPartition]:
         """Of those tasks that others learn."""
+        self._owns = True
         return self.partitions_of(self._member.giving_up())
 
     def subscription_user_data(self) -> bytes:
         claim = self._member.claim()
+        # Who lost everything may say so before it has heard of that itself: it runs nothing then.
+        owns, self._owns = self._owns, False
         return MemberData(
-            claim.revoked, claim.learning, claim.standbys, claim.leaving, self._application_server
+            claim.revoked,
+            claim.learning,
+            claim.standbys,
+            claim.leaving,
+            self._application_server,
+            claim.assigned if owns else frozenset(),
+            self._generation,
         ).encode()
 
     def on_assignment(self, user_data: bytes, assigned: frozenset[TopicPartition], generation: int) -> None:
@@ -107,7 +120,7 @@ class LearnerAssignor:
             tuple(sorted(data.learning)),
             tuple(sorted(data.standbys)),
         )
-        in_turn = self._generation is None or generation == self._generation + 1
+        in_turn = self._generation in (NO_GENERATION, generation - 1)
         self._generation = generation
         self._on_received(self._member.receive(share, data.learned, in_turn=in_turn))
 
@@ -136,16 +149,7 @@ class LearnerAssignor:
         Whose data cannot be read keeps what it owns, and learns and keeps nothing.
         """
         said = self._said(members)
-        claims = {
-            name: Claim(
-                self.tasks_of(subscription.owned),
-                said[name].revoked,
-                said[name].learning,
-                said[name].standbys,
-                said[name].leaving,
-            )
-            for name, subscription in members.items()
-        }
+        claims = self._claims(members, said)
         shares: dict[str, Share[TaskId]] = dict.fromkeys(members, Share())
         for tasks, able in self._placeable(members, partitions):
             placed = place(
@@ -177,6 +181,36 @@ class LearnerAssignor:
                 unreadable.append(f"member {name} keeps what it has, and learns nothing: {error.message}")
         self.unreadable = tuple(unreadable)
         return said
+
+    def _claims(
+        self, members: Mapping[str, MemberSubscription], said: Mapping[str, MemberData]
+    ) -> dict[str, Claim[TaskId]]:
+        """A task is held by who owns a partition of it, else by who says that it runs it; else it is owned by
+        who says that it gave it up. Of two who say so it is the one who heard of the later generation."""
+        latest_first = sorted(members, key=lambda name: (-said[name].generation, name))
+        holders: dict[TaskId, str] = {}
+        owners: dict[TaskId, str] = {}
+        for name in sorted(members):
+            for task in self.tasks_of(members[name].owned):
+                holders.setdefault(task, name)
+        for name in latest_first:
+            for task in said[name].assigned:
+                holders.setdefault(task, name)
+            for task in said[name].revoked:
+                owners.setdefault(task, name)
+        held: dict[str, set[TaskId]] = {name: set() for name in members}
+        for task, name in holders.items():
+            held[name].add(task)
+        return {
+            name: Claim(
+                frozenset(held[name]),
+                frozenset(task for task in data.revoked if owners[task] == name),
+                data.learning,
+                data.standbys,
+                data.leaving,
+            )
+            for name, data in said.items()
+        }
 
     def _placeable(
         self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]

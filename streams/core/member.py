@@ -37,7 +37,8 @@ class Received(Generic[Task]):
     asks: bool
     """True if a rebalance has to be asked for: a task can go over to its learner at once (CORRECTNESS S5)."""
     over: bool
-    """True for a member that was leaving, and may go: it has nothing left."""
+    """True for a member that was leaving, and may go: it has nothing left. What the leader does not know of,
+    as its topic was deleted, stays."""
 
 
 class StreamMember(Generic[Task]):

@@ -18,6 +18,7 @@ from itertools import groupby
 from typing import Final
 
 from strandline.errors import InconsistentGroupProtocol
+from strandline.groups import NO_GENERATION
 from streams.core.task import TaskId
 
 VERSION: Final = 0
@@ -39,6 +40,10 @@ class MemberData:
     standbys: Mapping[TaskId, bool] = field(default_factory=dict)
     leaving: bool = False
     application_server: str = ""
+    assigned: frozenset[TaskId] = frozenset()
+    """What it runs: its partitions say that too, but the leader may not know of some of their topics yet."""
+    generation: int = NO_GENERATION
+    """The last one that it heard the end of: of two who say that they run a task, the later is right."""
 
     def encode(self) -> bytes:
         """The bytes; tasks are sorted in them."""
@@ -46,7 +51,9 @@ class MemberData:
             (
                 _INT16.pack(VERSION),
                 _INT16.pack(self.leaving),
+                _INT32.pack(self.generation),
                 _string(self.application_server),
+                _tasks(self.assigned),
                 _tasks(self.revoked),
                 _flagged(self.learning),
                 _flagged(self.standbys),
@@ -58,8 +65,9 @@ class MemberData:
         """What the bytes say. Raises InconsistentGroupProtocol if they say nothing."""
         reader = _Reader(data, "member data")
         version = reader.version()
-        leaving, server = reader.flag(), reader.string()
-        decoded = cls(frozenset(reader.tasks()), reader.flagged(), reader.flagged(), leaving, server)
+        leaving, generation, server = reader.flag(), reader.generation(), reader.string()
+        assigned, revoked = frozenset(reader.tasks()), frozenset(reader.tasks())
+        decoded = cls(revoked, reader.flagged(), reader.flagged(), leaving, server, assigned, generation)
         reader.end(version)
         return decoded
 
@@ -192,6 +200,12 @@ class _Reader:
         if number not in (0, 1):
             raise self._wrong(start, f"{number} is neither 0 nor 1")
         return number == 1
+
+    def generation(self) -> int:
+        start, number = self._at, self._int32()
+        if number < NO_GENERATION:
+            raise self._wrong(start, f"generation {number}")
+        return number
 
     def string(self) -> str:
         start = self._at

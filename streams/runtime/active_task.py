@@ -49,7 +49,7 @@ class ActiveTask:
         self._outputs = outputs
         self._commit_bytes = commit_bytes
         self._run = subtopology.pipeline(state or STATELESS, outputs.emit)
-        self._deduplicates = subtopology.reads_repartition and writer is not None
+        self._reads_origins = subtopology.reads_repartition
         self._committing = asyncio.Lock()
         self._uncommitted = False
         self._abandoned = False
@@ -75,12 +75,14 @@ class ActiveTask:
         run, outputs, limit = self._run, self._outputs, self._commit_bytes
         state = self._state or STATELESS
         begin = outputs.come_from(source)
-        index = start
-        offset = -1
+        index, offset = start, -1
+        expected = self._positions.offsets.get(source, 0)
+        if records[start].offset < expected:
+            raise AssertionError(f"task {self.task}: {source} {records[start].offset} after {expected}")
         try:
             for index in range(start, len(records)):
                 _, _, offset, timestamp_ms, key, value, headers = records[index]
-                if self._deduplicates and headers:
+                if self._reads_origins and headers:
                     headers, repeated = self._without_origin(headers)
                     if repeated:
                         continue
@@ -91,7 +93,8 @@ class ActiveTask:
         except StoreCorrupt:
             raise
         except Exception as error:
-            raise ProcessingFailed(f"task {self.task}, {source} offset {offset}: {error!r}") from error
+            what = "; ".join((repr(error), *getattr(error, "__notes__", ())))
+            raise ProcessingFailed(f"task {self.task}, {source} offset {offset}: {what}") from error
         if offset >= 0:
             self._positions.offsets[source] = offset + 1
             self._uncommitted = True
@@ -100,11 +103,12 @@ class ActiveTask:
     def _without_origin(
         self, headers: tuple[tuple[str, bytes | None], ...]
     ) -> tuple[tuple[tuple[str, bytes | None], ...], bool]:
-        """The headers of the record itself, and True if it was counted before (CORRECTNESS S9)."""
+        """The headers of the record itself, and True if it was counted before (CORRECTNESS S9): what counts
+        nothing passes it on once more."""
         for name, content in headers:
             if name == ORIGIN_HEADER and content is not None:
                 rest = tuple(header for header in headers if header[0] != ORIGIN_HEADER)
-                return rest, self._positions.origins.seen(content)
+                return rest, self._state is not None and self._positions.origins.seen(content)
         return headers, False
 
     async def send(self) -> None:

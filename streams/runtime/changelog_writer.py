@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from producer.producer import Producer
-from strandline.errors import MessageTooLarge
+from strandline.errors import MessageTooLarge, Outcome, StrandlineError, UnexpectedOffset
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
 
@@ -24,7 +24,8 @@ class ChangelogWriter:
         self.end = end
 
     async def append(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """One batch of all these; None is a deletion. Raises UnexpectedOffset, and what a send raises."""
+        """One batch of all these; None is a deletion. Raises what a send raises, UnexpectedOffset also where
+        it is not known what became of the batch: either way its task has to look at the log."""
         now_ms = self._clock.wall_ms()
         records = [(key, value, (), now_ms) for key, value in changes]
         try:
@@ -38,4 +39,10 @@ class ChangelogWriter:
                 "a processor may change less a record, or commit_bytes be lower",
                 limit=error.limit,
             ) from error
+        except StrandlineError as error:
+            if error.outcome is Outcome.UNKNOWN:
+                raise UnexpectedOffset(
+                    f"nobody knows if {self._name} has what was to be at {self.end}: {error.message}"
+                ) from error
+            raise
         self.end = metadata.base_offset + len(records)

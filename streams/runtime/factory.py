@@ -61,7 +61,11 @@ class TaskFactory:
         """Raises StoreInUse."""
         return TaskStore.open(self._folder(task), identity)
 
-    def active(self, task: TaskId, store: TaskStore | None, end: int) -> ActiveTask:
+    def positions(self, store: TaskStore | None) -> Positions:
+        """As the changelog has them; none for a task without a state."""
+        return Positions() if store is None else store.positions()
+
+    def active(self, task: TaskId, store: TaskStore | None, end: int, positions: Positions) -> ActiveTask:
         """The running task over its restored store, whose changelog ends at `end`."""
         subtopology = self._subtopologies[task.subtopology]
         changelog = self.changelog(task)
@@ -73,7 +77,7 @@ class TaskFactory:
             subtopology,
             state=None if store is None else TaskState(store),
             writer=writer,
-            positions=Positions() if store is None else store.positions(),
+            positions=positions,
             outputs=Outputs(self._outputs, subtopology.repartitions),
             commit_bytes=self._settings.commit_bytes,
         )

@@ -7,6 +7,7 @@ import logging
 
 from consumer.consumer import Consumer
 from consumer.group.listener import RebalanceListener
+from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition
 from streams.core.assignor import LearnerAssignor
 from streams.core.member import Received, StreamMember
@@ -19,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class GroupSide(RebalanceListener):
-    """The consumer tells it of partitions, the assignor of what else the leader said; `member` keeps the rules.
+    """The consumer tells it of partitions, the assignor what else the leader said; `member` keeps the rules.
 
     Both come within one rebalance, the assignor's word first; after either, tasks are arranged anew.
     """
@@ -55,7 +56,7 @@ class GroupSide(RebalanceListener):
             self.over.set()
         self._arrange()
         if received.asks:
-            self._consumer.enforce_rebalance("a task is learned that its owner has not given up")
+            self._ask("a task is learned that its owner has not given up")
 
     def on_assigned(self, added: set[TopicPartition]) -> None:
         self._inputs.hold(added)
@@ -68,6 +69,7 @@ class GroupSide(RebalanceListener):
     async def on_revoked(self, removed: set[TopicPartition]) -> None:
         going = self._assignor.tasks_of(removed)
         await self._tasks.suspend(going)
+        self._inputs.forget(removed)
         self._told -= removed
         self._member.taken(going)
         self._arrange()
@@ -75,6 +77,7 @@ class GroupSide(RebalanceListener):
     def on_lost(self, lost: set[TopicPartition]) -> None:
         for task in self._assignor.tasks_of(lost):
             self._tasks.abandon(task)
+        self._inputs.forget(lost)
         self._told -= lost
         if not self._told:
             self._member.lost()
@@ -99,9 +102,15 @@ class GroupSide(RebalanceListener):
     def ready(self, task: TaskId) -> None:
         """A learner or standby is near enough; a learner asks for its task at once (CORRECTNESS S5)."""
         if self._member.caught_up(task):
-            self._consumer.enforce_rebalance(f"task {task} is learned")
+            self._ask(f"task {task} is learned")
 
     def leave(self) -> None:
         """Hand everything over from now on."""
         if self._member.leave():
-            self._consumer.enforce_rebalance("it leaves, and hands its tasks over")
+            self._ask("a member leaves, and hands its tasks over")
+
+    def _ask(self, reason: str) -> None:
+        try:
+            self._consumer.enforce_rebalance(reason)
+        except InvalidRequest as error:
+            logger.debug("no rebalance is asked for: %s", error)  # it is on its way out, or not yet in

@@ -16,17 +16,31 @@ class Inputs:
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self._readers: dict[TopicPartition, ActiveTask] = {}
+        self._starts: dict[TopicPartition, int] = {}
+        """Of what is assigned: where the group, or the reset policy, has it begin."""
+
+    async def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where to begin what no task has a position of: always the same while it is assigned, however often
+        the task that reads it has to begin again. Raises what keeps a position from being found."""
+        for name in partitions:
+            if name not in self._starts:
+                self._starts[name] = await self._consumer.position(name)
+        return {name: self._starts[name] for name in partitions}
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        """These are another one's now."""
+        for name in partitions:
+            self._starts.pop(name, None)
 
     def hold(self, partitions: Iterable[TopicPartition]) -> None:
         self._consumer.pause(*self._assigned(partitions))
 
     def begin(self, active: ActiveTask, partitions: Collection[TopicPartition]) -> None:
-        """Hand out to this task, from its positions on; where it has none, from what the group committed."""
+        """Hand out to this task, from its positions on."""
         positions = active.offsets()
         for name in self._assigned(partitions):
             self._readers[name] = active
-            if name in positions:
-                self._consumer.seek(name, positions[name])
+            self._consumer.seek(name, positions[name])
             self._consumer.resume(name)
 
     def end(self, active: ActiveTask) -> None:

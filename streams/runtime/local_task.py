@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from enum import Enum
+from itertools import count
 from typing import Any, Final, TypeVar
 
+from strandline.client.backoff import backoff_s
 from strandline.config import StreamsSettings
 from strandline.errors import StrandlineError, UnexpectedOffset
 from strandline.groups import TaskChangeKind
@@ -157,7 +159,7 @@ class LocalTask:
 
     async def _run(self) -> None:
         around = self._around
-        inputs = await self._unless_changed(around.factory.inputs(self.task))
+        inputs = await self._unless_changed(self._patiently(lambda: around.factory.inputs(self.task)))
         if not around.inputs.assigned(inputs):
             self._lacks_inputs = True  # some of them are another one's still: the group is not done
             await self._changed.wait()
@@ -167,13 +169,28 @@ class LocalTask:
         if around.factory.changelog(self.task) is not None:
             self._become(Role.RESTORING, TaskChangeKind.RESTORING)
             end = await self._restored()
-        active = self.active = around.factory.active(self.task, self.store, end)
+        positions = around.factory.positions(self.store)
+        new = inputs - positions.offsets.keys()
+        positions.offsets |= await self._unless_changed(self._patiently(lambda: around.inputs.starts(new)))
+        active = self.active = around.factory.active(self.task, self.store, end, positions)
         around.inputs.begin(active, inputs)
         self._become(Role.RUNNING, TaskChangeKind.RUNNING)
         await self._changed.wait()
         around.inputs.end(active)
         await self._halt(active, inputs)
         self.active = None
+
+    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """What is retriable is tried for as long as it takes: others could not run the task either."""
+        for attempt in count(1):
+            try:
+                return await ask()
+            except StrandlineError as error:
+                if not error.retriable:
+                    raise
+                logger.info("task %s waits: %s", self.task, error)
+            await self._around.clock.sleep(backoff_s(self._around.settings, attempt))
+        raise AssertionError("counting ended")
 
     async def _restored(self) -> int:
         """The end of the changelog, once the store has all of it."""

@@ -73,8 +73,10 @@ class Poller:
 
     async def _process(self, taken: Mapping[TopicPartition, Sequence[ConsumerRecord]]) -> None:
         processed, took_s = 0, 0.0
+        # Now: a task that restores and runs again meanwhile begins elsewhere, and has other records coming.
+        readers = {source: self._inputs.reader(source) for source in taken}
         for source, records in taken.items():
-            active = self._inputs.reader(source)
+            active = readers[source]
             start = 0
             while active is not None and not active.abandoned() and start < len(records):
                 began = self._clock.monotonic()

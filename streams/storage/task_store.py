@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import logging
 import os
 import shutil
 import struct
@@ -24,7 +25,6 @@ from pathlib import Path
 from typing import Any, Final, Self
 from weakref import WeakSet
 
-import structlog
 from rocksdict import DbClosedError, Rdict, RdictIter, ReadOptions, WriteBatch
 
 from strandline.errors import StorageFailed, StrandlineError
@@ -33,7 +33,7 @@ from streams.core.positions import Positions
 from streams.storage.database import open_database, without_log
 from streams.storage.errors import StoreClosed, StoreCorrupt, StoreInUse
 
-logger = structlog.get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 Change = tuple[bytes, bytes | None]
 """A key and what it is now; None: it is deleted."""
@@ -181,7 +181,7 @@ class TaskStore:
                     raise self._failure(error) from error
                 reason = str(error)
         if reason:
-            logger.warning("a task store begins anew", folder=str(self.folder), reason=reason)
+            logger.warning("task store %s begins anew: %s", self.folder, reason)
             self._remove_database()
             try:
                 reason = self._try()
@@ -204,9 +204,7 @@ class TaskStore:
             database.close()
             return reason
         if known and identity is None:
-            logger.warning(
-                "a task store is empty: nothing of it had reached the disk", folder=str(self.folder)
-            )
+            logger.warning("task store %s is empty: nothing of it had reached the disk", self.folder)
         self._db = database
         self._get = database.get
         self._checkpoint = 0 if checkpoint is None else _CHECKPOINT.unpack(checkpoint)[0]
@@ -228,7 +226,7 @@ class TaskStore:
             self._db.close()
         except Exception as error:
             # What was not written is in the changelog, and the checkpoint on disk knows that it is not here.
-            logger.warning("the end of a task store is lost", folder=str(self.folder), reason=str(error))
+            logger.warning("task store %s: what was in memory is lost: %s", self.folder, error)
 
     def _remove_database(self) -> None:
         """In any order: RocksDB opens no database of which a file that it names is missing."""
