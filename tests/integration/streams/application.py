@@ -95,6 +95,11 @@ class Member:
         roles = self.roles_ever(task)
         return roles[0] == "learning" and roles[-1] == "running"
 
+    def restored(self, task: str) -> int:
+        """How many records its state lacked when it was to run, as far as it was seen."""
+        told = [event for event in self.events("tasks") if event["roles"].get(task) == "restoring"]
+        return max((event["lags"][task] or 0 for event in told), default=0)
+
     def events(self, kind: str) -> list[dict[str, Any]]:
         return [event for event in self.told if event["event"] == kind]
 
