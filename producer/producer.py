@@ -294,7 +294,7 @@ class Producer(Startable):
 
     @property
     def failure(self) -> StrandlineError | None:
-        """Of a gapless producer the first failure of a partition behind which it sends nothing more; else None."""
+        """Of a gapless producer, why it sends nothing more to some partition; None while it sends to all."""
         return next((queue.gap.error for queue in self._accumulator if queue.gap is not None), None)
 
     # --- routes and batches ------------------------------------------------------------------

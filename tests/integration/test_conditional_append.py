@@ -179,6 +179,7 @@ async def test_behind_a_failed_batch_a_gapless_producer_appends_nothing(harness:
     topic = await harness.create_topic([(1, 2, 3), (2, 3, 1)])
     async with Producer(harness.cluster.bootstrap, gapless=True, linger_ms=5) as producer:
         before = await producer.send_records(topic.name, 0, records_of("a"), expected_offset=0)
+        assert producer.failure is None
         wrong = await producer.send_records(topic.name, 0, records_of("b"), expected_offset=7)
         behind: list[Awaitable[object]] = [
             await producer.send_records(topic.name, 0, records_of(f"{n}")) for n in range(8)
@@ -201,6 +202,7 @@ async def test_behind_a_failed_batch_a_gapless_producer_appends_nothing(harness:
         assert ends == [first.value] * len(ends)
         elsewhere = await producer.send_records(topic.name, 1, records_of("i"), expected_offset=0)
         assert (await elsewhere).base_offset == 0
+        assert producer.failure is first.value
     assert await values_of(topic) == ["a"]
 
 
