@@ -74,7 +74,7 @@ format: setup  ## Format the code, and mend what ruff can mend.
 lock: setup  ## Make requirements.lock anew; add ARGS=--upgrade to take newer versions.
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@$(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
-	  --group dev --extra local --extra streams --custom-compile-command 'make lock' $(ARGS) pyproject.toml -o requirements.lock
+	  --group dev --extra local --extra streams --extra spark --custom-compile-command 'make lock' $(ARGS) pyproject.toml -o requirements.lock
 
 .PHONY: clean
 clean:  ## Remove the environment and the tools' caches.
