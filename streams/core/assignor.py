@@ -57,7 +57,7 @@ class LearnerAssignor:
         self.unreadable: tuple[str, ...] = ()
         """A line for each member whose data the leader could not read, in the last round it led."""
         self.misheard = ""
-        """Why the data of the last assignment could not be read; then nothing was told."""
+        """Why the data of the last assignment, or its directory, could not be read: then nothing was told."""
         self._member = member
         self._sources = {name: tuple(topics) for name, topics in sources.items()}
         self._subtopology = {topic: name for name, topics in self._sources.items() for topic in topics}
@@ -126,12 +126,15 @@ class LearnerAssignor:
 
     def _heard(self, user_data: bytes) -> tuple[AssignmentData, Directory]:
         self.misheard = ""
+        data, directory = AssignmentData(), Directory()
         try:
-            data = AssignmentData.decode(user_data) if user_data else AssignmentData()
-            return data, Directory.decode(data.directory) if data.directory else Directory()
+            if user_data:
+                data = AssignmentData.decode(user_data)
+            if data.directory:
+                directory = Directory.decode(data.directory)
         except InconsistentGroupProtocol as error:
             self.misheard = error.message
-            return AssignmentData(), Directory()
+        return data, directory
 
     # --- the leader ----------------------------------------------------------------------------
 
@@ -241,7 +244,7 @@ def _told(
     learned = learned_tasks(shares, claims)
     owners = {task: name for name, share in shares.items() for task in share.assigned}
     directory = Directory(owners, servers).encode()
-    if len(directory) > min(DIRECTORY_BYTES_MAX, DIRECTORIES_BYTES_MAX // len(shares)):
+    if len(directory) > min(DIRECTORY_BYTES_MAX, DIRECTORIES_BYTES_MAX // max(1, len(shares))):
         directory = b""
     return {
         name: AssignmentData(

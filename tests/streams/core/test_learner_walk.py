@@ -10,12 +10,13 @@ Then all heals, everybody catches up, and it comes to rest. The same walk with o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from consumer.core.assignors.assignor import Assignor
+from consumer.core.assignors.assignor import Assignor, MemberSubscription
 from consumer.core.member_effects import Effect, Lose
 from consumer.core.member_requests import MemberSettings
 from consumer.core.member_states import IN_GROUP, State
@@ -23,6 +24,7 @@ from consumer.core.membership import Membership
 from strandline.ids import TopicPartition
 from streams.core.assignor import LearnerAssignor
 from streams.core.member import Received, StreamMember
+from streams.core.protocol import MemberData
 from streams.core.task import TaskId
 from tests.consumer.core.group_world import NOW_MS, Node, Violation, World
 from tests.consumer.core.real_coordinator import RealCoordinator
@@ -219,3 +221,79 @@ def test_no_walk_gives_a_task_two_owners(standbys: int) -> None:
             raise AssertionError(f"walk {seed}: {violation}") from violation
         generations += walked.world.coordinator.generation
     assert generations > 5 * WALKS
+
+
+@pytest.mark.parametrize("standbys", [0, 1])
+def test_no_walk_with_the_brokers_own_coordinator_does(standbys: int) -> None:
+    """The same with both sides as they are; a handover reads the group from its log."""
+    for seed in range(WALKS // 2):
+        try:
+            walk(seed, standbys, RealCoordinator())
+        except Violation as violation:
+            raise AssertionError(f"walk {seed}: {violation}") from violation
+
+
+# --- each rule is needed ------------------------------------------------------------------------
+
+
+class SaysNothingOfWhatItRuns(LearnerAssignor):
+    """The leader goes by partitions alone, also where it has not heard of their topic."""
+
+    def subscription_user_data(self) -> bytes:
+        return replace(MemberData.decode(super().subscription_user_data()), assigned=frozenset()).encode()
+
+
+class SplitsTasks(LearnerAssignor):
+    """Partitions of one task go to different members."""
+
+    def assign_and_tell(
+        self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
+    ) -> tuple[dict[str, list[TopicPartition]], dict[str, bytes]]:
+        assigned, told = super().assign_and_tell(members, partitions)
+        first, last = min(assigned), max(assigned)
+        moved = [partition for partition in assigned[first] if partition.topic == "u"]
+        if first != last:
+            assigned[first] = [partition for partition in assigned[first] if partition.topic != "u"]
+            assigned[last] = sorted((*assigned[last], *moved))
+        return assigned, told
+
+
+class TellsNobody(LearnerAssignor):
+    def assign_and_tell(
+        self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
+    ) -> tuple[dict[str, list[TopicPartition]], dict[str, bytes]]:
+        return super().assign_and_tell(members, partitions)[0], {}
+
+
+class ReleasesNothing(LearnerAssignor):
+    """Gives up what others learn, and keeps its partitions."""
+
+    def release_before_join(self) -> frozenset[TopicPartition]:
+        super().release_before_join()
+        return frozenset()
+
+
+class GivesNothingUp(LearnerAssignor):
+    """Who is ready waits for ever."""
+
+    def release_before_join(self) -> frozenset[TopicPartition]:
+        self._owns = True
+        return frozenset()
+
+
+@pytest.mark.parametrize(
+    "broken", [SaysNothingOfWhatItRuns, SplitsTasks, TellsNobody, ReleasesNothing, GivesNothingUp]
+)
+def test_a_walk_without_one_rule_finds_a_violation(broken: type[LearnerAssignor]) -> None:
+    """Each of these rules is needed, and the walk can tell."""
+
+    class Broken(StreamsMembership):
+        assignor = broken
+
+    for seed in range(WALKS_TO_NOTICE_MAX):
+        try:
+            walk(seed, 0, membership=Broken)
+        except Violation as violation:
+            print(f"{broken.__name__}, walk {seed}: {str(violation)[:160]}")
+            return
+    pytest.fail(f"{WALKS_TO_NOTICE_MAX} walks with {broken.__name__} found nothing wrong")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.core.placement import Claim, Share, place
+from streams.core.placement import Claim, Share, learned_tasks, place
 
 TASKS = ("T1", "T2", "T3", "T4", "T5")
 
@@ -87,6 +87,111 @@ def test_who_has_much_only_by_learning_gives_nothing_yet() -> None:
     assert learning(place(TASKS[:3], members)) == {"S2": ("T1", "T2", "T3")}
 
 
+# --- standbys -----------------------------------------------------------------------------------
+
+
+def stands_by(*ready: str, runs: tuple[str, ...] = (), late: tuple[str, ...] = ()) -> Claim[str]:
+    """`late`: what it keeps a copy of, and could not run now."""
+    return Claim(frozenset(runs), standbys=dict.fromkeys(ready, True) | dict.fromkeys(late, False))
+
+
+def standbys(shares: Mapping[str, Share[str]]) -> dict[str, tuple[str, ...]]:
+    return {name: share.standbys for name, share in shares.items() if share.standbys}
+
+
+def test_standbys_are_dealt_to_who_has_the_fewest_copies() -> None:
+    shares = place(TASKS, {"S1": Claim(), "S2": Claim(), "S3": Claim()}, num_standbys=1)
+    assert assigned(shares) == {"S1": ("T1", "T4"), "S2": ("T2", "T5"), "S3": ("T3",)}
+    assert standbys(shares) == {"S1": ("T2", "T3"), "S2": ("T1",), "S3": ("T4", "T5")}
+
+
+def test_with_too_few_members_there_are_fewer_standbys() -> None:
+    assert standbys(place(TASKS, {"S1": Claim()}, num_standbys=2)) == {}
+    two = place(["T1"], {"S1": Claim(), "S2": Claim()}, num_standbys=2)
+    assert standbys(two) == {"S2": ("T1",)}
+
+
+def test_who_leaves_keeps_no_standby() -> None:
+    leaving = Claim(standbys={"T1": True}, leaving=True)
+    shares = place(["T1"], {"S1": runs("T1"), "S2": leaving, "S3": Claim()}, num_standbys=1)
+    assert standbys(shares) == {"S3": ("T1",)}
+
+
+def test_what_has_no_state_has_no_standby() -> None:
+    shares = place(["T1", "T2"], {"S1": Claim(), "S2": Claim()}, num_standbys=1, stateless={"T1"})
+    assert standbys(shares) == {"S1": ("T2",)}
+
+
+def test_standbys_under_way_stay_where_they_are_and_the_readiest_if_they_are_too_many() -> None:
+    members = {"S1": runs("T1"), "S2": stands_by(late=("T1",)), "S3": stands_by("T1"), "S4": Claim()}
+    assert standbys(place(["T1"], members, num_standbys=2)) == {"S2": ("T1",), "S3": ("T1",)}
+    assert standbys(place(["T1"], members, num_standbys=1)) == {"S3": ("T1",)}
+    assert standbys(place(["T1"], members, num_standbys=0)) == {}
+
+
+def test_who_handed_a_task_over_stays_as_its_standby_rather_than_one_that_has_to_begin() -> None:
+    members = {"S1": gave_up("T1", keeps=("T2",)), "S2": Claim(learning={"T1": True}), "S3": runs("T3")}
+    kept = standbys(place(TASKS[:3], members, num_standbys=1))
+    assert [name for name, tasks in kept.items() if "T1" in tasks] == ["S1"]
+
+
+def test_while_a_task_is_learned_from_who_stays_one_standby_less_begins() -> None:
+    members = {"S1": runs("T1", "T2"), "S2": Claim(learning={"T1": False}), "S3": runs("T3")}
+    shares = place(TASKS[:3], members, num_standbys=1)
+    assert learning(shares) == {"S2": ("T1",)}
+    assert not any("T1" in kept for kept in standbys(shares).values())
+    members["S1"] = runs("T1", "T2", leaving=True)
+    assert "T1" in standbys(place(TASKS[:3], members, num_standbys=1))["S3"]
+
+
+def test_a_task_without_an_owner_goes_to_a_ready_standby_before_its_learner() -> None:
+    """CORRECTNESS S6: and the learner goes on."""
+    members = {"S1": Claim(learning={"T1": False}), "S2": stands_by("T1"), "S3": stands_by(late=("T1",))}
+    shares = place(["T1"], members, num_standbys=1)
+    assert assigned(shares)["S2"] == ("T1",)
+    assert learning(shares) == {"S1": ("T1",)} and standbys(shares) == {"S3": ("T1",)}
+
+
+def test_a_task_without_an_owner_goes_to_its_learner_before_a_standby_that_is_not_ready() -> None:
+    members = {"S1": stands_by(late=("T1",)), "S2": Claim(learning={"T1": False})}
+    assert assigned(place(["T1"], members, num_standbys=1)) == {"S1": (), "S2": ("T1",)}
+
+
+def test_a_task_that_only_standbys_have_goes_to_the_one_with_the_least_load() -> None:
+    members = {"S1": stands_by("T1", runs=("T2",)), "S2": stands_by("T1"), "S3": Claim()}
+    assert assigned(place(TASKS[:2], members))["S2"] == ("T1",)
+    members = {"S1": stands_by(late=("T1",)), "S2": Claim()}
+    assert assigned(place(["T1"], members))["S1"] == ("T1",), "half a copy of its state is better than none"
+
+
+def test_tasks_of_who_leaves_are_learned_by_their_standbys_up_to_a_fair_share() -> None:
+    leaving = runs("T1", "T2", "T3", leaving=True)
+    members = {"S1": leaving, "S2": Claim(), "S3": stands_by("T1", "T2", "T3")}
+    assert learning(place(TASKS[:3], members, num_standbys=1)) == {"S2": ("T3",), "S3": ("T1", "T2")}
+
+
+def test_of_the_least_loaded_a_standby_learns_and_what_it_stands_by_for() -> None:
+    members = {"S1": runs("T1", "T2", "T3"), "S2": Claim(), "S3": stands_by("T2", late=("T1",))}
+    assert learning(place(TASKS[:3], members, num_standbys=1)) == {"S2": ("T1",), "S3": ("T2",)}
+    members["S3"] = stands_by(late=("T3",))
+    assert learning(place(TASKS[:3], members, num_standbys=1)) == {"S2": ("T1",), "S3": ("T3",)}
+
+
+def test_standbys_unbalance_nothing() -> None:
+    """S2 stands by for all, and gets its share of it."""
+    members = {"S1": runs("T1", "T2", "T3", "T4"), "S2": stands_by("T1", "T2", "T3", "T4"), "S3": Claim()}
+    loads = Counter(name for name, share in place(TASKS[:4], members).items() for _ in share.learning)
+    assert loads == {"S2": 1, "S3": 1}
+
+
+def test_what_is_learned_is_told_as_ready_if_its_learner_said_so_as_a_standby() -> None:
+    """CORRECTNESS S5."""
+    members = {"S1": runs("T1", "T2"), "S2": stands_by("T2")}
+    assert learned_tasks(place(TASKS[:2], members, num_standbys=1), members) == {"T2": True}
+
+
+# --- any claims ---------------------------------------------------------------------------------
+
 names = st.sampled_from(["S1", "S2", "S3", "S4", "S5", "S6"])
 
 
@@ -101,7 +206,8 @@ def groups(draw: st.DrawFn) -> tuple[tuple[str, ...], dict[str, Claim[str]]]:
             frozenset(mine := {t for t in tasks if holders[t] == name and draw(st.booleans())}),
             frozenset(t for t in tasks if holders[t] == name and t not in mine),
             {t: draw(st.booleans()) for t in tasks if holders[t] != name and draw(st.booleans())},
-            leaving=draw(st.booleans()),
+            {t: draw(st.booleans()) for t in tasks if holders[t] != name and draw(st.booleans())},
+            draw(st.booleans()),
         )
         for name in members
     }
@@ -133,3 +239,34 @@ def test_the_order_in_which_members_are_named_decides_nothing(
 ) -> None:
     tasks, members = group
     assert place(tasks[::-1], dict(reversed(members.items()))) == place(tasks, members)
+
+
+@given(groups(), st.integers(0, 3))
+def test_each_task_has_as_many_standbys_as_there_may_be_where_nobody_runs_or_learns_it(
+    group: tuple[tuple[str, ...], dict[str, Claim[str]]], wanted: int
+) -> None:
+    tasks, members = group
+    shares = place(tasks, members, num_standbys=wanted)
+    staying = [name for name, claim in members.items() if not claim.leaving]
+    kept = Counter(task for share in shares.values() for task in share.standbys)
+    for name, share in shares.items():
+        assert not set(share.standbys) & {*share.assigned, *share.learning}
+        assert not (share.standbys and members[name].leaving)
+    for task in tasks:
+        busy = [n for n in staying if task in (*shares[n].assigned, *shares[n].learning)]
+        under_way = any(task in share.learning for share in shares.values())
+        possible = min(wanted, len(staying) - len(busy))
+        assert possible - under_way <= kept[task] <= possible
+
+
+@given(groups())
+def test_standbys_change_nothing_in_who_has_how_much(
+    group: tuple[tuple[str, ...], dict[str, Claim[str]]],
+) -> None:
+    """Learners are as many, and loads as even, as without."""
+    tasks, members = group
+    with_them = place(tasks, members, num_standbys=2)
+    again = place(tasks, members)
+    assert {n: (s.assigned, s.learning) for n, s in with_them.items()} == {
+        n: (s.assigned, s.learning) for n, s in again.items()
+    }

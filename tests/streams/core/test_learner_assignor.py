@@ -1,0 +1,272 @@
+"""Partitions as tasks, what the leader makes of what members say, and they of what they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from consumer.core.assignors.assignor import (
+    HearsAssignment,
+    MemberSubscription,
+    ReleasesFirst,
+    TellsLeader,
+    TellsMembers,
+)
+from consumer.core.leader import ParsedMember, plan
+from consumer.core.protocol import COOPERATIVE_VERSION, Assignment, AssignmentError, Subscription
+from strandline.errors import SettingsError
+from strandline.ids import TopicPartition
+from streams.core.assignor import APPLICATION_SERVER_BYTES_MAX, LearnerAssignor
+from streams.core.member import Received, StreamMember
+from streams.core.protocol import AssignmentData, Directory, MemberData
+from streams.core.task import TaskId
+
+SOURCES = {"counts": ("orders", "users"), "sums": ("amounts",)}
+TOPICS = ("amounts", "orders", "users")
+COUNTS = {"orders": 3, "users": 2, "amounts": 2}
+
+
+class Process:
+    """A member, with the assignor that speaks for it and what came of it."""
+
+    def __init__(
+        self, server: str = "", num_standbys: int = 0, sources: Mapping[str, tuple[str, ...]] = SOURCES
+    ):
+        self.member: StreamMember[TaskId] = StreamMember()
+        self.received: list[Received[TaskId]] = []
+        self.assignor = LearnerAssignor(
+            self.member,
+            sources,
+            num_standbys=num_standbys,
+            application_server=server,
+            on_received=self.received.append,
+        )
+
+    def says(self, *owned: str, generation: int = 1, topics: tuple[str, ...] = TOPICS) -> MemberSubscription:
+        """As `consumer.core` has it join, which releases what the assignor wants of `owned` first."""
+        partitions = named(*owned)
+        if partitions:
+            partitions -= self.assignor.release_before_join()
+        data = self.assignor.subscription_user_data()
+        return MemberSubscription(topics, tuple(sorted(partitions)), generation, user_data=data)
+
+    def hears(self, data: bytes, *owned: str, generation: int = 1) -> Received[TaskId]:
+        self.assignor.on_assignment(data, named(*owned), generation)
+        return self.received[-1]
+
+
+def named(*partitions: str) -> frozenset[TopicPartition]:
+    names = (name.rpartition("-") for name in partitions)
+    return frozenset(TopicPartition(topic, int(number)) for topic, _, number in names)
+
+
+def tasks(*names: str) -> frozenset[TaskId]:
+    return frozenset(map(TaskId.parse, names))
+
+
+def words(assigned: Mapping[str, list[TopicPartition]]) -> dict[str, str]:
+    return {name: " ".join(map(str, partitions)) for name, partitions in assigned.items()}
+
+
+def test_a_consumer_group_may_use_it_for_all_that_it_does() -> None:
+    assignor = Process().assignor
+    for kind in (TellsLeader, TellsMembers, ReleasesFirst, HearsAssignment):
+        assert isinstance(assignor, kind)
+    assert assignor.name == "streams-learner"
+
+
+def test_a_task_is_one_partition_of_each_topic_of_its_subtopology() -> None:
+    assignor = Process().assignor
+    assert assignor.tasks_of(named("users-1", "orders-1", "amounts-0", "else-3")) == tasks(
+        "counts-1", "sums-0"
+    )
+    assert assignor.partitions_of(tasks("counts-2")) == named("orders-2", "users-2")
+    assert assignor.partitions_of(tasks("gone-2")) == frozenset()
+
+
+def test_topics_with_fewer_partitions_have_none_of_the_later_tasks() -> None:
+    leader = Process()
+    assigned = leader.assignor.assign({"a": leader.says(), "b": Process().says()}, COUNTS)
+    assert words(assigned) == {
+        "a": "amounts-1 orders-0 orders-2 users-0",
+        "b": "amounts-0 orders-1 users-1",
+    }
+
+
+def test_a_topic_that_does_not_exist_is_left_out() -> None:
+    leader = Process()
+    assert words(leader.assignor.assign({"a": leader.says()}, {"users": 1})) == {"a": "users-0"}
+    assert words(leader.assignor.assign({"a": leader.says()}, {})) == {"a": ""}
+    assert leader.assignor.assign({}, COUNTS) == {}
+
+
+def test_new_partitions_of_a_topic_go_to_whoever_runs_their_task() -> None:
+    """And those of new tasks to who has least."""
+    one, two = Process(), Process()
+    said = {"a": one.says("orders-0", "users-0", "orders-1"), "b": two.says("orders-2", "amounts-0")}
+    assigned = one.assignor.assign(said, {"orders": 4, "users": 3, "amounts": 1})
+    assert words(assigned) == {
+        "a": "orders-0 orders-1 orders-3 users-0 users-1",
+        "b": "amounts-0 orders-2 users-2",
+    }
+
+
+def test_who_owns_one_partition_of_a_task_has_the_task() -> None:
+    """CORRECTNESS S1: whatever its learner says."""
+    owner, learner = Process(), Process()
+    learner.member.learning = {TaskId("counts", 1): True}
+    said = {"a": learner.says(), "b": owner.says("users-1")}
+    given = owner.assignor.assign(said, COUNTS)
+    assert set(given["b"]) >= named("orders-1", "users-1")
+
+
+def test_a_task_stays_with_who_runs_it_though_the_leader_does_not_know_its_topic() -> None:
+    """CORRECTNESS S1: the leader sees no claim on orders-1, and users-1 has just come into being."""
+    owner, other = Process(), Process()
+    owner.hears(b"", "orders-1")
+    said = {"a": other.says(), "b": owner.says("orders-1", generation=1)}
+    unseen = MemberSubscription(TOPICS, user_data=said["b"].user_data)
+    assigned = other.assignor.assign({"a": said["a"], "b": unseen}, {"users": 2, "amounts": 1})
+    assert "users-1" in words(assigned)["b"]
+
+
+def test_who_lost_everything_claims_nothing_though_it_has_not_heard_of_it() -> None:
+    process = Process()
+    process.hears(b"", "orders-1")
+    assert MemberData.decode(process.says("orders-1").user_data).assigned == tasks("counts-1")
+    assert MemberData.decode(process.says().user_data).assigned == frozenset()
+
+
+def test_of_two_that_gave_a_task_up_the_later_is_its_owner() -> None:
+    """The other one has missed a generation: its state is the older one."""
+    stale = MemberSubscription(TOPICS, user_data=MemberData(tasks("sums-0"), generation=4).encode())
+    fresh = MemberSubscription(TOPICS, user_data=MemberData(tasks("sums-0"), generation=5).encode())
+    assigned = Process().assignor.assign({"a": stale, "b": fresh}, {"amounts": 1})
+    assert words(assigned) == {"a": "", "b": "amounts-0"}
+
+
+def test_a_member_whose_data_cannot_be_read_keeps_what_it_has_and_is_named() -> None:
+    leader = Process()
+    garbage = MemberSubscription(TOPICS, tuple(named("amounts-1")), 1, user_data=b"?")
+    members = {"a": leader.says(), "b": garbage}
+    assigned, told = leader.assignor.assign_and_tell(members, {"amounts": 2})
+    assert words(assigned) == {"a": "amounts-0", "b": "amounts-1"}
+    assert told.keys() == {"a", "b"}
+    (line,) = leader.assignor.unreadable
+    assert line.startswith("member b keeps what it has, and learns nothing: member data at byte 0 of 1")
+    leader.assignor.assign({"a": leader.says()}, COUNTS)
+    assert leader.assignor.unreadable == ()
+
+
+def test_tasks_go_only_to_who_subscribes_to_all_their_topics() -> None:
+    """While an application is replaced by another version of itself."""
+    old, new = Process(sources={"sums": ("amounts",)}), Process()
+    said = {"a": old.says(topics=("amounts",)), "b": new.says()}
+    assert words(new.assignor.assign(said, COUNTS)) == {
+        "a": "amounts-0",
+        "b": "amounts-1 orders-0 orders-1 orders-2 users-0 users-1",
+    }
+    assert words(new.assignor.assign({"a": said["a"]}, COUNTS)) == {"a": "amounts-0 amounts-1"}
+
+
+def test_everybody_is_told_who_runs_what_and_where_it_can_be_asked() -> None:
+    one, two = Process("host-1:80"), Process("host-2:80")
+    assigned, told = one.assignor.assign_and_tell({"a": one.says(), "b": two.says()}, {"amounts": 2})
+    for process, name in ((one, "a"), (two, "b")):
+        process.assignor.on_assignment(told[name], frozenset(assigned[name]), 1)
+        assert process.assignor.owners == {TaskId("sums", 0): "a", TaskId("sums", 1): "b"}
+        assert process.assignor.servers == {"a": "host-1:80", "b": "host-2:80"}
+
+
+def test_a_directory_that_would_be_too_large_for_the_group_is_left_out() -> None:
+    leader = Process()
+    said = MemberSubscription(TOPICS, user_data=MemberData(application_server="h" * 250).encode())
+    members = {f"member-{n}": said for n in range(200)}
+    assigned, told = leader.assignor.assign_and_tell(members, {"amounts": 1_000})
+    assert sum(map(len, told.values())) < 200_000
+    leader.hears(told["member-0"], "amounts-0")
+    assert (leader.assignor.owners, leader.assignor.servers) == ({}, {})
+    assert sum(map(len, assigned.values())) == 1_000
+
+
+def test_subtopologies_without_state_get_no_standbys() -> None:
+    one = LearnerAssignor(
+        StreamMember(), SOURCES, num_standbys=1, application_server="", on_received=print, stateless=["sums"]
+    )
+    said = {"a": Process().says(), "b": Process().says()}
+    told = [AssignmentData.decode(data) for data in one.assign_and_tell(said, COUNTS)[1].values()]
+    assert {task.subtopology for data in told for task in data.standbys} == {"counts"}
+
+
+def test_what_a_leader_of_another_kind_tells_is_nothing() -> None:
+    process = Process()
+    process.member.learning = {TaskId("sums", 0): True}
+    received = process.hears(b"?", "orders-1")
+    assert received.started == (TaskId("counts", 1),) and received.closed == (TaskId("sums", 0),)
+    assert process.assignor.misheard.startswith("assignment data at byte 0 of 1")
+    process.hears(b"", "orders-1")
+    assert process.assignor.misheard == ""
+
+
+def test_a_directory_that_cannot_be_read_hides_nothing_else() -> None:
+    process = Process()
+    received = process.hears(AssignmentData(tasks("sums-0"), directory=b"?").encode())
+    assert received.learning == (TaskId("sums", 0),)
+    assert process.assignor.misheard.startswith("directory at byte 0 of 1")
+    assert process.assignor.owners == {}
+
+
+def test_what_was_given_up_is_started_anew_after_a_generation_that_it_did_not_hear_of() -> None:
+    """CORRECTNESS S2."""
+    learned = AssignmentData(learned={TaskId("sums", 0): False}).encode()
+    for generation, resumed in ((8, True), (9, False)):
+        process = Process()
+        process.hears(learned, "amounts-0", generation=7)
+        assert process.says("amounts-0").owned == ()
+        received = process.hears(b"", "amounts-0", generation=generation)
+        assert (received.resumed if resumed else received.started) == (TaskId("sums", 0),)
+
+
+def test_settings_that_cannot_be_told_are_refused() -> None:
+    with pytest.raises(SettingsError, match="application_server"):
+        Process("h" * (APPLICATION_SERVER_BYTES_MAX + 1))
+    with pytest.raises(AssertionError, match="a topic twice"):
+        Process(sources={"counts": ("orders",), "sums": ("orders",)})
+
+
+def test_a_ready_learner_has_its_task_in_the_generation_that_the_owner_gave_it_up_in() -> None:
+    """With the leader's own split after KIP-429: nothing is revoked by it, and nobody has to join twice."""
+    owner, learner = Process(), Process()
+    owned = ["orders-0", "users-0", "orders-1", "users-1", "amounts-0"]
+    counts = {"orders": 2, "users": 2, "amounts": 1}
+
+    def generation(number: int, mine: list[str], its: list[str]) -> dict[str, Assignment]:
+        said = {"a": owner.says(*mine), "b": learner.says(*its)}
+        members = {
+            name: ParsedMember(
+                Subscription(COOPERATIVE_VERSION, m.topics, m.owned, m.owned_generation, m.user_data)
+            )
+            for name, m in said.items()
+        }
+        made = plan(members, counts, owner.assignor)
+        assert not made.report.revoked and not made.report.rejoin
+        for name, process in (("a", owner), ("b", learner)):
+            given = made.assignments[name]
+            assert given.error is AssignmentError.NONE
+            process.assignor.on_assignment(given.user_data, frozenset(given.assigned), number)
+        return dict(made.assignments)
+
+    owner.hears(b"", *owned)
+    generation(2, owned, [])
+    assert learner.member.learning == {TaskId("counts", 0): False}
+    assert learner.member.caught_up(TaskId("counts", 0))
+    given = generation(3, owned, [])
+    assert given["b"].assigned == tuple(sorted(named("orders-0", "users-0")))
+    assert learner.received[-1].promoted == (TaskId("counts", 0),)
+    assert owner.received[-1].closed == (TaskId("counts", 0),)
+
+
+def test_a_directory_names_only_members_that_it_knows() -> None:
+    with pytest.raises(KeyError):
+        Directory({TaskId("sums", 0): "a"}, {}).encode()
