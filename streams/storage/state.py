@@ -3,6 +3,9 @@
 The task may go on while a commit is under way: `changes` lists what the changelog is to get, `settle` writes
 just that to the store once the changelog has it (CORRECTNESS S3), and what is put in the meantime waits for
 the next commit. So there are two layers over the store: what is not listed yet, over what is listed.
+
+What was read or put lately is kept beside them, for most tasks see the same keys again and again, and to ask
+the store takes microseconds. That ends with the state of one run, as all of this does (S2).
 """
 
 from __future__ import annotations
@@ -11,10 +14,18 @@ from collections.abc import Iterator, Mapping
 from heapq import merge
 from itertools import groupby
 from operator import itemgetter
+from typing import Final
 
+from strandline.config import MIB
 from streams.core.changelog import POSITION_KEY, store_end, store_prefix
 from streams.core.positions import Positions
 from streams.storage.task_store import Change, TaskStore
+
+KNOWN_BYTES_MAX: Final = 1 * MIB
+"""Of keys and values that one task keeps at hand, beyond what it has changed since its last commit."""
+
+_UNKNOWN: Final = b"?"
+"""Told from a value by being this very object."""
 
 _key_of = itemgetter(0)
 
@@ -29,6 +40,9 @@ class TaskState:
         self._dirty: dict[bytes, bytes | None] = {}
         self._dirty_bytes = 0
         self._listed: dict[bytes, bytes | None] = {}
+        self._known: dict[bytes, bytes | None] = {}
+        """Every key of the two layers, and what was read of the store, as it is now."""
+        self._known_bytes = 0
 
     @property
     def dirty_bytes(self) -> int:
@@ -37,23 +51,23 @@ class TaskState:
 
     def get(self, store: str, key: bytes) -> bytes | None:
         """The value, or None. Raises StoreCorrupt, StorageFailed."""
-        full = self._prefix(store) + key
-        if full in self._dirty:
-            return self._dirty[full]
-        if full in self._listed:
-            return self._listed[full]
-        return self._get(full)
+        full = (self._prefixes.get(store) or self._prefix(store)) + key
+        value = self._known.get(full, _UNKNOWN)
+        if value is _UNKNOWN:
+            value = self._known[full] = self._get(full)
+            self._known_bytes += len(full) + len(value or b"")
+        return value
 
     def put(self, store: str, key: bytes, value: bytes | None) -> None:
         """None deletes."""
-        full = self._prefix(store) + key
+        full = (self._prefixes.get(store) or self._prefix(store)) + key
         dirty = self._dirty
         if full in dirty:
             self._dirty_bytes -= len(dirty[full] or b"")
         else:
             self._dirty_bytes += len(full)
         self._dirty_bytes += len(value or b"")
-        dirty[full] = value
+        dirty[full] = self._known[full] = value
 
     def range(self, store: str, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         """Keys from `start` on and below `end` with their values, in byte order; None: no bound.
@@ -79,6 +93,7 @@ class TaskState:
         self._listed.pop(POSITION_KEY, None)
         self._listed[POSITION_KEY] = positions.encode()
         self._dirty = {}
+        self._known_bytes += self._dirty_bytes
         self._dirty_bytes = 0
         return list(self._listed.items())
 
@@ -89,12 +104,17 @@ class TaskState:
         """
         self._store.apply(self._listed.items(), checkpoint)
         self._listed = {}
+        if self._known_bytes > KNOWN_BYTES_MAX:
+            self._known = dict(self._dirty)
+            self._known_bytes = 0
 
     def discard(self) -> None:
         """Forget all that is not settled: the state is the store's again."""
         self._dirty = {}
         self._dirty_bytes = 0
         self._listed = {}
+        self._known = {}
+        self._known_bytes = 0
 
     def _prefix(self, store: str) -> bytes:
         prefix = self._prefixes.get(store)
