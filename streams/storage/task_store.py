@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 from weakref import WeakSet
 
-from rocksdict import DbClosedError, Rdict, RdictIter, ReadOptions, WriteBatch
+from rocksdict import DbClosedError, Rdict, RdictIter, WriteBatch
 
 from strandline.errors import StorageFailed, StrandlineError
 from streams.core.changelog import CHANGELOG_START, LOCAL_PREFIX, POSITION_KEY
@@ -115,15 +115,12 @@ class TaskStore:
         The iterator raises StoreCorrupt, StorageFailed, and StoreClosed if the store is closed or cleared
         before its end.
         """
-        options = ReadOptions()
-        if end is not None:
-            options.set_iterate_upper_bound(max(end, CHANGELOG_START))
         try:
-            rows = self._db.iter(options)
+            rows = self._db.iter()
             rows.seek(max(start, CHANGELOG_START))
         except Exception as error:
             raise self._failure(error) from error
-        found = _Range(self, rows)
+        found = _Range(self, rows, end)
         self._ranges.add(found)
         return found
 
@@ -208,6 +205,8 @@ class TaskStore:
         self._db = database
         self._get = database.get
         self._checkpoint = 0 if checkpoint is None else _CHECKPOINT.unpack(checkpoint)[0]
+        if identity is None:
+            self.apply((), 0)
         return ""
 
     def _objection(self, identity: bytes | None, checkpoint: bytes | None, *, is_empty: bool) -> str:
@@ -249,22 +248,29 @@ class TaskStore:
 
 
 class _Range(Iterator[tuple[bytes, bytes]]):
-    """Rows of a store. RocksDB's own iterator of pairs ends at damage as if nothing followed; this raises."""
+    """Rows of a store. RocksDB's own iterator of pairs ends at damage as if nothing followed; this raises.
 
-    __slots__ = ("__weakref__", "_rows", "_store")
+    It looks for the end by itself: RocksDB would go by the bytes of a bound that this binding has freed.
+    """
 
-    def __init__(self, store: TaskStore, rows: RdictIter) -> None:
+    __slots__ = ("__weakref__", "_end", "_rows", "_store")
+
+    def __init__(self, store: TaskStore, rows: RdictIter, end: bytes | None) -> None:
         self._store = store
         self._rows: Any = rows
+        self._end = end
 
     def __next__(self) -> tuple[bytes, bytes]:
         rows = self._rows
         if rows is None:
             raise StoreClosed(f"task store {self._store.folder} was closed before the end of a range")
         if rows.valid():
-            row = rows.key(), rows.value()
+            key: bytes = rows.key()
+            if self._end is not None and key >= self._end:
+                raise StopIteration
+            value: bytes = rows.value()
             rows.next()
-            return row
+            return key, value
         try:
             rows.status()
         except Exception as error:

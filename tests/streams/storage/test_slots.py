@@ -1,0 +1,101 @@
+"""Members of one machine with the same state_dir: a slot for each, for life, and free again after it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from strandline.errors import SettingsError
+from streams.core.task import TaskId
+from streams.storage.slots import StateFolder
+from streams.storage.task_store import TaskStore
+
+TAKE = """
+import sys
+from pathlib import Path
+from streams.storage.slots import StateFolder
+folder = StateFolder.take(Path(sys.argv[1]), "counting")
+print(folder.path.name, flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def another_process(state_dir: Path) -> Iterator[str]:
+    """The slot that a process took. It is killed at the end of the block."""
+    with subprocess.Popen(
+        [sys.executable, "-c", TAKE, str(state_dir)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout.readline().strip()
+        finally:
+            os.kill(process.pid, signal.SIGKILL)
+
+
+def test_processes_with_one_state_dir_have_different_slots(tmp_path: Path) -> None:
+    with another_process(tmp_path) as first, another_process(tmp_path) as second:
+        assert (first, second) == ("slot-0", "slot-1")
+
+
+def test_a_killed_process_has_no_slot(tmp_path: Path) -> None:
+    """Who starts again finds what was its own, though another one runs on beside it."""
+    with ExitStack() as others:
+        with another_process(tmp_path) as first:
+            others.enter_context(another_process(tmp_path))
+            assert first == "slot-0"
+        folder = StateFolder.take(tmp_path, "counting")
+        assert folder.path.name == "slot-0"
+        folder.close()
+
+
+def test_members_of_one_process_have_different_slots_until_they_close_them(tmp_path: Path) -> None:
+    first, second = StateFolder.take(tmp_path, "counting"), StateFolder.take(tmp_path, "counting")
+    assert first.path != second.path
+    first.close()
+    first.close()
+    third = StateFolder.take(tmp_path, "counting")
+    assert third.path == first.path
+    third.close()
+    second.close()
+
+
+def test_applications_do_not_share_slots(tmp_path: Path) -> None:
+    one, other = StateFolder.take(tmp_path, "counting"), StateFolder.take(tmp_path, "adding")
+    assert (one.path, other.path) == (tmp_path / "counting" / "slot-0", tmp_path / "adding" / "slot-0")
+    one.close()
+    other.close()
+
+
+def test_a_slot_keeps_the_stores_of_its_tasks(tmp_path: Path) -> None:
+    folder = StateFolder.take(tmp_path, "counting")
+    store = TaskStore.open(folder.of(TaskId("words", 3)), "id-3")
+    store.apply([(b"\x02k", b"v")], 1)
+    store.close()
+    folder.close()
+    folder = StateFolder.take(tmp_path, "counting")
+    store = TaskStore.open(folder.of(TaskId("words", 3)), "id-3")
+    assert store.checkpoint == 1
+    assert folder.of(TaskId("words", 3)) == folder.path / "words-3"
+    store.close()
+    folder.close()
+
+
+@pytest.mark.parametrize("application_id", ["", "..", "a/b", "a b"])
+def test_an_application_id_that_no_folder_can_have_is_refused(tmp_path: Path, application_id: str) -> None:
+    with pytest.raises(SettingsError, match="setting application_id"):
+        StateFolder.take(tmp_path, application_id)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_state_dir_that_is_no_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingsError, match=r"setting state_dir = .*file"):
+        StateFolder.take(tmp_path / "file", "counting")
