@@ -260,10 +260,10 @@ def test_each_task_has_as_many_standbys_as_there_may_be_where_nobody_runs_or_lea
 
 
 @given(groups())
-def test_standbys_change_nothing_in_who_has_how_much(
+def test_how_many_standbys_are_wanted_changes_nothing_else(
     group: tuple[tuple[str, ...], dict[str, Claim[str]]],
 ) -> None:
-    """Learners are as many, and loads as even, as without."""
+    """Rule 7 comes last, and nothing of the rest depends on how many standbys are wanted."""
     tasks, members = group
     with_them = place(tasks, members, num_standbys=2)
     again = place(tasks, members)
