@@ -1,0 +1,146 @@
+"""Counts lines of logs by user and by component, on as many members as you like.
+
+\b
+    strandline up
+    python -m examples.log_counts feed         writes the lines
+    python -m examples.log_counts run &        a member; start more of them, kill some
+    python -m examples.log_counts check        the counts, beside those of a plain loop
+    python -m examples.log_counts scale        one member, three, two, and a kill -9; then the check
+
+Lines are those of `--data FOLDER` (its *.log files), or movie ratings that PySpark carries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from examples.log_counts.checking import check
+from examples.log_counts.counting import application
+from examples.log_counts.feeding import feed
+from examples.log_counts.lines import lines_in
+from examples.log_counts.scaling import scale
+from strandline import LocalCluster
+from strandline.adapters.clock import SystemClock
+from strandline.errors import StrandlineError
+from strandline.streams import Streams, run
+
+FAILED = 1
+
+
+def local_cluster() -> str:
+    """The brokers of `strandline up`, or those of STRANDLINE_BOOTSTRAP."""
+    named = os.environ.get("STRANDLINE_BOOTSTRAP")
+    return named or LocalCluster.open(Path(os.environ.get("STRANDLINE_DIR", ".strandline"))).bootstrap
+
+
+bootstrap_option = click.option(
+    "--bootstrap", default=local_cluster, show_default="the local cluster", help="Brokers, host:port,…"
+)
+data_option = click.option(
+    "--data", type=click.Path(exists=True, file_okay=False, path_type=Path), help="A folder with *.log files."
+)
+timeout_option = click.option("--timeout", default=60.0, show_default=True, help="Seconds to wait at most.")
+
+
+@click.group(help=__doc__)
+def cli() -> None:
+    logging.basicConfig(level=logging.ERROR, format="%(asctime)s %(name)s %(message)s")
+
+
+@cli.command(name="feed")
+@bootstrap_option
+@data_option
+def feed_command(bootstrap: str, data: Path | None) -> None:
+    """Write every line once."""
+    print(f"{asyncio.run(feed(bootstrap, list(lines_in(data)))):,} lines are written.")
+
+
+@cli.command(name="run")
+@bootstrap_option
+@click.option(
+    "--state-dir", type=click.Path(file_okay=False, path_type=Path), default=Path(".log-counts"),
+    show_default=True, help="Where this member keeps its state.",
+)  # fmt: skip
+def run_command(bootstrap: str, state_dir: Path) -> None:
+    """Be a member, until SIGTERM or Ctrl-C: then hand everything over, and go."""
+    asyncio.run(member(application(bootstrap, state_dir)))
+
+
+async def member(app: Streams) -> None:
+    """Run it, and print what becomes of its tasks."""
+    async with asyncio.TaskGroup() as tasks:
+        telling = tasks.create_task(tell_tasks(app))
+        await run(app)
+        telling.cancel()
+    print("Everything is handed over.")
+
+
+async def tell_tasks(app: Streams) -> None:
+    """A line whenever the member begins or ends something."""
+    clock = SystemClock()
+    told = ""
+    while True:
+        roles: dict[str, list[str]] = {}
+        for status in sorted(app.tasks(), key=lambda status: status.task):
+            roles.setdefault(status.role, []).append(str(status.task))
+        now = "; ".join(f"{role} {', '.join(tasks)}" for role, tasks in sorted(roles.items(), reverse=True))
+        if now != told:
+            print(now or "nothing to run", flush=True)
+            told = now
+        await clock.sleep(0.2)
+
+
+@cli.command(name="check")
+@bootstrap_option
+@timeout_option
+def check_command(bootstrap: str, timeout: float) -> None:
+    """Compare the counts with those of a plain loop over all lines; exits with 1 if they differ."""
+    conclude(asyncio.run(check(bootstrap, timeout)), timeout)
+
+
+@cli.command(name="scale")
+@bootstrap_option
+@data_option
+@timeout_option
+def scale_command(bootstrap: str, data: Path | None, timeout: float) -> None:
+    """Start members, kill one, let one go, while lines come; then check."""
+    monotonic = SystemClock().monotonic
+    began = monotonic()
+
+    def tell(sentence: str) -> None:
+        print(f"{monotonic() - began:5.1f} s  {sentence}", flush=True)
+
+    with tempfile.TemporaryDirectory(prefix="log-counts-") as folder:
+        alike = asyncio.run(scale(bootstrap, Path(folder), list(lines_in(data)), tell, timeout))
+    conclude(alike, timeout)
+
+
+def conclude(alike: bool, timeout_s: float) -> None:
+    """The last line, and the exit status."""
+    if not alike:
+        print(f"\nThey still differ after {timeout_s:.0f} s: does a member run?")
+        sys.exit(FAILED)
+    print("\nEvery line was counted exactly once.")
+
+
+def main() -> None:
+    """The command line. Whatever fails is one sentence."""
+    try:
+        cli()
+    except* (StrandlineError, OSError) as failures:
+        error: BaseException = failures
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(FAILED)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""Writes the lines into the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import cycle, islice
+
+from examples.log_counts.counting import COUNTED, LINES, PARTITIONS, counts_topic
+from strandline import Admin, Producer
+from strandline.adapters.clock import SystemClock
+from strandline.errors import TopicAlreadyExists
+
+PER_TENTH = 50
+"""Lines that `feed_on` writes every tenth of a second."""
+
+
+async def create_topics(bootstrap: str) -> None:
+    """The topic of lines and those of counts, unless they are there."""
+    async with Admin(bootstrap) as admin:
+        for name in (LINES, *map(counts_topic, COUNTED)):
+            with suppress(TopicAlreadyExists):
+                await admin.create_topic(name, PARTITIONS, replication_factor=3)
+
+
+async def feed(bootstrap: str, lines: Sequence[str]) -> int:
+    """Write all lines once; returns how many, once all of them are acknowledged."""
+    await create_topics(bootstrap)
+    async with Producer(bootstrap) as producer:
+        written = await producer.send_many(LINES, [line.encode() for line in lines])
+        await written
+    return len(lines)
+
+
+class Feed:
+    """Lines that are written again and again, a few hundred a second."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        self.written = 0
+        self._lines = cycle(lines)
+
+    async def run(self, bootstrap: str) -> None:
+        """Until it is cancelled."""
+        clock = SystemClock()
+        async with Producer(bootstrap) as producer:
+            while True:
+                lines = [line.encode() for line in islice(self._lines, PER_TENTH)]
+                await (await producer.send_many(LINES, lines))
+                self.written += len(lines)
+                await clock.sleep(0.1)
