@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from consumer.core.assignors.assignor import (
     HearsAssignment,
@@ -13,6 +15,7 @@ from consumer.core.assignors.assignor import (
     TellsLeader,
     TellsMembers,
 )
+from consumer.core.claims import settle
 from consumer.core.leader import ParsedMember, plan
 from consumer.core.protocol import COOPERATIVE_VERSION, Assignment, AssignmentError, Subscription
 from strandline.errors import SettingsError
@@ -267,6 +270,74 @@ def test_a_ready_learner_has_its_task_in_the_generation_that_the_owner_gave_it_u
     assert owner.received[-1].closed == (TaskId("counts", 0),)
 
 
+def test_a_ready_learner_goes_on_while_two_claim_its_task_and_nobody_gets_it() -> None:
+    """CORRECTNESS G2: both have to give it up first, and it comes a generation later."""
+    learner = Process()
+    learner.hears(AssignmentData(tasks("sums-0")).encode())
+    learner.member.caught_up(TaskId("sums", 0))
+    said = {"a": learner.says()} | {
+        name: MemberSubscription(TOPICS, tuple(named("amounts-0")), 3, user_data=MemberData().encode())
+        for name in ("b", "c")
+    }
+    members = {
+        name: ParsedMember(
+            Subscription(COOPERATIVE_VERSION, m.topics, m.owned, m.owned_generation, m.user_data)
+        )
+        for name, m in said.items()
+    }
+    made = plan(members, {"amounts": 1}, learner.assignor)
+    assert made.report.rejoin and made.assignments["a"].assigned == ()
+    received = learner.hears(made.assignments["a"].user_data, generation=2)
+    assert learner.member.learning == {TaskId("sums", 0): True} and received.closed == ()
+
+
 def test_a_directory_names_only_members_that_it_knows() -> None:
     with pytest.raises(KeyError):
         Directory({TaskId("sums", 0): "a"}, {}).encode()
+
+
+def known(partition: TopicPartition, counts: Mapping[str, int]) -> bool:
+    return partition.partition < counts.get(partition.topic, 0)
+
+
+ids = st.builds(TaskId, st.sampled_from(["counts", "sums", "gone"]), st.integers(0, 4))
+flags = st.dictionaries(ids, st.booleans(), max_size=5)
+sets = st.frozensets(ids, max_size=5)
+said = st.builds(
+    MemberData, sets, flags, flags, st.booleans(), st.text(max_size=5), sets, st.integers(-1, 4)
+).map(MemberData.encode)
+owned = st.frozensets(st.builds(TopicPartition, st.sampled_from(TOPICS), st.integers(0, 2)), max_size=5)
+subscriptions = st.builds(
+    Subscription,
+    st.just(COOPERATIVE_VERSION),
+    st.sampled_from([TOPICS, TOPICS, TOPICS, ("amounts",)]),
+    owned.map(tuple),
+    st.integers(0, 3),
+    st.one_of(said, said, said, st.binary(max_size=40)),
+)
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), subscriptions, max_size=5),
+    st.dictionaries(st.sampled_from(TOPICS), st.integers(3, 5)),
+    st.integers(0, 2),
+)
+def test_whatever_members_say_no_task_has_two_owners_and_no_leader_fails(
+    subscribed: Mapping[str, Subscription], counts: Mapping[str, int], standbys: int
+) -> None:
+    """CORRECTNESS S1: stale claims, claims of the same, tasks that are gone, and bytes that mean nothing."""
+    leader = Process(num_standbys=standbys)
+    made = plan({name: ParsedMember(one) for name, one in subscribed.items()}, counts, leader.assignor)
+    running: dict[TaskId, set[str]] = {}
+    for partition, name in settle(subscribed).owners.items():
+        for task in leader.assignor.tasks_of([partition] if known(partition, counts) else []):
+            running.setdefault(task, set()).add(name)
+    owners: dict[TaskId, str] = {}
+    for name, given_to_it in made.assignments.items():
+        for task in leader.assignor.tasks_of(p for p in given_to_it.assigned if known(p, counts)):
+            assert owners.setdefault(task, name) == name, f"{task} is {name}'s and {owners[task]}'s"
+            assert name in running.get(task, {name}), f"{name} gets some of {task}, others run it"
+    for name, one in subscribed.items():
+        taken = {p for p in one.owned if p not in made.assignments[name].assigned}
+        assert taken <= set(made.assignments[name].revoked), "taken without a word"
+        AssignmentData.decode(made.assignments[name].user_data)
