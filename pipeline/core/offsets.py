@@ -1,0 +1,156 @@
+"""Offsets of partitions as JSON: what users write into options, and what Spark keeps in a checkpoint.
+
+Both look as Kafka's do, `{"orders": {"0": 12, "1": 7}}`. Spark compares those of a stream as text, so they
+are written in one order always: topics by name, partitions by number. A stream's have two more keys, which
+no topic can have for a name:
+
+* `@ids`: the topics' ids. A topic that was deleted and created again under its name is another one, and
+  an offset of the first says nothing of the second.
+* `@since`: in the end of a stream's first batch, where that batch began. Nobody else remembers it: a query
+  that is killed in its first batch would ask again for the offsets to start with, and `latest` are others
+  then.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+from pipeline.errors import InvalidOption
+from strandline.ids import TopicPartition
+from strandline.topics import is_topic_name
+
+LATEST: Final = -1
+"""In the place of an offset: after the last committed record."""
+EARLIEST: Final = -2
+"""In the place of an offset: where the log starts."""
+
+IDS: Final = "@ids"
+SINCE: Final = "@since"
+
+Offsets = Mapping[TopicPartition, int]
+
+
+def parse(option: str, text: str, *, least: int) -> dict[TopicPartition, int]:
+    """A number for each partition, as a user writes it. Raises InvalidOption for one below `least`."""
+    found: dict[TopicPartition, int] = {}
+    for topic, numbers in _object(option, text).items():
+        if not isinstance(numbers, dict):
+            raise InvalidOption(f"{option}: {topic!r} has {numbers!r}: give its partitions, as in {_SHAPE}")
+        for partition, number in numbers.items():
+            if isinstance(number, bool) or not isinstance(number, int) or not least <= number < 2**63:
+                raise InvalidOption(
+                    f"{option}: {topic} partition {partition} has {number!r}: "
+                    f"give a whole number from {least}"
+                )
+            found[TopicPartition(topic, _partition(option, topic, partition))] = number
+    _check_some(option, text, found)
+    return found
+
+
+def parse_partitions(option: str, text: str) -> list[TopicPartition]:
+    """Partitions by topic, as `assign` has them: `{"orders": [0, 1]}`. Raises InvalidOption."""
+    found: dict[TopicPartition, None] = {}
+    for topic, numbers in _object(option, text).items():
+        if not isinstance(numbers, list):
+            raise InvalidOption(
+                f'{option}: {topic!r} has {numbers!r}: give a list, as in {{"orders": [0, 1]}}'
+            )
+        for number in numbers:
+            if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+                raise InvalidOption(f"{option}: {topic} has partition {number!r}: give whole numbers from 0")
+            found[TopicPartition(topic, number)] = None
+    _check_some(option, text, found)
+    return sorted(found)
+
+
+_SHAPE: Final = '{"orders": {"0": 12, "1": 7}}'
+
+
+def _object(option: str, text: str) -> dict[str, Any]:
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise InvalidOption(f"{option} = {text!r} is not JSON ({error}): write it as {_SHAPE}") from None
+    if not isinstance(given, dict):
+        raise InvalidOption(f"{option} = {text!r}: give an object by topic, as in {_SHAPE}")
+    for topic in given:
+        if not is_topic_name(topic):
+            raise InvalidOption(f"{option}: no topic can have the name {topic!r}")
+    return given
+
+
+def _partition(option: str, topic: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 10:
+        raise InvalidOption(f"{option}: {topic} has partition {text!r}: give its number")
+    return int(text)
+
+
+def _check_some(option: str, text: str, found: Mapping[TopicPartition, object]) -> None:
+    if not found:
+        raise InvalidOption(f"{option} = {text!r} names no partition")
+
+
+def as_json(offsets: Offsets) -> dict[str, dict[str, int]]:
+    """By topic and partition, each in order."""
+    written: dict[str, dict[str, int]] = {}
+    for name in sorted(offsets):
+        written.setdefault(name.topic, {})[str(name.partition)] = offsets[name]
+    return written
+
+
+def said(offsets: Offsets) -> str:
+    """In a message for people."""
+    return json.dumps(as_json(offsets))
+
+
+def listed(names: Iterable[TopicPartition], *, most: int = 10) -> str:
+    """In a message for people: not more of them than anybody reads."""
+    ordered = sorted(names)
+    more = f" and {len(ordered) - most} more" if len(ordered) > most else ""
+    return ", ".join(map(str, ordered[:most])) + more
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOffset:
+    """How far a stream is. `offsets` are those to read next; `ids` are of the topics in them."""
+
+    offsets: Offsets
+    ids: Mapping[str, str] = field(default_factory=dict)
+    since: Offsets | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        written: dict[str, Any] = dict(as_json(self.offsets))
+        topics = {name.topic for name in self.offsets}
+        ids = {topic: self.ids[topic] for topic in sorted(topics) if topic in self.ids}
+        if ids:
+            written[IDS] = ids
+        if self.since is not None:
+            written[SINCE] = as_json(self.since)
+        return written
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> Self:
+        """What `as_json` wrote once. Raises InvalidOption for what no stream of strandline wrote."""
+        try:
+            since = written.get(SINCE)
+            return cls(
+                _offsets({topic: by for topic, by in written.items() if not topic.startswith("@")}),
+                {str(topic): str(id_) for topic, id_ in written.get(IDS, {}).items()},
+                None if since is None else _offsets(since),
+            )
+        except (AttributeError, TypeError, ValueError) as error:
+            raise InvalidOption(
+                f"the checkpoint has the offsets {json.dumps(written)}, which strandline did not write "
+                f"({error}): is its folder that of another query?"
+            ) from None
+
+
+def _offsets(written: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic, int(partition)): int(offset)
+        for topic, by_partition in written.items()
+        for partition, offset in by_partition.items()
+    }

@@ -1,0 +1,299 @@
+"""The options of the source, as they come from Spark: a dictionary of texts, whose keys have any case.
+
+Names and meanings are Kafka's. Every error names the option as its documentation writes it, the value, and
+what to change.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pipeline.core import offsets
+from pipeline.core.offsets import EARLIEST, LATEST, Offsets
+from pipeline.errors import InvalidOption
+from strandline.ids import INTERNAL_PREFIX, TopicPartition
+from strandline.topics import is_topic_name
+
+BOOTSTRAP: Final = "bootstrap"
+KAFKA_BOOTSTRAP: Final = "kafka.bootstrap.servers"
+GROUP_IDS: Final = ("kafka.group.id", "groupIdPrefix")
+"""Accepted as Kafka's source accepts them; this one is in no group."""
+
+ASSIGN, SUBSCRIBE, SUBSCRIBE_PATTERN = "assign", "subscribe", "subscribePattern"
+_SELECTIONS: Final = (ASSIGN, SUBSCRIBE, SUBSCRIBE_PATTERN)
+
+SOURCE_OPTIONS: Final = (
+    BOOTSTRAP,
+    KAFKA_BOOTSTRAP,
+    *_SELECTIONS,
+    "startingOffsets",
+    "startingTimestamp",
+    "startingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "endingOffsets",
+    "endingTimestamp",
+    "endingOffsetsByTimestamp",
+    "failOnDataLoss",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "includeHeaders",
+    "pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "commitGroup",
+    *GROUP_IDS,
+)
+SPARKS_OWN: Final = ("path",)
+"""Options that Spark itself adds."""
+STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "commitGroup")
+BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+
+INT64_MAX: Final = 2**63 - 1
+MINUTES_MS: Final = 60_000
+_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": MINUTES_MS, "min": MINUTES_MS, "h": 3_600_000, "d": 86_400_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is read: these partitions, these topics, or all topics whose whole name matches."""
+
+    partitions: tuple[TopicPartition, ...] = ()
+    topics: tuple[str, ...] = ()
+    pattern: str = ""
+
+    def matching(self, names: Iterable[str]) -> list[str]:
+        """The topics of a pattern. The system's own are meant only by a pattern that begins with `__`."""
+        regex = re.compile(self.pattern)
+        internal = self.pattern.startswith(INTERNAL_PREFIX)
+        return sorted(
+            name
+            for name in names
+            if regex.fullmatch(name) and (internal or not name.startswith(INTERNAL_PREFIX))
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where reading begins or ends: one of these. LATEST and EARLIEST may stand for an offset."""
+
+    edge: int | None = None
+    """LATEST or EARLIEST, for all partitions."""
+    offsets: Offsets | None = None
+    time_ms: int | None = None
+    """Of the first record not older, in all partitions; milliseconds since the Unix epoch."""
+    times_ms: Offsets | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceOptions:
+    """What a reader was asked for. `stream` says whether it is one that goes on."""
+
+    bootstrap: str
+    selection: Selection
+    stream: bool
+    starting: Bound
+    ending: Bound
+    time_missing_is_latest: bool
+    """Where no record is as young as the time to begin at: begin at the end, instead of an error."""
+    fail_on_data_loss: bool
+    max_offsets: int | None
+    min_offsets: int | None
+    max_trigger_delay_ms: int
+    min_partitions: int
+    max_records: int | None
+    include_headers: bool
+    poll_timeout_ms: int
+    retries: int
+    retry_interval_ms: int
+    commit_group: str | None
+
+
+def source_options(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
+    """Read the options of a batch or stream reader. Raises InvalidOption."""
+    read = _Options(given)
+    read.check_names(stream)
+    least, most = read.whole("minOffsetsPerTrigger", 1), read.whole("maxOffsetsPerTrigger", 1)
+    if least is not None and most is not None and least > most:
+        raise InvalidOption(f"minOffsetsPerTrigger = {least} is more than maxOffsetsPerTrigger = {most}")
+    strategy = read.one_of("startingOffsetsByTimestampStrategy", ("error", "latest"))
+    retries, interval_ms = (
+        read.whole("fetchOffset.numRetries", 0),
+        read.whole("fetchOffset.retryIntervalMs", 0),
+    )
+    return SourceOptions(
+        bootstrap=bootstrap(given),
+        selection=_selection(read),
+        stream=stream,
+        starting=_bound(
+            read, "starting", LATEST if stream else EARLIEST, forbidden=None if stream else LATEST
+        ),
+        ending=_bound(read, "ending", LATEST, forbidden=EARLIEST),
+        time_missing_is_latest=strategy == "latest",
+        fail_on_data_loss=read.flag("failOnDataLoss", True),
+        max_offsets=most,
+        min_offsets=least,
+        max_trigger_delay_ms=read.duration_ms("maxTriggerDelay", 15 * MINUTES_MS),
+        min_partitions=read.whole("minPartitions", 1) or 0,
+        max_records=read.whole("maxRecordsPerPartition", 1),
+        include_headers=read.flag("includeHeaders", False),
+        poll_timeout_ms=read.whole("pollTimeoutMs", 1) or 120_000,
+        retries=3 if retries is None else retries,
+        retry_interval_ms=1_000 if interval_ms is None else interval_ms,
+        commit_group=read.text("commitGroup"),
+    )
+
+
+def includes_headers(given: Mapping[str, str]) -> bool:
+    """Whether there is a column for headers. Raises InvalidOption."""
+    return _Options(given).flag("includeHeaders", False)
+
+
+def bootstrap(given: Mapping[str, str]) -> str:
+    """Where brokers are, `host:port` with commas. Raises InvalidOption without."""
+    read = _Options(given)
+    ours, kafkas = read.text(BOOTSTRAP), read.text(KAFKA_BOOTSTRAP)
+    if ours is not None and kafkas is not None and ours != kafkas:
+        raise InvalidOption(f"{BOOTSTRAP} = {ours!r} and {KAFKA_BOOTSTRAP} = {kafkas!r}: give one of them")
+    found = ours or kafkas
+    if found is None:
+        raise InvalidOption(f"{BOOTSTRAP} is missing: say where brokers are, as in '127.0.0.1:9092'")
+    return found
+
+
+def refuse_unknown(given: Iterable[str], known: Iterable[str]) -> None:
+    """Raises InvalidOption for a name that is none, with the nearest one that is."""
+    names = {name.lower(): name for name in (*known, *SPARKS_OWN)}
+    for key in given:
+        if key.lower() in names:
+            continue
+        nearest = difflib.get_close_matches(key.lower(), names, n=1)
+        hint = f"did you mean {names[nearest[0]]}?" if nearest else f"known are {', '.join(sorted(known))}"
+        if key.lower().startswith("kafka."):
+            hint = (
+                "settings of Kafka's clients mean nothing here; of those only kafka.bootstrap.servers and "
+                f"kafka.group.id are known{', ' + hint if nearest else ''}"
+            )
+        raise InvalidOption(f"there is no option {key!r}: {hint}")
+
+
+class _Options:
+    """Typed looks at texts."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = {key.lower(): value for key, value in given.items()}
+
+    def check_names(self, stream: bool) -> None:
+        refuse_unknown(self._given, SOURCE_OPTIONS)
+        for name in BATCH_ONLY if stream else STREAM_ONLY:
+            if name.lower() in self._given:
+                other = "a stream has no end" if stream else "it is for streams (spark.readStream)"
+                raise InvalidOption(f"{name} = {self._given[name.lower()]!r}: {other}, leave it out")
+
+    def text(self, name: str) -> str | None:
+        """None if it is not given. Raises InvalidOption if it is empty."""
+        found = self._given.get(name.lower())
+        if found is not None and not found.strip():
+            raise InvalidOption(f"{name} is empty: give a value, or leave it out")
+        return None if found is None else found.strip()
+
+    def whole(self, name: str, least: int) -> int | None:
+        found = self.text(name)
+        if found is None:
+            return None
+        try:
+            number = int(found)
+        except ValueError:
+            number = least - 1
+        if not least <= number <= INT64_MAX:
+            raise InvalidOption(f"{name} = {found!r}: give a whole number from {least}")
+        return number
+
+    def flag(self, name: str, default: bool) -> bool:
+        found = self.text(name)
+        if found is None:
+            return default
+        if found.lower() not in ("true", "false"):
+            raise InvalidOption(f"{name} = {found!r}: give true or false")
+        return found.lower() == "true"
+
+    def one_of(self, name: str, choices: tuple[str, ...]) -> str:
+        """The first of them is the default."""
+        found = self.text(name)
+        if found is None:
+            return choices[0]
+        if found.lower() not in choices:
+            raise InvalidOption(f"{name} = {found!r}: give {' or '.join(choices)}")
+        return found.lower()
+
+    def duration_ms(self, name: str, default: int) -> int:
+        """A number with a unit, as in `15m`."""
+        found = self.text(name)
+        if found is None:
+            return default
+        match = re.fullmatch(r"(\d{1,12})\s*([a-z]+)", found.lower())
+        if match is None or match[2] not in _UNITS_MS:
+            raise InvalidOption(
+                f"{name} = {found!r}: give a number with one of {', '.join(_UNITS_MS)}, as in 15m"
+            )
+        return int(match[1]) * _UNITS_MS[match[2]]
+
+
+def _selection(read: _Options) -> Selection:
+    given = [name for name in _SELECTIONS if read.text(name) is not None]
+    if len(given) != 1:
+        what = "none of them is given" if not given else f"{' and '.join(given)} are given"
+        raise InvalidOption(f"one of {', '.join(_SELECTIONS)} says what to read: {what}")
+    text = read.text(given[0]) or ""
+    if given[0] == ASSIGN:
+        return Selection(partitions=tuple(offsets.parse_partitions(ASSIGN, text)))
+    if given[0] == SUBSCRIBE:
+        topics = dict.fromkeys(topic.strip() for topic in text.split(","))
+        for topic in topics:
+            if not is_topic_name(topic):
+                raise InvalidOption(f"{SUBSCRIBE} = {text!r}: no topic can have the name {topic!r}")
+        return Selection(topics=tuple(sorted(topics)))
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise InvalidOption(f"{SUBSCRIBE_PATTERN} = {text!r} is no regular expression: {error}") from None
+    return Selection(pattern=text)
+
+
+def _bound(read: _Options, which: str, default: int, *, forbidden: int | None) -> Bound:
+    """The strongest of a time for all, times for each, and offsets. `forbidden` is the edge where there would
+    be nothing to read, or no end."""
+    for_all = read.whole(f"{which}Timestamp", 0)
+    by_partition, by_offset = f"{which}OffsetsByTimestamp", f"{which}Offsets"
+    times, given = read.text(by_partition), read.text(by_offset)
+    if for_all is not None:
+        return Bound(time_ms=for_all)
+    if times is not None:
+        return Bound(times_ms=offsets.parse(by_partition, times, least=0))
+    edges = {"latest": LATEST, "earliest": EARLIEST}
+    words = [word for word, edge in edges.items() if edge != forbidden]
+    if given is None:
+        return Bound(edge=default)
+    if given.lower() in edges:
+        edge = edges[given.lower()]
+        if edge == forbidden:
+            raise InvalidOption(
+                f"{by_offset} = {given!r}: nothing would be read; give {words[0]}, or offsets"
+            )
+        return Bound(edge=edge)
+    if not given.startswith("{"):
+        raise InvalidOption(f"{by_offset} = {given!r}: give {' or '.join(words)}, or offsets as JSON")
+    found = offsets.parse(by_offset, given, least=EARLIEST)
+    for name, offset in found.items():
+        if offset == forbidden:
+            raise InvalidOption(
+                f"{by_offset}: {name} has {offset}, which is {'latest' if offset == LATEST else 'earliest'}: "
+                "nothing would be read; give an offset"
+            )
+    return Bound(offsets=found)
