@@ -21,11 +21,10 @@ from streams.core.changelog import POSITION_KEY, store_end, store_prefix
 from streams.core.positions import Positions
 from streams.storage.task_store import Change, TaskStore
 
-KNOWN_BYTES_MAX: Final = 1 * MIB
-"""Of keys and values that one task keeps at hand, beyond what it has changed since its last commit."""
-
-_UNKNOWN: Final = b"?"
-"""Told from a value by being this very object."""
+KNOWN_BYTES_MAX: Final = 2 * MIB
+"""Of memory for what one task keeps at hand, beyond what it has changed since its last commit."""
+_ENTRY_BYTES: Final = 120
+"""Of memory for an entry, beside its bytes: a key and a count of a few bytes each are not free."""
 
 _key_of = itemgetter(0)
 
@@ -52,10 +51,11 @@ class TaskState:
     def get(self, store: str, key: bytes) -> bytes | None:
         """The value, or None. Raises StoreCorrupt, StorageFailed."""
         full = (self._prefixes.get(store) or self._prefix(store)) + key
-        value = self._known.get(full, _UNKNOWN)
-        if value is _UNKNOWN:
+        try:
+            return self._known[full]
+        except KeyError:
             value = self._known[full] = self._get(full)
-            self._known_bytes += len(full) + len(value or b"")
+        self._known_bytes += len(full) + len(value or b"") + _ENTRY_BYTES
         return value
 
     def put(self, store: str, key: bytes, value: bytes | None) -> None:
@@ -92,8 +92,8 @@ class TaskState:
         self._listed.update(self._dirty)
         self._listed.pop(POSITION_KEY, None)
         self._listed[POSITION_KEY] = positions.encode()
+        self._known_bytes += self._dirty_bytes + len(self._dirty) * _ENTRY_BYTES
         self._dirty = {}
-        self._known_bytes += self._dirty_bytes
         self._dirty_bytes = 0
         return list(self._listed.items())
 

@@ -14,7 +14,7 @@ from strandline.ids import TopicPartition
 from streams.core.changelog import CHANGELOG_START, POSITION_KEY, state_key
 from streams.core.positions import Positions
 from streams.storage.errors import StoreClosed
-from streams.storage.state import TaskState
+from streams.storage.state import KNOWN_BYTES_MAX, TaskState
 from streams.storage.task_store import Change, TaskStore
 
 IN = TopicPartition("in", 0)
@@ -177,3 +177,31 @@ def test_a_settle_that_the_store_refuses_loses_nothing(tmp_path: Path) -> None:
     with pytest.raises(StoreClosed):
         state.settle(1)
     assert state.get("counts", b"a") == b"1"
+
+
+def test_no_value_is_taken_for_one_that_is_not_known(tmp_path: Path) -> None:
+    """A value of one byte is the same object wherever it comes from."""
+    store = TaskStore.open(tmp_path, "id-0")
+    state = TaskState(store)
+    for number in range(256):
+        state.put("counts", b"k", bytes((number,)))
+        assert state.get("counts", b"k") == bytes((number,))
+    store.close()
+
+
+def test_a_state_that_is_larger_than_what_is_kept_at_hand_is_the_same(tmp_path: Path) -> None:
+    store = TaskStore.open(tmp_path, "id-0")
+    state = TaskState(store)
+    keys = [b"%d" % number for number in range(40)]
+    size = KNOWN_BYTES_MAX // 10
+    for life in range(3):
+        for key in keys:
+            state.put("counts", key, key * (size // len(key)) + b"%d" % life)
+        state.changes(Positions({IN: life}))
+        state.put("counts", keys[0], b"not settled %d" % life)
+        state.settle(life + 1)
+        assert state.get("counts", keys[0]) == b"not settled %d" % life
+        assert all(state.get("counts", key) == store.get(state_key("counts", key)) for key in keys[1:])
+    state.discard()
+    assert all(state.get("counts", key) == store.get(state_key("counts", key)) for key in keys)
+    store.close()
