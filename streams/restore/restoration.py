@@ -247,11 +247,13 @@ class Restoration:
 
         Raises CorruptMessage, UnsupportedCompression, and as the store does.
         """
+        if self.over or not self.placed:
+            return False
         changes: dict[bytes | None, bytes | None] = {}
         applied, room, checkpoint = 0, SLICE_BYTES, self.store.checkpoint
         before = checkpoint
-        assert not self.placed or before == self._at, (self, before, self._at)  # nobody else writes to it
-        while self.placed and room > 0 and applied < SLICE_RECORDS:
+        assert before == self._at, (self, before, self._at)  # nobody else writes to it
+        while room > 0 and applied < SLICE_RECORDS:
             batch = self._unapplied or self._next(checkpoint)
             if batch is None:
                 break

@@ -155,9 +155,8 @@ class Restorer(Startable):
 
     def forget(self, restoration: Restoration) -> None:
         """Read it no more."""
-        if self._restorations.get(restoration.changelog) is restoration:
-            del self._restorations[restoration.changelog]
-            self._reader.drop([restoration.changelog])
+        del self._restorations[restoration.changelog]
+        self._reader.drop([restoration.changelog])
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -190,12 +189,10 @@ class Restorer(Startable):
                 await self._news.wait(None)
 
     def _step(self, restoration: Restoration) -> bool:
-        if restoration.over:
-            return False
-        error = self._news.error(restoration.changelog)
         try:
             if restoration.step():
                 return True
+            error = None if restoration.over else self._news.error(restoration.changelog)
             if isinstance(error, OffsetOutOfRange):
                 self.reopen(restoration)
             elif error is not None and not error.retriable:

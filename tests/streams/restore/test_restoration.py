@@ -262,7 +262,10 @@ async def test_a_log_that_has_lost_what_the_store_has_is_restored_anew() -> None
     async with asyncio.TaskGroup() as tasks:
         completion = tasks.create_task(restoration.complete())
         await eventually(lambda: log.reopened == 1)
+        log.append(numbered(5))
+        assert not restoration.step()
         assert not completion.done()
+        log.batches.clear()
         log.end = 0
         restoration.place(await log.bounds(NAME))
         assert table.cleared == 1
@@ -292,6 +295,7 @@ async def test_nothing_touches_the_store_after_the_end() -> None:
     restoration = await placed(log, table)
     restoration.step()
     await restoration.end()
+    log.append(numbered(5))
     assert not restoration.step()
     assert table.checkpoint == SLICE_RECORDS
     await restoration.end()

@@ -4,18 +4,44 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from strandline import Admin, LocalCluster, Producer, TopicPartition
 from strandline.adapters.clock import SystemClock
+from strandline.adapters.rpc import GrpcTransport
+from strandline.client.fetches import FetchRequest
 from strandline.errors import InvalidRequest, StorageFailed, UnknownTopicOrPartition
+from strandline.ports import Method, Request, Response, Stream
 from streams.core.task import TaskId
+from streams.restore.restoration import SLICE_RECORDS
 from streams.restore.restorer import Restorer
-from streams.storage.task_store import TaskStore
 from tests.streams.restore.changelogs import Changelog, contents, create_topic, new_changelogs, raised
 from tests.streams.restore.conftest import OpenStore
 from tests.waiting import eventually
+
+
+class Watched(GrpcTransport):
+    """Knows what was asked for, by partition the offsets in turn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fetched: dict[TopicPartition, list[int]] = {}
+
+    async def open(
+        self, address: str, method: Method[Request, Response], *, timeout_s: float
+    ) -> Stream[Request, Response]:
+        def encode(request: Request) -> Any:
+            if isinstance(request, FetchRequest):
+                for wanted in request.plan.wanted:
+                    self.fetched.setdefault(wanted.name, []).append(wanted.offset)
+            return method.encode(request)
+
+        return await super().open(address, replace(method, encode=encode), timeout_s=timeout_s)
+
 
 COMPACTED = {"cleanup.policy": "compact", "segment.bytes": "65536", "min.cleanable.dirty.ratio": "0.1"}
 
@@ -73,10 +99,53 @@ async def test_a_restoration_goes_on_from_the_checkpoint(
     store.close()
     await changelog.fill(70)
     store = open_store("one")
-    restoration = restorer.begin(changelog.task, changelog.name, store)
-    assert await restoration.complete() == changelog.end
+    transport = Watched()
+    async with Restorer(cluster.bootstrap, settings={}, clock=SystemClock(), transport=transport) as later:
+        restoration = later.begin(changelog.task, changelog.name, store)
+        assert await restoration.complete() == changelog.end
     assert restoration.restored == 70
     assert contents(store) == changelog.table
+    assert min(transport.fetched[changelog.name]) == 3_000
+
+
+async def test_what_is_ended_before_it_is_placed_is_never_read(
+    cluster: LocalCluster, open_store: OpenStore
+) -> None:
+    """Nothing of it lies in the buffer in the way of others, and nothing looks into its closed store."""
+    ended, other = await new_changelogs(cluster, 2)
+    await ended.fill(100)
+    await other.fill(100)
+    transport = Watched()
+    async with Restorer(cluster.bootstrap, settings={}, clock=SystemClock(), transport=transport) as restorer:
+        for turns in (30, 3, 2, 1, 0):
+            store = open_store()
+            store.apply([], 1_000)
+            restoration = restorer.begin(ended.task, ended.name, store)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await restoration.end()
+            store.close()
+        before = len(transport.fetched.get(ended.name, []))
+        assert await restorer.begin(other.task, other.name, open_store()).complete() == 100
+        for _ in range(5):
+            await restorer.bounds(ended.name)
+        assert len(transport.fetched.get(ended.name, [])) == before
+
+
+async def test_others_have_the_loop_after_each_slice(
+    cluster: LocalCluster, restorer: Restorer, open_store: OpenStore
+) -> None:
+    (changelog,) = await new_changelogs(cluster)
+    await changelog.fill(60_000)
+    restoration = restorer.begin(changelog.task, changelog.name, open_store())
+    seen = [0]
+    async with asyncio.TaskGroup() as tasks:
+        completion = tasks.create_task(restoration.complete())
+        while not completion.done():
+            await asyncio.sleep(0)
+            seen.append(restoration.restored)
+    assert seen[-1] == 60_000
+    assert max(later - earlier for earlier, later in pairwise(seen)) <= SLICE_RECORDS
 
 
 async def test_a_learner_keeps_up_with_who_writes_until_it_takes_over(
@@ -204,6 +273,7 @@ async def test_a_changelog_that_is_made_again_while_it_is_read_is_another_one(
     with pytest.raises(UnknownTopicOrPartition, match="another topic has its name"):
         await restoration.complete()
     await eventually(lambda: contents(store) == again.table, what="the new one's is restored")
+    await eventually(lambda: restoration.lag == 0, what="the old one's end is forgotten")
     assert "restored from the start" in caplog.text
     await restoration.end()
     assert await restorer.identity(changelog.name) != identity
@@ -230,11 +300,16 @@ async def test_a_changelog_that_does_not_exist_is_told(cluster: LocalCluster, op
             await restorer.identity(nowhere)
 
 
-class FullDisk(TaskStore):
-    """Takes nothing."""
+class FullDisk:
+    """A store that takes nothing."""
+
+    checkpoint = 0
 
     def apply(self, changes: Iterable[tuple[bytes, bytes | None]], checkpoint: int) -> None:
         raise StorageFailed("no space left on device")
+
+    def clear(self) -> None:
+        raise AssertionError("it is empty")
 
 
 async def test_a_store_that_fails_ends_its_restoration_and_no_other(
@@ -243,17 +318,14 @@ async def test_a_store_that_fails_ends_its_restoration_and_no_other(
     first, second = await new_changelogs(cluster, 2)
     await first.fill(100)
     await second.fill(100)
-    healthy = open_store()
-    full = FullDisk.open(healthy.folder.parent / "full", "a changelog")
-    failing = restorer.begin(first.task, first.name, full)
-    going = restorer.begin(second.task, second.name, healthy)
+    failing = restorer.begin(first.task, first.name, FullDisk())
+    going = restorer.begin(second.task, second.name, open_store())
     with pytest.raises(StorageFailed):
         await failing.complete()
     with pytest.raises(StorageFailed):
         await failing.within(0)
     assert failing.lag is None
     assert await going.complete() == 100
-    full.close()
     await restorer.begin(first.task, first.name, open_store()).complete()
 
 
