@@ -128,7 +128,7 @@ class StreamMember(Generic[Task]):
             promoted=_ordered((new & copies.keys()) - resumed),
             started=_ordered(new - copies.keys() - resumed),
             resumed=_ordered(resumed),
-            closed=_ordered(gone - before),
+            closed=_ordered(gone),
             learning=_ordered(new_learning),
             standbys=_ordered(self.standbys.keys() - kept_before),
             asks=any(learned[task] for task in self._learned)

@@ -270,11 +270,17 @@ def test_a_ready_learner_has_its_task_in_the_generation_that_the_owner_gave_it_u
     assert owner.received[-1].closed == (TaskId("counts", 0),)
 
 
-def test_a_ready_learner_goes_on_while_two_claim_its_task_and_nobody_gets_it() -> None:
+@pytest.mark.parametrize(
+    "copy", [AssignmentData(learning=tasks("sums-0")), AssignmentData(standbys=tasks("sums-0"))]
+)
+def test_a_copy_that_is_ready_goes_on_while_two_claim_its_task_and_nobody_gets_it(
+    copy: AssignmentData,
+) -> None:
     """CORRECTNESS G2: both have to give it up first, and it comes a generation later."""
-    learner = Process()
-    learner.hears(AssignmentData(tasks("sums-0")).encode())
+    learner = Process(num_standbys=1)
+    learner.hears(copy.encode())
     learner.member.caught_up(TaskId("sums", 0))
+    before = learner.member.claim()
     said = {"a": learner.says()} | {
         name: MemberSubscription(TOPICS, tuple(named("amounts-0")), 3, user_data=MemberData().encode())
         for name in ("b", "c")
@@ -288,7 +294,7 @@ def test_a_ready_learner_goes_on_while_two_claim_its_task_and_nobody_gets_it() -
     made = plan(members, {"amounts": 1}, learner.assignor)
     assert made.report.rejoin and made.assignments["a"].assigned == ()
     received = learner.hears(made.assignments["a"].user_data, generation=2)
-    assert learner.member.learning == {TaskId("sums", 0): True} and received.closed == ()
+    assert learner.member.claim() == before and received.closed == ()
 
 
 def test_a_directory_names_only_members_that_it_knows() -> None:

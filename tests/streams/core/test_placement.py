@@ -135,6 +135,18 @@ def test_who_handed_a_task_over_stays_as_its_standby_rather_than_one_that_has_to
     assert [name for name, tasks in kept.items() if "T1" in tasks] == ["S1"]
 
 
+def test_a_copy_that_is_there_is_worth_more_than_an_even_number_of_copies() -> None:
+    handed_over: Claim[str] = Claim(frozenset({"T2"}), frozenset({"T1"}), standbys={"T3": True})
+    members = {"S1": handed_over, "S2": Claim(learning={"T1": True}), "S3": runs("T3"), "S4": Claim()}
+    assert standbys(place(TASKS[:3], members, num_standbys=1))["S1"] == ("T1", "T3")
+
+
+def test_copies_that_are_kept_count_when_others_are_dealt() -> None:
+    members = {"S1": runs("T1", "T2"), "S2": stands_by("T1", runs=("T3",)), "S3": runs("T4")}
+    kept = standbys(place(TASKS[:4], members, num_standbys=1))
+    assert kept == {"S1": ("T3", "T4"), "S2": ("T1",), "S3": ("T2",)}
+
+
 def test_while_a_task_is_learned_from_who_stays_one_standby_less_begins() -> None:
     members = {"S1": runs("T1", "T2"), "S2": Claim(learning={"T1": False}), "S3": runs("T3")}
     shares = place(TASKS[:3], members, num_standbys=1)
@@ -162,6 +174,16 @@ def test_a_task_that_only_standbys_have_goes_to_the_one_with_the_least_load() ->
     assert assigned(place(TASKS[:2], members))["S2"] == ("T1",)
     members = {"S1": stands_by(late=("T1",)), "S2": Claim()}
     assert assigned(place(["T1"], members))["S1"] == ("T1",), "half a copy of its state is better than none"
+
+
+def test_a_standby_that_is_ready_goes_before_one_with_less_load() -> None:
+    members = {"S1": stands_by("T1", runs=("T2",)), "S2": stands_by(late=("T1",))}
+    assert assigned(place(TASKS[:2], members))["S1"] == ("T1", "T2")
+
+
+def test_standbys_of_the_same_tasks_share_them_when_the_owner_dies() -> None:
+    members = {"S1": stands_by("T1", "T2"), "S2": stands_by("T1", "T2")}
+    assert assigned(place(TASKS[:2], members)) == {"S1": ("T1",), "S2": ("T2",)}
 
 
 def test_tasks_of_who_leaves_are_learned_by_their_standbys_up_to_a_fair_share() -> None:
