@@ -12,7 +12,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
@@ -24,6 +24,9 @@ from strandline.local.cluster import LocalCluster
 from strandline.local.ports import free_ports
 from strandline.local.zookeeper_process import ZooKeeperProcess
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 # Every test has a time limit already; one example may take long on a busy machine.
 hypothesis.settings.register_profile("strandline", deadline=None)
 hypothesis.settings.load_profile("strandline")
@@ -32,6 +35,8 @@ hypothesis.settings.load_profile("strandline")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ZOOKEEPER_START_S_MAX = 30.0
+SPARK_TIME = pytest.mark.timeout(300)
+"""For tests that may have to wait until Spark has started."""
 
 SessionFactory = Callable[..., Coroutine[Any, Any, ZooKeeperSession]]
 ClusterFactory = Callable[..., Coroutine[Any, Any, LocalCluster]]
@@ -75,6 +80,23 @@ async def zookeeper_in(directory: Path) -> AsyncIterator[ZooKeeperProcess]:
         yield server
     finally:
         await server.discard()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """One Spark for all tests of this process that want one: two cores, four attempts for each task.
+
+    It takes seconds to start, on a busy machine a minute, which the first test waits for: a module that
+    uses it says `pytestmark = SPARK_TIME`.
+    """
+    from pipeline.session import session
+
+    # Short-lived, and one of many processes: what costs the least to start.
+    spark = session(
+        "local[2,4]", "tests", **{"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
+    )
+    yield spark
+    spark.stop()
 
 
 @pytest.fixture

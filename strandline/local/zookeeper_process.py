@@ -12,8 +12,9 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
+from strandline.adapters.java import Java
 from strandline.errors import SettingsError
-from strandline.local.java import Java, find_java
+from strandline.local.java import find_java
 from strandline.local.ports import LOOPBACK
 from strandline.local.process import Process, ProcessId
 

@@ -1,0 +1,48 @@
+"""What a session of ours settles that Spark leaves to chance."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pipeline.session import session
+from tests.conftest import SPARK_TIME
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = SPARK_TIME
+
+
+def surroundings(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Where a task of Spark runs: its Python, and where it finds this package."""
+    import pipeline.session as found
+
+    for _ in batches:
+        yield pa.RecordBatch.from_pydict({"python": [sys.executable], "package": [str(found.__file__)]})
+
+
+def test_tasks_run_in_this_python_and_find_these_packages(spark: SparkSession) -> None:
+    rows = spark.range(1, numPartitions=1).mapInArrow(surroundings, "python string, package string").collect()
+    assert [(Path(row.python), row.package) for row in rows] == [
+        (Path(sys.executable), sys.modules["pipeline.session"].__file__)
+    ]
+
+
+def test_timestamps_are_told_in_utc(spark: SparkSession) -> None:
+    told = spark.sql("select string(timestamp_millis(1234567890123)) as text").collect()[0].text
+    assert told == datetime.fromtimestamp(1234567890.123, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+
+
+def test_a_session_that_runs_is_handed_out_again(spark: SparkSession) -> None:
+    before = dict(os.environ)
+    again = session("local[7]", **{"spark.sql.shuffle.partitions": "5"})
+    assert again.sparkContext is spark.sparkContext
+    assert again.conf.get("spark.sql.shuffle.partitions") == "5"
+    assert dict(os.environ) == before
