@@ -176,7 +176,7 @@ class TaskStore:
             except Exception as error:
                 if not _is_damage(error):
                     raise self._failure(error) from error
-                reason = str(error)
+                reason = str(error) or repr(error)
         if reason:
             logger.warning("task store %s begins anew: %s", self.folder, reason)
             self._remove_database()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -179,3 +180,23 @@ def test_a_folder_that_cannot_be_made_is_a_typed_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StorageFailed, match="file"):
         TaskStore.open(tmp_path / "file" / "counts-3", IDENTITY)
+
+
+def test_a_store_of_which_the_end_cannot_be_written_is_let_go_of_all_the_same(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its end is in the changelog; this process must be able to open it again."""
+    store = TaskStore.open(folder, IDENTITY)
+    store.apply([(A, b"1")], 1)
+    shutil.rmtree(folder / "db")
+    with caplog.at_level(logging.WARNING):
+        store.close()
+    assert "what was in memory is lost" in caplog.text
+    store = TaskStore.open(folder, IDENTITY)
+    assert (store.checkpoint, content(store)) == (0, {})
+    store.apply([(A, b"1")], 1)
+    shutil.rmtree(folder / "db")
+    store.clear()
+    store.apply([(B, b"2")], 1)
+    assert content(store) == {B: b"2"}
+    store.close()
