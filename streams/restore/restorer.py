@@ -20,7 +20,7 @@ from consumer.records import FetchedBatch
 from strandline.adapters.rpc import GrpcTransport
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
-from strandline.client.messages import LATEST, ListedOffset, MetadataQuery
+from strandline.client.messages import LATEST, ListedOffset
 from strandline.client.offsets import list_offsets
 from strandline.client.scope import Scope, Startable
 from strandline.config import ConsumerSettings, load
@@ -28,6 +28,7 @@ from strandline.errors import InvalidRequest, OffsetOutOfRange, StrandlineError,
 from strandline.ids import TopicPartition
 from strandline.ports import Clock, Transport
 from streams.core.task import TaskId
+from streams.restore.identities import Identities
 from streams.restore.restoration import Restorable, Restoration
 
 logger = logging.getLogger(__name__)
@@ -64,7 +65,8 @@ class Restorer(Startable):
             clock=clock,
         )
         self._restorations: dict[TopicPartition, Restoration] = {}
-        self._identities: dict[TopicPartition, str] = {}
+        self._identities = Identities(self._cluster)
+        self._known: dict[TopicPartition, str] = {}
 
     async def start(self) -> None:
         await self._scope.start()
@@ -107,16 +109,16 @@ class Restorer(Startable):
         Waits while no broker answers. Raises UnknownTopicOrPartition.
         """
         self._scope.check()
-        found = await self._patiently(lambda: self._ask_identity(changelog))
-        self._identities[changelog] = found
+        found = await self._patiently(lambda: self._identities.find(changelog))
+        self._known[changelog] = found
         return found
 
     async def check_identity(self, changelog: TopicPartition) -> None:
         """Raises UnknownTopicOrPartition if it is not what `identity` said last."""
-        known = self._identities.get(changelog)
+        known = self._known.get(changelog)
         if known is None:
             return
-        found = await self._patiently(lambda: self._ask_identity(changelog))
+        found = await self._patiently(lambda: self._identities.find(changelog))
         if found != known:
             raise UnknownTopicOrPartition(
                 f"{changelog} was deleted, and another topic has its name now: {found} in place of {known}"
@@ -222,13 +224,6 @@ class Restorer(Startable):
                 logger.info("restoring waits: %s", error)
             await self._clock.sleep(backoff_s(self._settings, attempt))
         raise AssertionError("counting ended")
-
-    async def _ask_identity(self, changelog: TopicPartition) -> str:
-        answer = await self._cluster.ask(MetadataQuery([changelog.topic]))
-        for topic in answer.cluster.topics:
-            if topic.name == changelog.topic and changelog.partition < len(topic.partitions):
-                return f"{topic.topic_id}-{changelog.partition}"
-        raise answer.errors.get(changelog.topic) or UnknownTopicOrPartition(f"{changelog} does not exist")
 
     async def _ask_bounds(self, changelog: TopicPartition) -> ListedOffset:
         wanted = {changelog: LATEST}

@@ -1,0 +1,53 @@
+"""What tells a changelog from another one that had, or will have, its name."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+
+from strandline.client.cluster import Cluster
+from strandline.client.messages import MetadataAnswer, MetadataQuery
+from strandline.errors import UnknownTopicOrPartition
+from strandline.ids import TopicPartition
+
+
+class _Topic:
+    """What was answered last of one topic."""
+
+    def __init__(self) -> None:
+        self.asking = asyncio.Lock()
+        self.asked = 0
+        self.answer: MetadataAnswer | None = None
+
+
+class Identities:
+    """Asks for them. Many tasks of one topic that ask at the same time ask once.
+
+    Otherwise a thousand tasks that begin would have each of their thousand partitions described as often.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._topics: defaultdict[str, _Topic] = defaultdict(_Topic)
+
+    async def find(self, changelog: TopicPartition) -> str:
+        """The topic's id, and the partition, as of a moment after the call.
+
+        Raises UnknownTopicOrPartition, BrokerNotAvailable.
+        """
+        answer = await self._ask(changelog.topic)
+        for topic in answer.cluster.topics:
+            if topic.name == changelog.topic and changelog.partition < len(topic.partitions):
+                return f"{topic.topic_id}-{changelog.partition}"
+        raise answer.errors.get(changelog.topic) or UnknownTopicOrPartition(f"{changelog} does not exist")
+
+    async def _ask(self, name: str) -> MetadataAnswer:
+        topic = self._topics[name]
+        before = topic.asked
+        async with topic.asking:
+            # Who held the lock may have begun to ask before this call: only one who began later counts.
+            if topic.answer is None or topic.asked == before:
+                topic.asked += 1
+                topic.answer = None
+                topic.answer = await self._cluster.ask(MetadataQuery([name]))
+            return topic.answer
