@@ -64,10 +64,9 @@ def begun_later(name: TopicPartition, start: int, log_start: int, end: int) -> D
     return DataLoss(name, start, min(log_start, end), why)
 
 
-def ended_earlier(name: TopicPartition, end: int, log_end: int) -> DataLoss:
-    """The loss of what a log once had above its high watermark of now."""
-    why = f"the log ends at offset {log_end}, it was truncated, or another one has its name now"
-    return DataLoss(name, log_end, end, why)
+def ended_earlier(name: TopicPartition, start: int, end: int, log_end: int) -> DataLoss:
+    """The loss of what a log had once, and has no more above its high watermark of now."""
+    return DataLoss(name, start, end, f"the log ends at offset {log_end} now, it was truncated")
 
 
 def created_again(name: TopicPartition, start: int, old: str, new: str) -> DataLoss:
@@ -174,19 +173,3 @@ class Step:
 
     ranges: Sequence[OffsetRange]
     losses: Sequence[DataLoss]
-
-
-def step(starts: Offsets, start_ids: Mapping[str, str], ends: Offsets, ids: Mapping[str, str]) -> Step:
-    """From `starts` to before `ends`. Partitions that are new begin at 0, and so do those of a topic that
-    was created again. Those that `ends` has no more went with their topic."""
-    losses = [deleted(name, start) for name, start in sorted(starts.items()) if name not in ends]
-    ranges = []
-    for name in sorted(ends):
-        start, topic_id = starts.get(name, 0), ids.get(name.topic, "")
-        before = start_ids.get(name.topic, topic_id)
-        if before != topic_id:
-            if name in starts:
-                losses.append(created_again(name, start, before, topic_id))
-            start = 0
-        ranges.append(OffsetRange(name.topic, name.partition, start, max(start, ends[name]), topic_id))
-    return Step(ranges, losses)
