@@ -100,9 +100,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return False
         there = backlog(progress.starts_in(begun, latest.ids), latest.offsets)
         now = self._clock.monotonic()
-        patient_s = self._options.max_trigger_delay_ms / 1000
-        if 0 < there < least and self._triggered_at is not None:
-            return now - self._triggered_at < patient_s
+        delay_s = self._options.max_trigger_delay_ms / 1000
+        if there < least and self._triggered_at is not None and now - self._triggered_at < delay_s:
+            return True
         if there:
             self._triggered_at = now
         return False
