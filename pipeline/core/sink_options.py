@@ -1,0 +1,127 @@
+"""The options and the columns of the sink, checked before anything is written.
+
+Options come from Spark as a dictionary of texts, whose keys have any case. Every error names the option or
+the column, what was given, and what to change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pipeline.core.options import BOOTSTRAP, KAFKA_BOOTSTRAP, bootstrap, refuse_unknown
+from pipeline.errors import InvalidOption, InvalidSchema
+from strandline.config import INTERVAL_MS_MAX, KIB, RECORDS_BYTES_MAX
+from strandline.ids import INTERNAL_PREFIX
+from strandline.records import Codec
+from strandline.topics import is_topic_name
+
+TOPIC: Final = "topic"
+COMPRESSION: Final = "compression"
+BATCH_BYTES: Final = "batchBytes"
+DELIVERY_TIMEOUT_MS: Final = "deliveryTimeoutMs"
+REQUEST_TIMEOUT_MS: Final = "requestTimeoutMs"
+
+SINK_OPTIONS: Final = (
+    BOOTSTRAP,
+    KAFKA_BOOTSTRAP,
+    TOPIC,
+    COMPRESSION,
+    BATCH_BYTES,
+    DELIVERY_TIMEOUT_MS,
+    REQUEST_TIMEOUT_MS,
+)
+SPARKS_OWN: Final = ("checkpointLocation", "queryName")
+"""What Spark hands on of a streaming query's own."""
+
+HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
+_BYTES: Final = ("binary", "string")
+COLUMN_TYPES: Final[Mapping[str, tuple[str, ...]]] = {
+    "key": _BYTES,
+    "value": _BYTES,
+    "topic": ("string",),
+    "partition": ("int",),
+    "headers": (HEADERS_TYPE,),
+    "timestamp": ("timestamp",),
+}
+"""The columns that the sink knows, with Spark's names of their types."""
+PASSED_OVER: Final = ("offset", "timestamptype")
+"""Columns of the source that say where a record was, not what it is: so what was read can be written."""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkOptions:
+    """How to write. `topic` None: each row says where it goes."""
+
+    bootstrap: str
+    topic: str | None
+    codec: Codec
+    batch_bytes: int
+    delivery_timeout_ms: int
+    request_timeout_ms: int
+
+
+def sink_options(given: Mapping[str, str]) -> SinkOptions:
+    """Read the options of a writer. Raises InvalidOption."""
+    refuse_unknown(given, (*SINK_OPTIONS, *SPARKS_OWN))
+    texts = {key.lower(): value.strip() for key, value in given.items()}
+    topic = texts.get(TOPIC)
+    if topic is not None:
+        check_topic(topic, f"{TOPIC} = {topic!r}")
+    compression = texts.get(COMPRESSION, "none").lower()
+    names = [codec.name.lower() for codec in Codec]
+    if compression not in names:
+        raise InvalidOption(f"{COMPRESSION} = {compression!r}: give one of {', '.join(names)}")
+    return SinkOptions(
+        bootstrap=bootstrap(given),
+        topic=topic,
+        codec=Codec.named(compression),
+        batch_bytes=_whole(texts, BATCH_BYTES, 256 * KIB, KIB, RECORDS_BYTES_MAX),
+        delivery_timeout_ms=_whole(texts, DELIVERY_TIMEOUT_MS, 120_000, 1, INTERVAL_MS_MAX),
+        request_timeout_ms=_whole(texts, REQUEST_TIMEOUT_MS, 10_000, 1, INTERVAL_MS_MAX),
+    )
+
+
+def check_topic(name: str, what: str) -> None:
+    """Raises InvalidOption for a name that no topic has, or only one of the system's own."""
+    if name.startswith(INTERNAL_PREFIX):
+        raise InvalidOption(f"{what}: topics whose names begin with {INTERNAL_PREFIX} are the system's own")
+    if not is_topic_name(name):
+        raise InvalidOption(f"{what}: no topic can have this name")
+
+
+def check_columns(columns: Sequence[tuple[str, str]], options: SinkOptions) -> None:
+    """Of a DataFrame's columns, (name, Spark's name of the type). Raises InvalidSchema, InvalidOption."""
+    listed = ", ".join(f"{name} {kind}" for name, kind in columns) or "none"
+    names = [name.lower() for name, _ in columns]
+    for number, (name, kind) in enumerate(columns):
+        if names[number] in PASSED_OVER:
+            continue
+        known = COLUMN_TYPES.get(names[number])
+        if known is None:
+            raise InvalidSchema(
+                f"the sink knows no column {name!r}: select {', '.join(COLUMN_TYPES)} or some of them; "
+                f"the columns are {listed}"
+            )
+        if kind not in known:
+            raise InvalidSchema(f"column {name} is {kind}: cast it to {' or '.join(known)}")
+        if names[number] in names[:number]:
+            raise InvalidSchema(f"there are two columns {name!r}; the columns are {listed}")
+    if "value" not in names:
+        raise InvalidSchema(f"there is no column value: give one, binary or string; the columns are {listed}")
+    if options.topic is None and "topic" not in names:
+        raise InvalidOption(f"no topic: give the option {TOPIC}, or a column topic; the columns are {listed}")
+
+
+def _whole(texts: Mapping[str, str], name: str, default: int, least: int, most: int) -> int:
+    given = texts.get(name.lower())
+    if given is None:
+        return default
+    try:
+        number = int(given)
+    except ValueError:
+        number = least - 1
+    if not least <= number <= most:
+        raise InvalidOption(f"{name} = {given!r}: give a whole number from {least} to {most}")
+    return number

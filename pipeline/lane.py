@@ -1,0 +1,273 @@
+"""Writes one task's rows for one partition of a topic, each of them once, whoever else writes them too.
+
+One batch is on its way at a time. After each acknowledgement the batch is read back: brokers answer for a
+batch with these sequence numbers, and it may be that of another attempt that cut its rows alike. Only who
+has seen what lies in the log may append behind it; that is what makes each append a compare-and-set.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+from pipeline.core.repair import FoundBatch, Progress, found_batches, same_batch, windows_back
+from producer.core.batch import HEADER_OVERHEAD_MAX, RECORD_OVERHEAD_MAX
+from strandline.client.messages import ProducerIdentity
+from strandline.errors import (
+    DuplicateSequence,
+    InvalidProducerEpoch,
+    MessageTooLarge,
+    OutOfOrderSequence,
+    StrandlineError,
+    UnknownProducerId,
+)
+from strandline.ids import TopicPartition
+from strandline.records import HEADER_BYTES, Codec, PackedRecords, RecordFields, pack
+
+logger = logging.getLogger(__name__)
+
+GENERATIONS_MAX: Final = 100
+REFUSALS_MAX: Final = 20
+"""In a row, of which a look into the log explains none."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """Where a partition's log starts and ended when it was asked for, all of it committed, as the leader of
+    this epoch said."""
+
+    start: int
+    end: int
+    epoch: int
+
+
+class PartitionLog(Protocol):
+    """One partition, through whatever happens to its leaders. Each raises when the time is up."""
+
+    async def append(self, records: bytes) -> int:
+        """Send a sealed batch until it is committed: its first offset, or that of a batch with the same
+        identity and sequence numbers. Raises what brokers refuse it with."""
+        ...
+
+    async def batch_at(self, offset: int) -> bytes:
+        """Bytes that begin with the batch at this committed offset; none if the log starts behind it."""
+        ...
+
+    async def end(self) -> LogEnd:
+        """Where the log ends now; returns once everything up to there is committed."""
+        ...
+
+    def read(self, start: int, end: int) -> AsyncIterator[bytes]:
+        """Whole committed batches, from the one with offset `start` on to the one with `end` - 1."""
+        ...
+
+
+class Written(NamedTuple):
+    """What became of a task's rows for a partition. The offsets are -1 if there is no record."""
+
+    name: TopicPartition
+    first_offset: int
+    last_offset: int
+    records: int
+    matched: int
+    """Of the records, those that an earlier or another attempt had written."""
+
+
+def row_bytes(row: RecordFields) -> int:
+    """Bytes that a row takes in a batch, at most."""
+    key, value, headers, _ = row
+    size = RECORD_OVERHEAD_MAX + len(key or b"") + len(value or b"")
+    for name, content in headers:
+        size += HEADER_OVERHEAD_MAX + len(name.encode()) + len(content or b"")
+    return size
+
+
+def cut(rows: Sequence[RecordFields], bytes_max: int) -> list[list[RecordFields]]:
+    """The rows in their order, in pieces that fit a batch of so many bytes; one that does not is alone."""
+    pieces: list[list[RecordFields]] = []
+    room = 0
+    for row in rows:
+        size = row_bytes(row)
+        if not pieces or size > room:
+            pieces.append([])
+            room = bytes_max - HEADER_BYTES
+        pieces[-1].append(row)
+        room -= size
+    return pieces
+
+
+class Lane:
+    """One attempt's writing to one partition. `identify`: the identity of a generation, from 0 on.
+
+    `timed`: the rows' own times are part of what they are; else they were dated by this attempt.
+    """
+
+    def __init__(
+        self,
+        name: TopicPartition,
+        log: PartitionLog,
+        identify: Callable[[int], ProducerIdentity],
+        *,
+        codec: Codec,
+        bytes_max: int,
+        timed: bool,
+        compacts: bool,
+    ) -> None:
+        self.name = name
+        self._log = log
+        self._identify = identify
+        self._codec = codec
+        self._bytes_max = bytes_max
+        self._timed = timed
+        self._progress = Progress(timed=timed, compacts=compacts)
+        self._generation = 0
+        self._rows = 0
+        self._refusals = 0
+        self._nothing_found_in: int | None = None
+        """The leader's epoch in which the log had nothing of what its leader knew."""
+
+    async def write(self, rows: Sequence[RecordFields]) -> None:
+        """Return when each of these rows is in the log, once. Raises what cannot be mended.
+
+        InvalidProducerEpoch: a later batch of the query is there, so this attempt is of no use to anyone.
+        """
+        self._rows += len(rows)
+        waiting = deque(cut(rows, self._bytes_max))
+        while waiting:
+            left = self._progress.missing(waiting.popleft())
+            if not left:
+                continue
+            try:
+                written = await self._append(left)
+            except MessageTooLarge as error:
+                if len(left) == 1:
+                    raise
+                half = len(left) // 2
+                logger.info("%s takes smaller batches now: %s", self.name, error.message)
+                waiting.extendleft((left[half:], left[:half]))
+                continue
+            if not written:
+                waiting.appendleft(left)
+
+    def end(self) -> Written:
+        """What was written, by this attempt and others; warns of what is not as it should be."""
+        progress = self._progress
+        if progress.unmatched:
+            logger.warning(
+                "%s: %d records that an earlier attempt wrote are no rows of this one: the query is not "
+                "deterministic, and what it has now is written besides",
+                self.name, progress.unmatched,
+            )  # fmt: skip
+        if progress.gone:
+            logger.warning(
+                "%s: of what an earlier attempt wrote %d records are in the log no more, by compaction or "
+                "retention: they may have been written again",
+                self.name, progress.gone,
+            )  # fmt: skip
+        first = -1 if progress.first_offset is None else progress.first_offset
+        return Written(self.name, first, progress.last_offset, self._rows, progress.matched)
+
+    # --- appending -----------------------------------------------------------------------------
+
+    @property
+    def _identity(self) -> ProducerIdentity:
+        return self._identify(self._generation)
+
+    async def _append(self, rows: Sequence[RecordFields]) -> bool:
+        """True if the rows are in the log now; False if others came first, who are known now."""
+        packed = self._pack(rows)
+        identity = self._identity
+        sealed = packed.seal(
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            base_sequence=self._progress.next_sequence,
+        )
+        try:
+            offset = await self._log.append(sealed)
+        except InvalidProducerEpoch as error:
+            raise InvalidProducerEpoch(
+                f"{self.name} has records of a later batch than this one, {identity.producer_epoch}: this is "
+                "an attempt that was given up, or the query's checkpoint was set back. Nothing more is "
+                f"written ({error.message})"
+            ) from error
+        except (DuplicateSequence, OutOfOrderSequence, UnknownProducerId) as error:
+            await self._search(error)
+            return False
+        stored = await self._log.batch_at(offset)
+        if not stored:
+            logger.warning("%s: what was written at offset %d is deleted already", self.name, offset)
+        elif not same_batch(sealed, stored, offset):
+            await self._search(None)
+            return False
+        self._progress.appended(offset, len(rows))
+        self._nothing_found_in = None
+        self._refusals = 0
+        return True
+
+    def _pack(self, rows: Sequence[RecordFields]) -> PackedRecords:
+        packed = pack(rows, codec=self._codec)
+        if packed.size > self._bytes_max and self._codec is not Codec.NONE:
+            packed = pack(rows)
+        return packed
+
+    # --- finding what others wrote --------------------------------------------------------------
+
+    async def _search(self, error: StrandlineError | None) -> None:
+        """Look for what is in the log of this identity, and was not known."""
+        progress = self._progress
+        end = await self._log.end()
+        if progress.searched_to is None:
+            found = await self._search_back(end)
+        else:
+            found = await self._found_in(progress.searched_to, end.end)
+        forgotten = isinstance(error, UnknownProducerId)
+        known = progress.found(found, end.end, forgotten=forgotten)
+        logger.info(
+            "%s: %d batches of this micro-batch are in the log already; going on with sequence %d (%s)",
+            self.name, len(found), progress.next_sequence, error or "another attempt's batch",
+        )  # fmt: skip
+        self._refusals = 0 if found else self._refusals + 1
+        if self._refusals > REFUSALS_MAX:
+            raise OutOfOrderSequence(f"{self.name} takes nothing behind what it has: {error}")
+        if known:
+            self._nothing_found_in = None
+        elif self._nothing_found_in == end.epoch:
+            self._renew()
+        else:
+            self._nothing_found_in = end.epoch
+
+    def _renew(self) -> None:
+        """The leader knows of records that the log has no more: nobody can tell where they ended.
+
+        Twice in one epoch, so it is not the doing of an attempt whose records went with their leader.
+        """
+        if self._generation == GENERATIONS_MAX:
+            raise OutOfOrderSequence(f"{self.name} loses what is written as soon as it is written")
+        self._generation += 1
+        self._nothing_found_in = None
+        self._progress.begin_again()
+        logger.warning(
+            "%s: an earlier attempt wrote records that are in the log no more: all rows are written",
+            self.name,
+        )
+
+    async def _search_back(self, end: LogEnd) -> list[FoundBatch]:
+        """From the end to where the identity begins, and not behind what this attempt wrote itself."""
+        found: list[FoundBatch] = []
+        mine = self._progress.first_of_mine
+        for first, last in windows_back(end.start, end.end):
+            found = [*await self._found_in(first, last), *found]
+            complete = any(batch.base_sequence == 0 for batch in found)
+            if complete and (mine is None or first <= mine):
+                break
+        return found
+
+    async def _found_in(self, start: int, end: int) -> list[FoundBatch]:
+        identity = self._identity
+        found: list[FoundBatch] = []
+        async for records in self._log.read(start, end):
+            found += found_batches(records, identity, first=start, end=end, timed=self._timed)
+        return found
