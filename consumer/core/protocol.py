@@ -12,7 +12,6 @@ names the position: it comes from a member that speaks something else under the 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -20,16 +19,15 @@ from itertools import groupby
 from typing import Final
 
 from strandline.errors import InconsistentGroupProtocol
+from strandline.fields import INT16, INT32, FieldReader, int32s, string
 from strandline.groups import NO_GENERATION
 from strandline.ids import TopicPartition
 
 EAGER_VERSION: Final = 0
 COOPERATIVE_VERSION: Final = 1
 
-_INT16: Final = struct.Struct(">h")
-_INT32: Final = struct.Struct(">i")
-_STRING_BYTES_MIN: Final = _INT16.size
-_TOPIC_BYTES_MIN: Final = _INT16.size + _INT32.size
+_STRING_BYTES_MIN: Final = INT16.size
+_TOPIC_BYTES_MIN: Final = INT16.size + INT32.size
 """An empty name and no partitions."""
 
 
@@ -55,11 +53,11 @@ class Subscription:
 
     def encode(self) -> bytes:
         """The bytes; `owned` is sorted in them."""
-        parts = [_INT16.pack(self.version), _INT32.pack(len(self.topics))]
-        parts += map(_string, self.topics)
+        parts = [INT16.pack(self.version), INT32.pack(len(self.topics))]
+        parts += map(string, self.topics)
         parts.append(_bytes(self.user_data))
         if self.version >= COOPERATIVE_VERSION:
-            parts += [_partitions(self.owned), _INT32.pack(self.owned_generation)]
+            parts += [_partitions(self.owned), INT32.pack(self.owned_generation)]
         return b"".join(parts)
 
     @classmethod
@@ -93,9 +91,9 @@ class Assignment:
 
     def encode(self) -> bytes:
         """The bytes; `assigned` and `revoked` are sorted in them."""
-        parts = [_INT16.pack(self.version), _partitions(self.assigned), _bytes(self.user_data)]
+        parts = [INT16.pack(self.version), _partitions(self.assigned), _bytes(self.user_data)]
         if self.version >= COOPERATIVE_VERSION:
-            parts += [_partitions(self.revoked), _INT16.pack(self.error)]
+            parts += [_partitions(self.revoked), INT16.pack(self.error)]
         return b"".join(parts)
 
     def only(self, topics: Collection[str]) -> Assignment:
@@ -117,13 +115,8 @@ class Assignment:
         return cls(COOPERATIVE_VERSION, assigned, revoked, error, user_data)
 
 
-def _string(text: str) -> bytes:
-    encoded = text.encode()
-    return _INT16.pack(len(encoded)) + encoded
-
-
 def _bytes(data: bytes) -> bytes:
-    return _INT32.pack(len(data)) + data
+    return INT32.pack(len(data)) + data
 
 
 def _partitions(partitions: Iterable[TopicPartition]) -> bytes:
@@ -132,86 +125,36 @@ def _partitions(partitions: Iterable[TopicPartition]) -> bytes:
         (topic, [partition for _, partition in group])
         for topic, group in groupby(sorted(partitions), key=lambda name: name.topic)
     ]
-    parts = [_INT32.pack(len(topics))]
+    parts = [INT32.pack(len(topics))]
     for topic, numbers in topics:
-        parts += [_string(topic), struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)]
+        parts += [string(topic), int32s(numbers)]
     return b"".join(parts)
 
 
-class _Reader:
-    """Reads from the front. It makes nothing larger than the bytes that are there."""
-
+class _Reader(FieldReader):
     def __init__(self, data: bytes, what: str) -> None:
-        self._data = data
-        self._what = what
-        self._at = 0
-
-    def version(self) -> int:
-        return self._not_negative(self._at, self._int16(), "version")
-
-    def string(self) -> str:
-        start = self._at
-        raw = self._take(self._not_negative(start, self._int16(), "length of a string"))
-        try:
-            return raw.decode()
-        except UnicodeDecodeError:
-            raise self._wrong(start + _INT16.size, "a string is not UTF-8") from None
+        super().__init__(data, what, InconsistentGroupProtocol)
 
     def blob(self) -> bytes:
         """Null and empty are the same: nothing was said."""
-        start, length = self._at, self.int32()
-        return b"" if length == -1 else self._take(self._not_negative(start, length, "length of bytes"))
-
-    def array(self, element_bytes_min: int) -> int:
-        """How many elements follow; that many can lie in the bytes that are left."""
-        start = self._at
-        count = self._not_negative(start, self.int32(), "length of an array")
-        if count * element_bytes_min > len(self._data) - self._at:
-            raise self._wrong(start, f"{count} elements in {len(self._data) - self._at} bytes")
-        return count
+        start, length = self.at, self.int32()
+        return b"" if length == -1 else self.take(self.not_negative(start, length, "length of bytes"))
 
     def partitions(self) -> tuple[TopicPartition, ...]:
         found: list[TopicPartition] = []
         for _ in range(self.array(_TOPIC_BYTES_MIN)):
             topic = self.string()
-            count = self.array(_INT32.size)
-            start = self._at
-            numbers = struct.unpack(f">{count}i", self._take(count * _INT32.size))
+            count = self.array(INT32.size)
+            start = self.at
+            numbers = self.int32s(count)
             if count and min(numbers) < 0:
-                raise self._wrong(start, f"partition {min(numbers)} of {topic}")
+                raise self.wrong(start, f"partition {min(numbers)} of {topic}")
             found += (TopicPartition(topic, number) for number in numbers)
         return tuple(found)
 
-    def int32(self) -> int:
-        number: int = _INT32.unpack(self._take(_INT32.size))[0]
-        return number
-
     def assignment_error(self) -> AssignmentError:
-        start, code = self._at, self._int16()
+        start, code = self.at, self.int16()
         try:
             return AssignmentError(code)
         except ValueError:
-            raise self._wrong(start, f"error code {code}") from None
-
-    def end(self) -> None:
-        """Nothing may follow, in a version that is known."""
-        if self._at < len(self._data):
-            raise self._wrong(self._at, f"{len(self._data) - self._at} bytes too many")
-
-    def _int16(self) -> int:
-        number: int = _INT16.unpack(self._take(_INT16.size))[0]
-        return number
-
-    def _take(self, length: int) -> bytes:
-        if length > len(self._data) - self._at:
-            raise self._wrong(self._at, f"{length} bytes wanted, {len(self._data) - self._at} left")
-        start, self._at = self._at, self._at + length
-        return self._data[start : self._at]
-
-    def _not_negative(self, start: int, number: int, what: str) -> int:
-        if number < 0:
-            raise self._wrong(start, f"{what} is {number}")
-        return number
-
-    def _wrong(self, position: int, why: str) -> InconsistentGroupProtocol:
-        return InconsistentGroupProtocol(f"{self._what} at byte {position} of {len(self._data)}: {why}")
+            raise self.wrong(start, f"error code {code}") from None

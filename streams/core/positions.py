@@ -17,14 +17,12 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
+from strandline.fields import INT8, INT16, INT32, FieldReader
 from strandline.ids import TopicPartition
 from streams.core.changelog import UnreadableState
 from streams.core.origins import Origins
 
 _VERSION: Final = 0
-_INT8: Final = struct.Struct(">b")
-_INT16: Final = struct.Struct(">H")
-_INT32: Final = struct.Struct(">i")
 _PARTITION: Final = struct.Struct(">iq")
 
 
@@ -41,11 +39,11 @@ class Positions:
 
     def encode(self) -> bytes:
         """The position record's value: the same bytes for the same positions."""
-        parts = [_INT8.pack(_VERSION), _INT32.pack(len(self.offsets))]
+        parts = [INT8.pack(_VERSION), INT32.pack(len(self.offsets))]
         for (topic, partition), offset in sorted(self.offsets.items()):
             parts += [_bytes(topic.encode()), _PARTITION.pack(partition, offset)]
         headers = self.origins.headers()
-        parts.append(_INT32.pack(len(headers)))
+        parts.append(INT32.pack(len(headers)))
         parts += map(_bytes, headers)
         return b"".join(parts)
 
@@ -53,13 +51,13 @@ class Positions:
     def decode(cls, data: bytes) -> Positions:
         """What the bytes say. Raises UnreadableState, which names the position, if they say nothing."""
         reader = _Reader(data)
-        reader.version()
+        reader.known_version()
         positions = cls()
-        for _ in range(reader.count()):
+        for _ in range(reader.array(1)):
             partition, offset = reader.partition()
             positions.offsets[partition] = offset
-        for _ in range(reader.count()):
-            positions.origins.seen(reader.blob())
+        for _ in range(reader.array(1)):
+            positions.origins.seen(reader.header())
         reader.end()
         return positions
 
@@ -76,54 +74,24 @@ class Positions:
 
 
 def _bytes(data: bytes) -> bytes:
-    return _INT16.pack(len(data)) + data
+    return INT16.pack(len(data)) + data
 
 
-class _Reader:
-    """Reads from the front. It makes nothing larger than the bytes that are there."""
-
+class _Reader(FieldReader):
     def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
+        super().__init__(data, "position record", UnreadableState)
 
-    def version(self) -> None:
-        (version,) = self._unpack(_INT8)
+    def known_version(self) -> None:
+        version = self.int8()
         if version != _VERSION:
-            raise self._wrong(0, f"version {version}, this is {_VERSION}")
-
-    def count(self) -> int:
-        start = self._at
-        (count,) = self._unpack(_INT32)
-        if not 0 <= count <= len(self._data) - self._at:
-            raise self._wrong(start, f"{count} elements in {len(self._data) - self._at} bytes")
-        return count
+            raise self.wrong(0, f"version {version}, this is {_VERSION}")
 
     def partition(self) -> tuple[TopicPartition, int]:
-        start, raw = self._at, self.blob()
-        partition, offset = self._unpack(_PARTITION)
+        start, topic = self.at, self.string()
+        partition, offset = _PARTITION.unpack(self.take(_PARTITION.size))
         if partition < 0 or offset < 0:
-            raise self._wrong(start, f"partition {partition}, offset {offset}")
-        try:
-            return TopicPartition(raw.decode(), partition), offset
-        except UnicodeDecodeError:
-            raise self._wrong(start, "a topic is not UTF-8") from None
+            raise self.wrong(start, f"partition {partition}, offset {offset}")
+        return TopicPartition(topic, partition), offset
 
-    def blob(self) -> bytes:
-        (length,) = self._unpack(_INT16)
-        return self._take(length)
-
-    def end(self) -> None:
-        if self._at < len(self._data):
-            raise self._wrong(self._at, f"{len(self._data) - self._at} bytes too many")
-
-    def _unpack(self, form: struct.Struct) -> tuple[int, ...]:
-        return form.unpack(self._take(form.size))
-
-    def _take(self, length: int) -> bytes:
-        if length > len(self._data) - self._at:
-            raise self._wrong(self._at, f"{length} bytes wanted, {len(self._data) - self._at} left")
-        start, self._at = self._at, self._at + length
-        return self._data[start : self._at]
-
-    def _wrong(self, position: int, why: str) -> UnreadableState:
-        return UnreadableState(f"position record at byte {position} of {len(self._data)}: {why}")
+    def header(self) -> bytes:
+        return self.take(self.not_negative(self.at, self.int16(), "length of an origin"))

@@ -18,17 +18,16 @@ from itertools import groupby
 from typing import Final
 
 from strandline.errors import InconsistentGroupProtocol
+from strandline.fields import INT16, INT32, FieldReader, int32s, string
 from strandline.groups import NO_GENERATION
 from streams.core.task import TaskId
 
 VERSION: Final = 0
 
-_INT16: Final = struct.Struct(">h")
-_INT32: Final = struct.Struct(">i")
-_TASKS_BYTES_MIN: Final = _INT16.size + _INT32.size
+_TASKS_BYTES_MIN: Final = INT16.size + INT32.size
 """A subtopology without a name and without partitions."""
-_MEMBER_BYTES_MIN: Final = 2 * _INT16.size
-_OWNED_BYTES: Final = 2 * _INT32.size
+_MEMBER_BYTES_MIN: Final = 2 * INT16.size
+_OWNED_BYTES: Final = 2 * INT32.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +48,10 @@ class MemberData:
         """The bytes; tasks are sorted in them."""
         return b"".join(
             (
-                _INT16.pack(VERSION),
-                _INT16.pack(self.leaving),
-                _INT32.pack(self.generation),
-                _string(self.application_server),
+                INT16.pack(VERSION),
+                INT16.pack(self.leaving),
+                INT32.pack(self.generation),
+                string(self.application_server),
                 _tasks(self.assigned),
                 _tasks(self.revoked),
                 _flagged(self.learning),
@@ -68,7 +67,7 @@ class MemberData:
         leaving, generation, server = reader.flag(), reader.generation(), reader.string()
         assigned, revoked = frozenset(reader.tasks()), frozenset(reader.tasks())
         decoded = cls(revoked, reader.flagged(), reader.flagged(), leaving, server, assigned, generation)
-        reader.end(version)
+        reader.end_of(version)
         return decoded
 
 
@@ -90,12 +89,12 @@ class AssignmentData:
         """The bytes; tasks are sorted in them."""
         return b"".join(
             (
-                _INT16.pack(VERSION),
+                INT16.pack(VERSION),
                 _tasks(self.learning),
                 _tasks(self.standbys),
                 _flagged(self.learned),
                 _tasks(self.revoked),
-                _INT32.pack(len(self.directory)),
+                INT32.pack(len(self.directory)),
                 self.directory,
             )
         )
@@ -107,7 +106,7 @@ class AssignmentData:
         version = reader.version()
         learning, standbys = frozenset(reader.tasks()), frozenset(reader.tasks())
         decoded = cls(learning, standbys, reader.flagged(), frozenset(reader.tasks()), reader.blob())
-        reader.end(version)
+        reader.end_of(version)
         return decoded
 
 
@@ -124,14 +123,14 @@ class Directory:
         """The bytes; members and tasks are sorted in them. Raises KeyError for an owner without a server."""
         members = sorted(self.servers)
         place = {member: number for number, member in enumerate(members)}
-        parts = [_INT16.pack(VERSION), _INT32.pack(len(members))]
+        parts = [INT16.pack(VERSION), INT32.pack(len(members))]
         for member in members:
-            parts += [_string(member), _string(self.servers[member])]
+            parts += [string(member), string(self.servers[member])]
         subtopologies = _by_subtopology(self.owners)
-        parts.append(_INT32.pack(len(subtopologies)))
+        parts.append(INT32.pack(len(subtopologies)))
         for subtopology, numbers in subtopologies:
             owners = (place[self.owners[TaskId(subtopology, number)]] for number in numbers)
-            parts += [_string(subtopology), _int32s(numbers), struct.pack(f">{len(numbers)}i", *owners)]
+            parts += [string(subtopology), int32s(numbers), struct.pack(f">{len(numbers)}i", *owners)]
         return b"".join(parts)
 
     @classmethod
@@ -148,20 +147,11 @@ class Directory:
         for _ in range(reader.array(_TASKS_BYTES_MIN)):
             subtopology = reader.string()
             count = reader.array(_OWNED_BYTES)
-            numbers = reader.int32s(count)
-            for number, place in zip(numbers, reader.int32s(count, below=len(members)), strict=True):
+            numbers = reader.numbers(count)
+            for number, place in zip(numbers, reader.numbers(count, below=len(members)), strict=True):
                 owners[TaskId(subtopology, number)] = members[place]
-        reader.end(version)
+        reader.end_of(version)
         return cls(owners, servers)
-
-
-def _string(text: str) -> bytes:
-    encoded = text.encode()
-    return _INT16.pack(len(encoded)) + encoded
-
-
-def _int32s(numbers: list[int]) -> bytes:
-    return struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
 
 
 def _by_subtopology(tasks: Iterable[TaskId]) -> list[tuple[str, list[int]]]:
@@ -173,9 +163,9 @@ def _by_subtopology(tasks: Iterable[TaskId]) -> list[tuple[str, list[int]]]:
 
 def _tasks(tasks: Iterable[TaskId]) -> bytes:
     subtopologies = _by_subtopology(tasks)
-    parts = [_INT32.pack(len(subtopologies))]
+    parts = [INT32.pack(len(subtopologies))]
     for subtopology, numbers in subtopologies:
-        parts += [_string(subtopology), _int32s(numbers)]
+        parts += [string(subtopology), int32s(numbers)]
     return b"".join(parts)
 
 
@@ -184,92 +174,42 @@ def _flagged(tasks: Mapping[TaskId, bool]) -> bytes:
     return _tasks(t for t, ready in tasks.items() if ready) + _tasks(t for t, r in tasks.items() if not r)
 
 
-class _Reader:
-    """Reads from the front. It makes nothing larger than the bytes that are there allow."""
-
+class _Reader(FieldReader):
     def __init__(self, data: bytes, what: str) -> None:
-        self._data = data
-        self._what = what
-        self._at = 0
-
-    def version(self) -> int:
-        return self._not_negative(self._at, self._int16(), "version")
+        super().__init__(data, what, InconsistentGroupProtocol)
 
     def flag(self) -> bool:
-        start, number = self._at, self._int16()
+        start, number = self.at, self.int16()
         if number not in (0, 1):
-            raise self._wrong(start, f"{number} is neither 0 nor 1")
+            raise self.wrong(start, f"{number} is neither 0 nor 1")
         return number == 1
 
     def generation(self) -> int:
-        start, number = self._at, self._int32()
+        start, number = self.at, self.int32()
         if number < NO_GENERATION:
-            raise self._wrong(start, f"generation {number}")
+            raise self.wrong(start, f"generation {number}")
         return number
 
-    def string(self) -> str:
-        start = self._at
-        raw = self._take(self._not_negative(start, self._int16(), "length of a string"))
-        try:
-            return raw.decode()
-        except UnicodeDecodeError:
-            raise self._wrong(start + _INT16.size, "a string is not UTF-8") from None
-
-    def blob(self) -> bytes:
-        start = self._at
-        return self._take(self._not_negative(start, self._int32(), "length of bytes"))
-
-    def array(self, element_bytes_min: int) -> int:
-        """How many elements follow; that many can lie in the bytes that are left."""
-        start = self._at
-        count = self._not_negative(start, self._int32(), "length of an array")
-        if count * element_bytes_min > len(self._data) - self._at:
-            raise self._wrong(start, f"{count} elements in {len(self._data) - self._at} bytes")
-        return count
-
-    def int32s(self, count: int, *, below: int = 2**31) -> tuple[int, ...]:
-        """So many numbers from 0 on."""
-        start = self._at
-        numbers = struct.unpack(f">{count}i", self._take(count * _INT32.size))
+    def numbers(self, count: int, *, below: int = 2**31) -> tuple[int, ...]:
+        """So many, from 0 on."""
+        start, numbers = self.at, self.int32s(count)
         for number in numbers:
             if not 0 <= number < below:
-                raise self._wrong(start, f"number {number}, and from 0 to {below - 1} there may be")
+                raise self.wrong(start, f"number {number}, and from 0 to {below - 1} there may be")
         return numbers
 
     def tasks(self) -> list[TaskId]:
         found: list[TaskId] = []
         for _ in range(self.array(_TASKS_BYTES_MIN)):
             subtopology = self.string()
-            found += (TaskId(subtopology, n) for n in self.int32s(self.array(_INT32.size)))
+            found += (TaskId(subtopology, n) for n in self.numbers(self.array(INT32.size)))
         return found
 
     def flagged(self) -> dict[TaskId, bool]:
         """Those that are ready, then those that are not."""
         return dict.fromkeys(self.tasks(), True) | dict.fromkeys(self.tasks(), False)
 
-    def end(self, version: int) -> None:
+    def end_of(self, version: int) -> None:
         """Nothing may follow, in a version that is known."""
-        if version == VERSION and self._at < len(self._data):
-            raise self._wrong(self._at, f"{len(self._data) - self._at} bytes too many")
-
-    def _int16(self) -> int:
-        number: int = _INT16.unpack(self._take(_INT16.size))[0]
-        return number
-
-    def _int32(self) -> int:
-        number: int = _INT32.unpack(self._take(_INT32.size))[0]
-        return number
-
-    def _take(self, length: int) -> bytes:
-        if length > len(self._data) - self._at:
-            raise self._wrong(self._at, f"{length} bytes wanted, {len(self._data) - self._at} left")
-        start, self._at = self._at, self._at + length
-        return self._data[start : self._at]
-
-    def _not_negative(self, start: int, number: int, what: str) -> int:
-        if number < 0:
-            raise self._wrong(start, f"{what} is {number}")
-        return number
-
-    def _wrong(self, position: int, why: str) -> InconsistentGroupProtocol:
-        return InconsistentGroupProtocol(f"{self._what} at byte {position} of {len(self._data)}: {why}")
+        if version == VERSION:
+            self.end()
