@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 from pipeline.cluster_facts import ClusterFacts, Snapshot
 from pipeline.core.offsets import EARLIEST, LATEST, Offsets, listed
 from pipeline.core.options import Bound, SourceOptions
+from pipeline.core.pruning import Pruning, pruned
 from pipeline.core.ranges import OffsetRange, begin_in_log, pieces
 from pipeline.errors import InvalidOption, NoOffset
 from pipeline.reading import lose
@@ -57,8 +59,9 @@ async def finish(
     return {name: at.high_watermark if at.offset < 0 else at.offset for name, at in found.items()}
 
 
-async def batch_ranges(options: SourceOptions) -> list[OffsetRange]:
-    """All that a batch query reads, a range for each partition, in the logs as they are now.
+async def batch_ranges(options: SourceOptions, where: Pruning) -> list[OffsetRange]:
+    """What a batch query reads of each partition, in the logs as they are now: of what the options say that
+    which can have rows for its conditions.
 
     Raises InvalidOption, NoOffset, DataLost, UnknownTopicOrPartition, and what keeps brokers from answering.
     """
@@ -67,20 +70,30 @@ async def batch_ranges(options: SourceOptions) -> list[OffsetRange]:
         check_existing(snapshot.missing)
         starts = await begin(known, options, snapshot)
         ends = await finish(known, options, snapshot)
-    for name, start in starts.items():
-        if start > ends[name] and options.starting.offsets is not None:
-            raise InvalidOption(
-                f"startingOffsets: {name} has {start}, and reading ends at offset {ends[name]}: "
-                "begin before, or end later"
-            )
-    return in_logs(
-        [
+        for name, start in starts.items():
+            if start > ends[name] and options.starting.offsets is not None:
+                raise InvalidOption(
+                    f"startingOffsets: {name} has {start}, and reading ends at offset {ends[name]}: "
+                    "begin before, or end later"
+                )
+        whole = [
             OffsetRange(*name, starts[name], max(starts[name], ends[name]), snapshot.ids[name.topic])
             for name in sorted(starts)
-        ],
-        snapshot,
-        fail_on_data_loss=options.fail_on_data_loss,
-    )
+        ]
+        there = in_logs(pruned(whole, where), snapshot, fail_on_data_loss=options.fail_on_data_loss)
+        return await _not_older(known, there, where.times_us.least)
+
+
+async def _not_older(
+    facts: ClusterFacts, wanted: Collection[OffsetRange], least_us: int | None
+) -> list[OffsetRange]:
+    """The ranges from the first record on that is not too old. A time is no bound at the other end: a record
+    may be older than one before it."""
+    if least_us is None or least_us <= 0:
+        return list(wanted)
+    found = await facts.listed({one.name: -(-least_us // 1000) for one in wanted})
+    later = {name: at.high_watermark if at.offset < 0 else at.offset for name, at in found.items()}
+    return [replace(one, start=min(one.end, max(one.start, later[one.name]))) for one in wanted]
 
 
 def in_logs(

@@ -104,8 +104,8 @@ class RangeReader(Startable):
             self._reader.add([wanted.name])
             self._reader.seek(wanted.name, reading.at)
 
-    async def next(self) -> list[FetchedBatch]:
-        """The batches that come next, several at a time; none at the end of the range.
+    async def next(self, bytes_max: int = CHUNK_BYTES) -> list[FetchedBatch]:
+        """The batches that come next, about `bytes_max` at a time; none at the end of the range.
 
         The last one may reach beyond the end: who decodes it has to stop there. Raises DataLost, and
         ReadStalled if nothing came for too long; without `fail_on_data_loss` what is lost is left out, with a
@@ -116,7 +116,7 @@ class RangeReader(Startable):
             return []
         chunk: list[FetchedBatch] = []
         size = 0
-        while not reading.over and size < CHUNK_BYTES:
+        while not reading.over and size < min(bytes_max, CHUNK_BYTES):
             self._scope.check()
             batch = self._take(reading)
             if batch is not None:

@@ -9,18 +9,25 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 from weakref import WeakKeyDictionary
 
-import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.arrow import record_batch
+from pipeline.core.options import INT64_MAX
+from pipeline.core.pruning import EVERYTHING, Interval
 from pipeline.core.ranges import OffsetRange
 from pipeline.loop_thread import LoopThread, call, loop_thread
 from pipeline.reading import RangeReader
-from strandline.errors import StrandlineError
+from strandline.config import KIB, MIB
 
 logger = logging.getLogger(__name__)
+
+FIRST_BYTES: Final = 512 * KIB
+ARROW_BYTES: Final = 8 * MIB
+"""About what Spark is given at once: each batch costs a fixed time."""
 
 _idle: WeakKeyDictionary[LoopThread, dict[str, list[RangeReader]]] = WeakKeyDictionary()
 """Readers that wait for a task, by where brokers are. A process that was forked has another loop."""
@@ -28,13 +35,13 @@ _idle: WeakKeyDictionary[LoopThread, dict[str, list[RangeReader]]] = WeakKeyDict
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """How ranges are read. `times_us` bounds the timestamps, both included, microseconds since 1970."""
+    """How ranges are read. `times_us` are the timestamps wanted, microseconds since 1970."""
 
     bootstrap: str
     include_headers: bool
     poll_timeout_s: float
     fail_on_data_loss: bool
-    times_us: tuple[int | None, int | None] = (None, None)
+    times_us: Interval = EVERYTHING
 
 
 def record_batches(wanted: OffsetRange, scan: Scan) -> Iterator[pa.RecordBatch]:
@@ -43,8 +50,13 @@ def record_batches(wanted: OffsetRange, scan: Scan) -> Iterator[pa.RecordBatch]:
     sound = False
     try:
         call(reader.begin(wanted, timeout_s=scan.poll_timeout_s, fail_on_data_loss=scan.fail_on_data_loss))
-        while chunk := call(reader.next()):
-            found = _before(wanted.end, record_batch(chunk, include_headers=scan.include_headers))
+        # What is compressed grows: how much of it makes a batch is seen from the batch before.
+        bytes_max = FIRST_BYTES
+        while chunk := call(reader.next(bytes_max)):
+            found = record_batch(chunk, include_headers=scan.include_headers, stop=wanted.end)
+            bytes_max = ARROW_BYTES * sum(batch.size for batch in chunk) // max(1, found.nbytes)
+            if scan.times_us != EVERYTHING:
+                found = _within(found, scan.times_us)
             if found.num_rows:
                 yield found
         sound = True
@@ -52,12 +64,13 @@ def record_batches(wanted: OffsetRange, scan: Scan) -> Iterator[pa.RecordBatch]:
         call(_give_back(scan.bootstrap, reader, sound=sound))
 
 
-def _before(end: int, found: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows below an offset: the last batch of the log may go on behind the range."""
-    offsets = found.column("offset").to_numpy()
-    if not len(offsets) or offsets[-1] < end:
-        return found
-    return found.slice(0, int(np.searchsorted(offsets, end)))
+def _within(found: pa.RecordBatch, times_us: Interval) -> pa.RecordBatch:
+    """The records of these times."""
+    for bound, fits in ((times_us.least, pc.greater_equal), (times_us.most, pc.less_equal)):
+        if bound is not None:
+            moment = pa.scalar(min(max(bound, -INT64_MAX), INT64_MAX), pa.int64())
+            found = found.filter(fits(found.column("timestamp").cast(pa.int64()), moment))
+    return found
 
 
 async def _take(bootstrap: str) -> RangeReader:
@@ -77,5 +90,5 @@ async def _give_back(bootstrap: str, reader: RangeReader, *, sound: bool) -> Non
         return
     try:
         await reader.stop()
-    except StrandlineError as error:
-        logger.info("a reader that failed: %s", error)
+    except Exception as error:  # what made it fail was raised to the task already
+        logger.info("the reader of a task that did not end well: %s", error)

@@ -9,11 +9,27 @@ something is asked of a broker.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from calendar import timegm
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    LessThan,
+    LessThanOrEqual,
+)
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -26,6 +42,7 @@ from pyspark.sql.types import (
 )
 
 from pipeline.core.options import SourceOptions, includes_headers, source_options
+from pipeline.core.pruning import EVERYTHING, TIMESTAMP, Condition, Interval, Pruning, pruning
 from pipeline.core.ranges import OffsetRange
 from pipeline.errors import InvalidSchema
 
@@ -36,6 +53,19 @@ if TYPE_CHECKING:
 
 
 FORMAT: Final = "strandline"
+
+_PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
+"""The module of the Python worker in which Spark plans a query whose conditions it hands on."""
+
+_OPERATORS: Final[dict[type[Filter], str]] = {
+    EqualTo: "=",
+    EqualNullSafe: "=",
+    In: "=",
+    LessThan: "<",
+    LessThanOrEqual: "<=",
+    GreaterThan: ">",
+    GreaterThanOrEqual: ">=",
+}
 
 _COLUMNS: Final = (
     StructField("key", BinaryType()),
@@ -70,7 +100,7 @@ class StrandlineDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         options = source_options(self.options, stream=False)
         check_columns(schema, include_headers=options.include_headers)
-        return BatchReader(options)
+        return PruningReader(options) if _PUSHING in sys.modules else BatchReader(options)
 
     def streamReader(self, schema: StructType) -> StreamReader:
         from pipeline.stream_source import StreamReader
@@ -78,6 +108,16 @@ class StrandlineDataSource(DataSource):
         options = source_options(self.options, stream=True)
         check_columns(schema, include_headers=options.include_headers)
         return StreamReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from pipeline.sink import batch_writer
+
+        return batch_writer(schema, self.options, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from pipeline.sink import stream_writer
+
+        return stream_writer(schema, self.options, overwrite)
 
 
 def check_columns(asked: StructType, *, include_headers: bool) -> None:
@@ -102,20 +142,50 @@ class BatchReader(DataSourceReader):
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
+        self._pruning = Pruning()
 
     def partitions(self) -> list[InputPartition]:
         from pipeline.loop_thread import call
         from pipeline.planning import batch_ranges, in_pieces
 
-        return [
-            RangePartition(piece) for piece in in_pieces(call(batch_ranges(self._options)), self._options)
-        ]
+        wanted = call(batch_ranges(self._options, self._pruning))
+        return [RangePartition(piece) for piece in in_pieces(wanted, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
-        return read_range(partition, self._options)
+        return read_range(partition, self._options, self._pruning.times_us)
 
 
-def read_range(partition: InputPartition, options: SourceOptions, **bounds: Any) -> Iterator[RecordBatch]:
+class PruningReader(BatchReader):
+    """Reads less where the query's conditions allow it. Spark refuses a reader that can, unless
+    spark.sql.python.filterPushdown.enabled is set."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        self._pruning = pruning(filter(None, map(_condition, filters)))
+        return filters  # Spark looks at the rows itself all the same
+
+
+def _condition(pushed: Filter) -> Condition | None:
+    """In the words of the core; None for what says nothing of where rows are."""
+    operator = _OPERATORS.get(type(pushed))
+    if operator is None:
+        return None
+    attribute, value = vars(pushed)["attribute"], vars(pushed)["value"]
+    values = tuple(value) if isinstance(pushed, In) else (value,)
+    if attribute == (TIMESTAMP,):
+        values = tuple(map(_micros, values))
+    return Condition(attribute[0], operator, values) if len(attribute) == 1 else None
+
+
+def _micros(moment: Any) -> int | None:
+    """Since 1970; None for what is no moment, as without a time zone."""
+    if getattr(moment, "tzinfo", None) is None:
+        return None
+    return timegm(moment.utctimetuple()) * 1_000_000 + int(moment.microsecond)
+
+
+def read_range(
+    partition: InputPartition, options: SourceOptions, times_us: Interval = EVERYTHING
+) -> Iterator[RecordBatch]:
     """The records of a task. Where there is nothing to read Spark makes a task all the same."""
     if not isinstance(partition, RangePartition):
         return iter(())
@@ -126,6 +196,6 @@ def read_range(partition: InputPartition, options: SourceOptions, **bounds: Any)
         options.include_headers,
         options.poll_timeout_ms / 1000,
         options.fail_on_data_loss,
-        **bounds,
+        times_us,
     )
     return record_batches(partition.value, scan)
