@@ -1,0 +1,174 @@
+"""Where the fields of many records stand in one buffer, found without a Python object for each.
+
+Records of a batch follow each other, each behind its length. So first their bounds are found: at once
+where a run of records has one length, which is so for most producers, else one after the other. Then all
+records are read side by side, field by field, with NumPy. Whatever is not plainly a record without
+headers is not sound: `strandline.records` has to look at it, and says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from strandline.records.varint import decode_varint
+
+Bytes = npt.NDArray[np.uint8]
+Numbers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+RECORD_BYTES_MIN: Final = 7
+
+_RUN_MIN: Final = 8
+"""A run of fewer records was no gain, and the next ones are found one by one."""
+
+_WALK_MIN: Final = 32
+_VARINT_BYTES_MAX: Final = 9
+"""A longer one may not fit a signed number of 64 bits."""
+
+_NULL: Final = 1
+"""The length -1, zigzag."""
+
+
+class Fields(NamedTuple):
+    """An element for each record. Positions are those in the buffer; of null they are equal."""
+
+    timestamp_deltas: Numbers
+    offset_deltas: Numbers
+    key_starts: Numbers
+    key_ends: Numbers
+    key_nulls: Flags
+    value_starts: Numbers
+    value_ends: Numbers
+    value_nulls: Flags
+    sound: Flags
+    """True if the record has no headers and its lengths add up. All else is meaningless where it is False."""
+
+
+def record_bounds(buffer: bytes, view: Bytes, begin: int, end: int, count: int) -> Numbers | None:
+    """Where each of `count` records begins, and where the last one ends, which is `end`.
+
+    None if lengths lead elsewhere. `view` is the buffer for NumPy.
+    """
+    if not 0 < count <= (end - begin) // RECORD_BYTES_MIN:
+        return None
+    bounds = np.empty(count + 1, np.int64)
+    at, found, walk = begin, 0, _WALK_MIN
+    try:
+        while found < count:
+            length, body = _length(buffer, at)
+            size = body - at + length
+            if length < 0 or at + size > end:
+                return None
+            run = _run(view[at:end], body - at, size, count - found)
+            bounds[found : found + run] = np.arange(at, at + run * size, size)
+            at, found = at + run * size, found + run
+            if run >= _RUN_MIN:
+                walk = _WALK_MIN
+            elif found < count:
+                walked = _walk(buffer, at, end, min(walk, count - found))
+                bounds[found : found + len(walked) - 1] = walked[:-1]
+                at, found, walk = walked[-1], found + len(walked) - 1, 2 * walk
+    except (IndexError, ValueError):
+        return None
+    bounds[count] = at
+    return bounds if at == end else None
+
+
+def _length(buffer: bytes, at: int) -> tuple[int, int]:
+    """The length that stands at a position, and the position after it."""
+    if (raw := buffer[at]) < 0x80:
+        return raw >> 1 ^ -(raw & 1), at + 1
+    return decode_varint(buffer, at)
+
+
+def _run(rest: Bytes, width: int, size: int, most: int) -> int:
+    """How many records from the first on are of one size: how often its length is there again."""
+    most = min(most, len(rest) // size)
+    same = rest[0 : most * size : size] == rest[0]
+    for at in range(1, width):
+        same &= rest[at : most * size : size] == rest[at]
+    other = int(same.argmin())
+    return most if same[other] else other
+
+
+def _walk(buffer: bytes, at: int, end: int, count: int) -> list[int]:
+    """The bounds of some records, one after the other. Raises ValueError where they leave the batch."""
+    bounds = [at]
+    add = bounds.append
+    for _ in range(count):
+        if (raw := buffer[at]) < 0x80:
+            at += 1 + (raw >> 1)
+        elif (high := buffer[at + 1]) < 0x80:
+            raw += (high << 7) - 0x80
+            at += 2 + (raw >> 1)
+        else:
+            length, after = decode_varint(buffer, at)
+            raw, at = length << 1, after + length
+        if raw < 0 or raw & 1 or at > end:
+            raise ValueError("a record leaves its batch")
+        add(at)
+    return bounds
+
+
+def read_fields(view: Bytes, starts: Numbers, ends: Numbers) -> Fields:
+    """The fields of records that begin and end there."""
+    length, at = _varints(view, starts)
+    sound = (length & 1 == 0) & (at + (length >> 1) == ends)
+    timestamps, at = _varints(view, at + 1)  # past the attributes, none of whose bits is in use
+    offsets, at = _varints(view, at)
+    sound &= (timestamps >= 0) & (offsets >= 0)
+    key, key_starts = _varints(view, at)
+    key_ends, key_nulls = _ends(key, key_starts, ends, sound)
+    value, value_starts = _varints(view, key_ends)
+    value_ends, value_nulls = _ends(value, value_starts, ends, sound)
+    sound &= (value_ends + 1 == ends) & (view.take(ends - 1, mode="clip") == 0)
+    return Fields(
+        _unzigzag(timestamps), _unzigzag(offsets),
+        key_starts, key_ends, key_nulls, value_starts, value_ends, value_nulls, sound,
+    )  # fmt: skip
+
+
+def _ends(raw: Numbers, starts: Numbers, limits: Numbers, sound: Flags) -> tuple[Numbers, Flags]:
+    """Where fields of these raw lengths end, and which are null; what is neither is not sound."""
+    nulls = raw == _NULL
+    lengths = raw >> 1  # of null: 0
+    ends = starts + lengths
+    sound &= (nulls | (raw & 1 == 0)) & (ends <= limits)
+    return ends, nulls
+
+
+def _unzigzag(raw: Numbers) -> Numbers:
+    return raw >> 1 ^ -(raw & 1)
+
+
+def _varints(view: Bytes, at: Numbers) -> tuple[Numbers, Numbers]:
+    """The numbers that stand at these positions, still zigzag, and the positions after them.
+
+    -1 for one that is too long. A position outside of the buffer is taken for its nearest byte: what was
+    read there ends outside, too.
+    """
+    first = view.take(at, mode="clip")
+    raw = first.astype(np.int64)
+    after = at + 1
+    longer = first >= 0x80
+    if not longer.any():
+        return raw, after
+    second = view.take(after, mode="clip").astype(np.int64)
+    raw += longer * ((second << 7) - 0x80)
+    after += longer
+    which = np.flatnonzero(longer & (second >= 0x80))
+    shift = 14
+    while len(which):
+        if shift == 7 * _VARINT_BYTES_MAX:
+            raw[which] = -1
+            break
+        # The bit that says "another follows" stood where this byte's lowest bit belongs.
+        raw[which] -= 1 << shift
+        byte = view.take(after[which], mode="clip").astype(np.int64)
+        raw[which] += byte << shift
+        after[which] += 1
+        which, shift = which[byte >= 0x80], shift + 7
+    return raw, after
