@@ -10,8 +10,9 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from itertools import count, cycle
+from itertools import count, cycle, islice
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 from strandline import Admin, LocalCluster, Producer, TopicPartition
@@ -30,7 +31,9 @@ SETTINGS: Final[Mapping[str, Any]] = {
     "commit_interval_ms": 50,
     "leave_timeout_ms": 30_000,
 }
-USERS_FED: Final = 50
+LINES_A_TICK: Final = 6
+USERS_FED: Final = 1_000
+USERS_OFTEN: Final = 20
 COMPONENTS_FED: Final = 7
 LINE_BYTES_MAX: Final = 1 << 20
 TOLD_SHOWN: Final = 12
@@ -256,6 +259,7 @@ class Feed:
 
     def __init__(self, producer: Producer, app: Application) -> None:
         self.written = 0
+        self._lots = Random(app.id)
         self._producer = producer
         self._app = app
         self._stop, self._ended = asyncio.Event(), asyncio.Event()
@@ -264,8 +268,8 @@ class Feed:
         partitions = cycle(range(self._app.partitions))
         while not self._stop.is_set():
             deliveries = []
-            for partition in (next(partitions) for _ in range(self._app.partitions)):
-                user, component = line(self.written)
+            for partition in islice(partitions, LINES_A_TICK):
+                user, component = line(self._lots)
                 deliveries.append(
                     await self._producer.send(self._app.lines, component, user, partition=partition)
                 )
@@ -286,9 +290,10 @@ class Feed:
         _ = await self._ended.wait()
 
 
-def line(number: int) -> tuple[bytes, bytes]:
-    """User and component."""
-    return f"user-{number % USERS_FED}".encode(), f"component-{number % COMPONENTS_FED}".encode()
+def line(lots: Random) -> tuple[bytes, bytes]:
+    """User and component: some come all the time, and some were almost forgotten."""
+    users = USERS_OFTEN if lots.random() < 0.5 else USERS_FED
+    return b"user-%d" % lots.randrange(users), b"component-%d" % lots.randrange(COMPONENTS_FED)
 
 
 def _paced() -> Callable[[], bool]:
@@ -312,8 +317,8 @@ async def feeding(app: Application) -> AsyncIterator[Feed]:
 async def fill(app: Application, partition: int, users: int) -> None:
     """A line of each of so many users, to one partition."""
     async with Producer(app.cluster.bootstrap) as producer:
-        keys = [f"many-{number}".encode() for number in range(users)]
-        values = [line(number)[1] for number in range(users)]
+        keys = [b"many-%d" % number for number in range(users)]
+        values = [b"component-%d" % (number % COMPONENTS_FED) for number in range(users)]
         _ = await (await producer.send_many(app.lines, values, keys=keys, partition=partition))
 
 
