@@ -11,6 +11,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from pipeline.java import find_java
+from pipeline.source import StrandlineDataSource
 
 LOOPBACK: Final = "127.0.0.1"
 
@@ -49,7 +50,9 @@ def session(master: str = "local[*]", app: str = "strandline", **conf: str) -> S
             os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     for name, value in (_SETTINGS | _launch() | conf).items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    spark.dataSource.register(StrandlineDataSource)
+    return spark
 
 
 def _launch() -> dict[str, str]:
