@@ -43,6 +43,8 @@ _SCHEMA_WITH_HEADERS: Final = _SCHEMA.append(pa.field("headers", _HEADERS))
 
 _CODEC_MASK: Final = 0x07
 _INT64_MAX: Final = 2**63 - 1
+_SIZES_MAX: Final = 8
+"""Changes of size within a batch whose layout others are likely to have, too."""
 _SAFE: Final = 2**61
 """Two such numbers add up to one that 64 bits hold."""
 _MS_MAX: Final = _INT64_MAX // 1000
@@ -114,7 +116,10 @@ def _parts(name: TopicPartition, bodies: Sequence[_Body], stop: int | None) -> I
             yield together.columns(name, which[0], which[-1] + 1, stop)
         else:
             for index in group:
-                yield _read_each(name, bodies[index], stop)
+                if len(bodies) > 1:  # its bounds may have been a guess
+                    yield from _parts(name, [bodies[index]], stop)
+                else:
+                    yield _read_each(name, bodies[index], stop)
 
 
 def _columns(
@@ -182,7 +187,7 @@ class _SideBySide:
 
     def __init__(self, bodies: Sequence[_Body], buffer: bytes, begins: Sequence[int]) -> None:
         view = np.frombuffer(buffer, np.uint8)
-        bounds = [_bounds(body, buffer, view, begin) for body, begin in zip(bodies, begins, strict=True)]
+        bounds = list(_all_bounds(bodies, begins, buffer, view))
         self._bodies, self._buffer = bodies, pa.py_buffer(buffer)
         self._counts = [len(of_one) - 1 for of_one in bounds]
         self._rows = [0, *accumulate(self._counts)]
@@ -266,14 +271,27 @@ class _SideBySide:
         return alternating.take(chosen)
 
 
-def _bounds(body: _Body, buffer: bytes, view: Bytes, begin: int) -> Numbers:
-    """The bounds of a batch's records; of none, where they are not found or its numbers are too large."""
-    header = body.batch.header
-    if -_SAFE < header.base_offset < _SAFE and -_SAFE < _base_time(header) < _SAFE:
-        found = record_bounds(buffer, view, begin, begin + body.size, header.record_count)
-        if found is not None:
-            return found
-    return np.zeros(1, np.int64)
+def _all_bounds(
+    bodies: Sequence[_Body], begins: Sequence[int], buffer: bytes, view: Bytes
+) -> Iterator[Numbers]:
+    """The bounds of each batch's records; of none, where they are not found or its numbers are too large.
+
+    Batches of records of one size are often all alike, so one of as many records and bytes as another is
+    guessed to have its bounds. Whoever reads the records finds out: a wrong guess makes them unsound.
+    """
+    known: dict[tuple[int, int], Numbers] = {}
+    for body, begin in zip(bodies, begins, strict=True):
+        header = body.batch.header
+        found = None
+        if -_SAFE < header.base_offset < _SAFE and -_SAFE < _base_time(header) < _SAFE:
+            alike = (header.record_count, body.size)
+            if (found := known.get(alike)) is None:
+                found = record_bounds(buffer, view, begin, begin + body.size, header.record_count)
+                if found is not None and np.count_nonzero(np.diff(found, 2)) <= _SIZES_MAX:
+                    known[alike] = found - begin
+            else:
+                found = found + begin
+        yield np.zeros(1, np.int64) if found is None else found
 
 
 def _base_time(header: BatchHeader) -> int:

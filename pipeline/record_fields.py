@@ -8,6 +8,7 @@ headers is not sound: `strandline.records` has to look at it, and says what is w
 
 from __future__ import annotations
 
+from array import array
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -50,7 +51,8 @@ class Fields(NamedTuple):
 def record_bounds(buffer: bytes, view: Bytes, begin: int, end: int, count: int) -> Numbers | None:
     """Where each of `count` records begins, and where the last one ends, which is `end`.
 
-    None if lengths lead elsewhere. `view` is the buffer for NumPy.
+    None if lengths lead elsewhere. `view` is the buffer for NumPy. That each record is as long as it says
+    is for `read_fields` to find out.
     """
     if not 0 < count <= (end - begin) // RECORD_BYTES_MIN:
         return None
@@ -62,16 +64,18 @@ def record_bounds(buffer: bytes, view: Bytes, begin: int, end: int, count: int) 
             size = body - at + length
             if length < 0 or at + size > end:
                 return None
-            run = _run(view[at:end], body - at, size, count - found)
+            run = 1
+            if _repeats(buffer, at, size, buffer[at:body], count - found):
+                run = _run(view[at:end], body - at, size, count - found)
             bounds[found : found + run] = np.arange(at, at + run * size, size)
             at, found = at + run * size, found + run
             if run >= _RUN_MIN:
                 walk = _WALK_MIN
             elif found < count:
-                walked = _walk(buffer, at, end, min(walk, count - found))
-                bounds[found : found + len(walked) - 1] = walked[:-1]
+                walked = _walk(buffer, at, min(walk, count - found))
+                bounds[found : found + len(walked)] = np.frombuffer(walked, np.int64)
                 at, found, walk = walked[-1], found + len(walked) - 1, 2 * walk
-    except (IndexError, ValueError):
+    except (IndexError, OverflowError, ValueError):
         return None
     bounds[count] = at
     return bounds if at == end else None
@@ -84,6 +88,11 @@ def _length(buffer: bytes, at: int) -> tuple[int, int]:
     return decode_varint(buffer, at)
 
 
+def _repeats(buffer: bytes, at: int, size: int, length: bytes, count: int) -> bool:
+    """True if it seems worth to look for a run: the next few records are of the same size."""
+    return count >= _RUN_MIN and all(buffer.startswith(length, at + nth * size) for nth in range(1, _RUN_MIN))
+
+
 def _run(rest: Bytes, width: int, size: int, most: int) -> int:
     """How many records from the first on are of one size: how often its length is there again."""
     most = min(most, len(rest) // size)
@@ -94,27 +103,28 @@ def _run(rest: Bytes, width: int, size: int, most: int) -> int:
     return most if same[other] else other
 
 
-def _walk(buffer: bytes, at: int, end: int, count: int) -> list[int]:
-    """The bounds of some records, one after the other. Raises ValueError where they leave the batch."""
-    bounds = [at]
+def _walk(buffer: bytes, at: int, count: int) -> array[int]:
+    """The bounds of some records, one after the other, wherever their lengths lead.
+
+    Whether a length is odd, which is to say negative, is not asked here, in the loop: `read_fields` does.
+    Raises IndexError, OverflowError or ValueError where nothing can be read.
+    """
+    bounds = array("q", (at,))
     add = bounds.append
     for _ in range(count):
         if (raw := buffer[at]) < 0x80:
             at += 1 + (raw >> 1)
         elif (high := buffer[at + 1]) < 0x80:
-            raw += (high << 7) - 0x80
-            at += 2 + (raw >> 1)
+            at += 2 + (raw >> 1) + (high << 6) - 0x40
         else:
             length, after = decode_varint(buffer, at)
-            raw, at = length << 1, after + length
-        if raw < 0 or raw & 1 or at > end:
-            raise ValueError("a record leaves its batch")
+            at = after + length
         add(at)
     return bounds
 
 
 def read_fields(view: Bytes, starts: Numbers, ends: Numbers) -> Fields:
-    """The fields of records that begin and end there."""
+    """The fields of records that should begin and end there, which makes no record sound that does not."""
     length, at = _varints(view, starts)
     sound = (length & 1 == 0) & (at + (length >> 1) == ends)
     timestamps, at = _varints(view, at + 1)  # past the attributes, none of whose bits is in use

@@ -15,6 +15,7 @@ from pipeline.arrow import BYTES_MAX, arrow_schema, record_batch
 from strandline.errors import CorruptMessage, StrandlineError, UnsupportedCompression
 from strandline.ids import TopicPartition
 from strandline.records import BatchHeader, Codec, encode_batch, encode_values, keep_records, split
+from strandline.records.compression import compress
 from strandline.records.encode import RecordFields
 from strandline.records.header import HEADER_BYTES, assemble
 
@@ -65,8 +66,9 @@ def assert_same(batches: Sequence[FetchedBatch], stop: int | None = None) -> Non
 
 # --- any batch that an encoder makes --------------------------------------------------------
 
-sizes = st.sampled_from([0, 1, 7, 60, 63, 64, 100, 8191, 8192])
-data = st.builds(lambda size, fill: bytes([fill]) * size, sizes, st.integers(0, 255)) | st.binary(max_size=9)
+small = st.sampled_from([b"", b"x", b"\x00" * 7, b"\x80" * 60, b"\x01" * 63, b"\xff" * 64, b"x" * 100])
+large = st.sampled_from([b"\x00" * 8191, b"x" * 8192])
+data = small | large | st.binary(max_size=9)
 times = st.integers(0, 70) | st.integers(-(10**15), 10**15) | st.sampled_from([MS_MAX, MS_MAX + 1, -(2**62)])
 headers = st.lists(st.tuples(st.text(max_size=5), st.none() | st.binary(max_size=5)), max_size=2)
 counts = st.integers(1, 20) | st.sampled_from([63, 64, 65, 130, 300])
@@ -75,7 +77,7 @@ counts = st.integers(1, 20) | st.sampled_from([63, 64, 65, 130, 300])
 @st.composite
 def records(draw: st.DrawFn) -> list[RecordFields]:
     """Records of one layout with some others among them, or all different."""
-    same: RecordFields = (draw(st.none() | data), draw(st.none() | data), (), draw(times))
+    same: RecordFields = (draw(st.none() | small), draw(st.none() | small), (), draw(times))
     some = [same] * draw(counts)
     other = st.tuples(st.none() | data, st.none() | data, st.just(()) | headers, times)
     for at, one in draw(st.dictionaries(st.integers(0, len(some) - 1), other, max_size=4)).items():
@@ -84,9 +86,9 @@ def records(draw: st.DrawFn) -> list[RecordFields]:
 
 
 @st.composite
-def encoded(draw: st.DrawFn, base_offset: int) -> bytes:
-    """A batch: of any codec, perhaps with the time of its append, perhaps compacted."""
-    batch = encode_batch(draw(records()), codec=draw(st.sampled_from(Codec)), base_offset=base_offset)
+def encoded(draw: st.DrawFn, base_offset: int, codecs: Sequence[Codec]) -> bytes:
+    """A batch: of one of these codecs, perhaps with the time of its append, perhaps compacted."""
+    batch = encode_batch(draw(records()), codec=draw(st.sampled_from(codecs)), base_offset=base_offset)
     [header] = split(batch)
     if draw(st.booleans()):
         gone = draw(st.sets(st.integers(1, 300), max_size=9))
@@ -102,14 +104,14 @@ def encoded(draw: st.DrawFn, base_offset: int) -> bytes:
 
 
 @st.composite
-def logs(draw: st.DrawFn) -> list[FetchedBatch]:
+def logs(draw: st.DrawFn, codecs: Sequence[Codec] = tuple(Codec)) -> list[FetchedBatch]:
     """Some batches of one partition, or of two, in one buffer or in several."""
     found: list[FetchedBatch] = []
     at = draw(st.integers(0, 2**40))
     for name in draw(st.sampled_from([[NAME], [NAME, NAME], [NAME, TopicPartition("größe", 0)]])):
         from_offset, pieces = at, []
         for _ in range(draw(st.integers(1, 3))):
-            pieces.append(draw(encoded(at)))
+            pieces.append(draw(encoded(at, codecs)))
             at = split(pieces[-1])[0].next_offset + draw(st.integers(0, 3))
         from_offset += draw(st.integers(0, 40))
         found += fetched(b"".join(pieces), name, from_offset)
@@ -124,32 +126,42 @@ def test_any_batches_have_the_rows_that_their_columns_say(
     assert_same(batches, stop)
 
 
-@given(logs(), st.data())
-def test_damaged_bytes_are_corrupt_exactly_where_columns_finds_them_so(
+@given(logs([Codec.NONE]), st.data())
+def test_damaged_records_are_corrupt_exactly_where_columns_finds_them_so(
     batches: list[FetchedBatch], draw: st.DataObject
 ) -> None:
     """Whatever byte of the records or number of the header is another: no row is made up, none kept back."""
     which = draw.draw(st.integers(0, len(batches) - 1))
-    batch = batches[which]
-    buffer = bytearray(batch.data)
-    body = st.integers(batch.header.position + HEADER_BYTES, batch.header.end - 1)
+    _, header, data, _ = batches[which]
+    body = bytearray(data[header.position + HEADER_BYTES : header.end])
     byte = st.sampled_from([0, 1, 2, 3, 0x7F, 0x80, 0xFF]) | st.integers(0, 255)
-    for at, other in draw.draw(st.dictionaries(body, byte, min_size=1, max_size=4)).items():
-        buffer[at] = other
+    places = st.integers(0, len(body) - 1)
+    for at, other in draw.draw(st.dictionaries(places, byte, min_size=1, max_size=4)).items():
+        body[at] = other
+    codec = draw.draw(st.sampled_from(Codec))
+    data = assemble(header._replace(attributes=header.attributes | codec), compress(codec, bytes(body)))
+    [header] = split(data)
     counted = draw.draw(st.integers(0, 9))
-    header = batch.header
     if counted == 0:
         header = header._replace(record_count=draw.draw(st.integers(-1, 500)))
     elif counted == 1:
         header = header._replace(base_offset=draw.draw(st.integers(-(2**63), 2**63 - 1)))
-    elif counted == 2:
+    elif counted == 2 and codec is Codec.NONE:
         header = header._replace(batch_length=draw.draw(st.integers(49, header.batch_length + 5)))
-    batches[which] = batch._replace(data=bytes(buffer), header=header)
-    if all(-(2**63) <= row[4] < 2**63 for row in as_rows(batches)):
+    batches[which] = batches[which]._replace(data=data, header=header)
+    if all(-(2**63) < row[4] < 2**63 for row in as_rows(batches)):
         assert_same(batches)
     else:
         with pytest.raises(CorruptMessage, match="more than 64 bits"):
             record_batch(batches)
+
+
+@pytest.mark.parametrize("codec", list(Codec)[1:])
+def test_what_does_not_decompress_is_corrupt(codec: Codec) -> None:
+    batch = encode_values([b"%09d" % at for at in range(100)], 7, codec=codec)
+    assert_same(fetched(batch[:-9] + bytes(9)))
+    with pytest.raises(CorruptMessage):
+        record_batch(fetched(batch[:HEADER_BYTES] + bytes(len(batch) - HEADER_BYTES)))
 
 
 def as_rows(batches: list[FetchedBatch]) -> list[tuple[Any, ...]]:
