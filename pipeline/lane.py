@@ -74,6 +74,8 @@ class Written(NamedTuple):
     records: int
     matched: int
     """Of the records, those that an earlier or another attempt had written."""
+    unmatched: int
+    """Records besides, that others wrote for this piece and that are no rows of this attempt."""
 
 
 def row_bytes(row: RecordFields) -> int:
@@ -168,7 +170,9 @@ class Lane:
                 self.name, progress.gone,
             )  # fmt: skip
         first = -1 if progress.first_offset is None else progress.first_offset
-        return Written(self.name, first, progress.last_offset, self._rows, progress.matched)
+        return Written(
+            self.name, first, progress.last_offset, self._rows, progress.matched, progress.unmatched
+        )
 
     # --- appending -----------------------------------------------------------------------------
 
