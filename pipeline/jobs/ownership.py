@@ -1,0 +1,290 @@
+"""Who owned which partition when, for how long nobody did, and whether ever two did: from `__group_events`.
+
+docs/groups.md has the records. All events of a group are in one partition of the topic, in the order in which
+its coordinator decided them. An event may be there twice, as the same line: the second one is dropped.
+
+**Clocks.** What the coordinator decided has its time. What a member did has the member's, and that clock may
+be anywhere. But it was done in a generation, after that was stable and before the next one began, and before
+the coordinator wrote it down: into these bounds, all by the coordinator's clock, each time is moved. Members
+whose clocks are right are not moved at all; of others nothing is said that cannot have been.
+
+**What is not told.** A process that hangs and is expelled believes for a while that it still owns: what the
+events say is the coordinator's view, in which that ended. An end that was never written down, since the
+coordinator was killed with it, leaves an owner too many.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+VERSION: Final = 1
+REVOKED, LOST, LEFT = "revoked", "lost", "member_left"
+_ENDS: Final = (REVOKED, LOST, LEFT)
+
+_EVENT: Final = (
+    "version int, event string, group string, generation bigint, at_ms bigint, member string, reason string, "
+    "caused_by string, partitions map<string, array<int>>"
+)
+_PARTITION: Final = ("group", "topic", "partition")
+_SOMEBODY: Final = "…"
+
+
+def group_events(records: DataFrame, group: str | None = None) -> DataFrame:
+    """One row for each event in the records of the topic, of one group or all: offset, event, group,
+    generation, at_ms, member, reason, caused_by, partitions; told_ms is when the coordinator wrote it down.
+
+    Tasks are left out, and what is no event of this version.
+    """
+    once = records.groupBy("value").agg(
+        F.min_by(F.struct("offset", "timestamp"), "offset").alias("first"),
+    )
+    parsed = once.select(
+        "first.offset",
+        F.unix_millis("first.timestamp").alias("told_ms"),
+        F.from_json(F.col("value").cast("string"), _EVENT).alias("told"),
+    ).select("offset", "told_ms", "told.*")
+    known = parsed.where(
+        (F.col("version") == VERSION)
+        & F.col("event").isNotNull()
+        & F.col("group").isNotNull()
+        & F.col("generation").isNotNull()
+        & F.col("at_ms").isNotNull()
+        & ~F.col("event").startswith("task_")
+    )
+    return known if group is None else known.where(F.col("group") == group)
+
+
+# --- times ----------------------------------------------------------------------------------
+
+
+def generations(events: DataFrame) -> DataFrame:
+    """When each generation of a group was stable, and when the next one that began did: group, generation,
+    stable_ms, next_started_ms, by the coordinator's clock; null if that is not known."""
+
+    def first(event: str) -> Column:
+        return F.min(F.when(F.col("event") == event, F.col("at_ms")))
+
+    each = events.groupBy("group", "generation").agg(
+        first("generation_started").alias("started_ms"), first("generation_stable").alias("stable_ms")
+    )
+    later = (
+        Window.partitionBy("group").orderBy(F.desc("generation")).rowsBetween(Window.unboundedPreceding, -1)
+    )
+    next_started = F.last("started_ms", ignorenulls=True).over(later)
+    return each.select("group", "generation", "stable_ms", next_started.alias("next_started_ms"))
+
+
+def moments(events: DataFrame) -> DataFrame:
+    """What became of partitions, by the coordinator's clock: group, topic, partition, member, event
+    (assigned, revoked, lost, member_left), at_ms, generation, reason, offset.
+
+    Who left left all that it ever had.
+    """
+    bounds = generations(events)
+    latest = F.least(F.coalesce("told_ms", "at_ms"), F.coalesce("next_started_ms", "told_ms", "at_ms"))
+    at = F.least(latest, F.greatest("at_ms", F.coalesce("stable_ms", "at_ms")))
+    placed = events.join(bounds, ["group", "generation"]).withColumn("at_ms", at)
+    columns = [*_PARTITION, "member", "event", "at_ms", "generation", "reason", "offset"]
+    of_topics = placed.where(F.col("event").isin("assigned", REVOKED, LOST)).select(
+        "*", F.explode("partitions").alias("topic", "numbers")
+    )
+    told = of_topics.select("*", F.explode("numbers").alias("partition")).select(*columns)
+    had = told.where("event = 'assigned'").select(*_PARTITION, "member").distinct()
+    left = placed.where(F.col("event") == LEFT).join(had, ["group", "member"]).select(*columns)
+    return told.unionAll(left)
+
+
+# --- who owned -------------------------------------------------------------------------------
+
+
+def timeline(moments: DataFrame) -> DataFrame:
+    """One row for each time that a member owned a partition: group, topic, partition, owner, from_ms, to_ms,
+    ended (revoked, lost, member_left), reason, generation.
+
+    `from_ms` is null if it began before the log does, `to_ms` and `ended` if it goes on.
+    """
+    of_member = Window.partitionBy(*_PARTITION, "member").orderBy("offset")
+    before = F.lag("event").over(of_member)
+    begins = (F.col("event") == "assigned") & (before.isNull() | (before != "assigned"))
+    # Of several ends in a row the first one counts; that somebody left says nothing of what it never had.
+    ends = F.col("event").isin(*_ENDS) & (
+        (before == "assigned") | (before.isNull() & (F.col("event") != LEFT))
+    )
+    kept = moments.withColumn("is_begin", begins).withColumn("is_end", ends).where("is_begin or is_end")
+
+    def following(name: str) -> Column:
+        return F.when(F.col("is_begin"), F.lead(name).over(of_member)).otherwise(F.col(name))
+
+    rows = kept.select(
+        *_PARTITION,
+        F.col("member").alias("owner"),
+        F.when(F.col("is_begin"), F.col("at_ms")).alias("from_ms"),
+        following("at_ms").alias("to_ms"),
+        following("event").alias("ended"),
+        following("reason").alias("reason"),
+        "generation",
+        "is_begin",
+        F.lag("is_begin", 1, False).over(of_member).alias("has_begin"),
+    )
+    whole = rows.where("is_begin or not has_begin").drop("is_begin", "has_begin")
+    # An end cannot lie before its begin, whatever two coordinators' clocks say.
+    return whole.withColumn(
+        "to_ms", F.when(F.col("to_ms").isNotNull(), F.greatest("to_ms", F.coalesce("from_ms", "to_ms")))
+    )
+
+
+def owned_by(timeline: DataFrame) -> DataFrame:
+    """How many owners each partition had, from each change to the next: group, topic, partition, from_ms,
+    to_ms (null: it is so still), owners. It begins with the first owner of which all is known.
+
+    Who gives up and who takes in the same millisecond do not own together.
+    """
+    known = timeline.where("from_ms is not null and (to_ms is null or to_ms > from_ms)")
+    came = known.select(*_PARTITION, F.col("from_ms").alias("at_ms"), F.lit(1).alias("change"))
+    went = known.where("to_ms is not null").select(
+        *_PARTITION, F.col("to_ms").alias("at_ms"), F.lit(-1).alias("change")
+    )
+    changes = came.unionAll(went).groupBy(*_PARTITION, "at_ms").agg(F.sum("change").alias("change"))
+    in_time = Window.partitionBy(*_PARTITION).orderBy("at_ms")
+    so_far = in_time.rowsBetween(Window.unboundedPreceding, 0)
+    return changes.select(
+        *_PARTITION,
+        F.col("at_ms").alias("from_ms"),
+        F.lead("at_ms").over(in_time).alias("to_ms"),
+        F.sum("change").over(so_far).alias("owners"),
+    )
+
+
+def overlaps(timeline: DataFrame) -> DataFrame:
+    """Times at which a partition had two owners or more: group, topic, partition, from_ms, to_ms (null:
+    still), owners (their ids)."""
+    shared = owned_by(timeline).where("owners > 1").drop("owners")
+    owners = timeline.select(
+        *_PARTITION, "owner", F.col("from_ms").alias("began_ms"), F.col("to_ms").alias("ended_ms")
+    )
+    both = shared.join(owners, list(_PARTITION)).where(
+        "began_ms <= from_ms and (ended_ms is null or ended_ms > from_ms)"
+    )
+    return (
+        both.groupBy(*_PARTITION, "from_ms", "to_ms")
+        .agg(F.sort_array(F.collect_set("owner")).alias("owners"))
+        .orderBy("from_ms", *_PARTITION)
+    )
+
+
+def empty_times(events: DataFrame) -> DataFrame:
+    """When a group had no members: group, empty_from_ms, empty_to_ms (null: still).
+
+    An empty group is a generation of its own that is never said to start.
+    """
+    turns = events.where(F.col("event").isin("generation_started", "generation_ended"))
+    in_order = Window.partitionBy("group").orderBy("offset")
+    following = turns.select(
+        "group",
+        "event",
+        "generation",
+        F.col("at_ms").alias("empty_from_ms"),
+        F.lead("at_ms").over(in_order).alias("empty_to_ms"),
+        F.lead("generation").over(in_order).alias("next_generation"),
+    )
+    return following.where(
+        "event = 'generation_ended' and (next_generation is null or next_generation > generation + 1)"
+    ).select("group", "empty_from_ms", "empty_to_ms")
+
+
+def gaps(timeline: DataFrame, events: DataFrame) -> DataFrame:
+    """Times at which a partition that had had an owner had none: group, topic, partition, from_ms, to_ms
+    (null: still), unowned_ms: how long, up to the last event, without the time in which its group had no
+    members."""
+    last = events.groupBy("group").agg(F.max("at_ms").alias("last_ms"))
+    free = owned_by(timeline).where("owners = 0").drop("owners").join(last, "group")
+    end = F.greatest("from_ms", F.coalesce("to_ms", "last_ms"))
+    empty = empty_times(events)
+    beside = free.join(
+        empty,
+        (free["group"] == empty["group"])
+        & (F.col("empty_from_ms") < end)
+        & (F.coalesce("empty_to_ms", "last_ms") > F.col("from_ms")),
+        "left",
+    ).drop(empty["group"])
+    both = F.least(end, F.coalesce("empty_to_ms", "last_ms")) - F.greatest("from_ms", "empty_from_ms")
+    return (
+        beside.groupBy(*_PARTITION, "from_ms", "to_ms", "last_ms")
+        .agg(F.coalesce(F.sum(both), F.lit(0)).alias("empty_ms"))
+        .select(
+            *_PARTITION, "from_ms", "to_ms", (end - F.col("from_ms") - F.col("empty_ms")).alias("unowned_ms")
+        )
+        .orderBy(*_PARTITION, "from_ms")
+    )
+
+
+def partitions(timeline: DataFrame, gaps: DataFrame) -> DataFrame:
+    """One row for each partition: group, topic, partition, owners (how many members owned it), changes (how
+    often it got one), owner (the last one, null if nobody has it), unowned_ms and unowned_max_ms."""
+    free = gaps.groupBy(*_PARTITION).agg(
+        F.sum("unowned_ms").alias("unowned_ms"), F.max("unowned_ms").alias("unowned_max_ms")
+    )
+    owned = timeline.groupBy(*_PARTITION).agg(
+        F.count_distinct("owner").alias("owners"),
+        F.count("*").alias("changes"),
+        F.max_by(
+            F.when(F.col("to_ms").isNull(), F.col("owner")),
+            F.struct(F.col("to_ms").isNull(), F.coalesce("from_ms", "to_ms")),
+        ).alias("owner"),
+    )
+    return (
+        owned.join(free, list(_PARTITION), "left")
+        .fillna(0, ["unowned_ms", "unowned_max_ms"])
+        .orderBy(*_PARTITION)
+    )
+
+
+# --- rebalances ------------------------------------------------------------------------------
+
+
+def rebalances(events: DataFrame) -> DataFrame:
+    """One row for each rebalance: group, generation (which it ended), from_ms, to_ms, duration_ms, reason (with
+    … for the id of who caused it), caused_by.
+
+    `to_ms` is when the next generation was stable; null if another rebalance came before, or the group was
+    empty then.
+    """
+    turns = events.where(F.col("event").isin("rebalance_started", "generation_stable"))
+    in_order = Window.partitionBy("group").orderBy("offset")
+    stable = F.lead("event").over(in_order) == "generation_stable"
+    who = F.col("caused_by")
+    reason = F.when(who.isNotNull(), F.replace(F.col("reason"), who, F.lit(_SOMEBODY))).otherwise(
+        F.col("reason")
+    )
+    following = turns.select(
+        "group",
+        "event",
+        "generation",
+        F.col("at_ms").alias("from_ms"),
+        F.when(stable, F.greatest("at_ms", F.lead("at_ms").over(in_order))).alias("to_ms"),
+        reason.alias("reason"),
+        "caused_by",
+    )
+    return (
+        following.where("event = 'rebalance_started'")
+        .drop("event")
+        .withColumn("duration_ms", F.col("to_ms") - F.col("from_ms"))
+    )
+
+
+def by_reason(rebalances: DataFrame) -> DataFrame:
+    """One row for each reason: group, reason, count, finished, p50_ms, max_ms and total_ms of those."""
+    return (
+        rebalances.groupBy("group", "reason")
+        .agg(
+            F.count("*").alias("count"),
+            F.count("duration_ms").alias("finished"),
+            F.percentile("duration_ms", 0.5).alias("p50_ms"),
+            F.max("duration_ms").alias("max_ms"),
+            F.coalesce(F.sum("duration_ms"), F.lit(0)).alias("total_ms"),
+        )
+        .orderBy("group", F.desc("count"), "reason")
+    )

@@ -1,0 +1,47 @@
+"""The records of a topic as the jobs read them, and what goes wrong there in words of ours."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it ships none
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from strandline.errors import StrandlineError
+
+_OURS: Final = re.compile(r"^\s*(?:pipeline|strandline)\.errors\.(\w+): (.+)$", re.MULTILINE)
+"""The end of a traceback of the source, somewhere in what Spark says."""
+
+
+class JobFailed(StrandlineError):
+    """Spark could not do it; the message says why."""
+
+
+def records(spark: SparkSession, bootstrap: str, topic: str, **options: str) -> DataFrame:
+    """All that is in a topic now, with the columns of the source. `options` are those of the source."""
+    reader = spark.read.format("strandline").option("bootstrap", bootstrap).option("subscribe", topic)
+    return reader.options(**options).load()
+
+
+@contextmanager
+def said_by_spark() -> Iterator[None]:
+    """What Spark raises becomes JobFailed: with the words of the source, where it was that, and else with
+    those of Spark up to where its trace begins."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise JobFailed(words_of(error)) from error
+
+
+def words_of(error: PySparkException | Py4JError) -> str:
+    """What went wrong, in one line."""
+    text = str(error)
+    found = _OURS.findall(text)
+    if found:
+        return str(found[-1][1]).strip()
+    lines = [line.strip() for line in text.splitlines()]
+    return next((line for line in lines if line), type(error).__name__)

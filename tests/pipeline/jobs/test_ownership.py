@@ -1,0 +1,221 @@
+"""What is said of owners and rebalances, from events that a test made up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pipeline.jobs import ownership
+from tests.conftest import SPARK_TIME
+from tests.pipeline.jobs.topic_records import as_records, rows_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = SPARK_TIME
+
+T0 = 1_795_336_400_000
+Told = tuple[dict[str, Any] | bytes, int]
+
+
+class Story:
+    """Events in the order in which a coordinator wrote them down, each with when it did."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._told: list[Told] = []
+
+    def tell(
+        self, event: str, generation: int, at: int, *, told: int | None = None, group: str = "g", **more: Any
+    ) -> dict[str, Any]:
+        fields = {"version": 1, "event": event, "group": group, "generation": generation, "at_ms": T0 + at}
+        self.again(fields | more, T0 + (at if told is None else told))
+        return fields | more
+
+    def again(self, fields: dict[str, Any] | bytes, told_ms: int = T0) -> None:
+        self._told.append((fields, told_ms))
+
+    def owns(self, event: str, member: str, generation: int, at: int, *partitions: int, **more: Any) -> None:
+        self.tell(event, generation, at, member=member, partitions={"t": list(partitions or (0,))}, **more)
+
+    def generation(self, number: int, started: int, stable: int, ended: int | None = None) -> None:
+        """The rebalance before it too."""
+        self.tell(
+            "rebalance_started", number - 1, ended or started, reason="member m2 joined", caused_by="m2"
+        )
+        if number > 1:
+            self.tell("generation_ended", number - 1, started)
+        self.tell("generation_started", number, started)
+        self.tell("generation_stable", number, stable)
+
+    def events(self, group: str | None = None) -> DataFrame:
+        return ownership.group_events(as_records(self._spark, self._told), group)
+
+    def timeline(self) -> DataFrame:
+        return ownership.timeline(ownership.moments(self.events()))
+
+
+@pytest.fixture
+def story(spark: SparkSession) -> Iterator[Story]:
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    yield Story(spark)
+    spark.conf.unset("spark.sql.shuffle.partitions")
+
+
+def spans(frame: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
+    """Ordered, and with times from T0 on."""
+    times = [name for name in columns if name.endswith("_ms")]
+    rows = rows_of(frame.orderBy("partition", "from_ms", "to_ms"), *columns)
+    return [
+        tuple(
+            value - T0 if name in times and value is not None and value > T0 // 2 else value
+            for name, value in zip(columns, row, strict=True)
+        )
+        for row in rows
+    ]
+
+
+TIMES = ("partition", "owner", "from_ms", "to_ms", "ended")
+
+
+def test_a_partition_goes_from_hand_to_hand(story: Story) -> None:
+    story.generation(1, 0, 5)
+    story.owns("assigned", "m1", 1, 6, 0, 1)
+    story.generation(2, 95, 99, ended=90)
+    story.owns("revoked", "m1", 2, 100, 1, reason="partitions move between members")
+    story.generation(3, 110, 119, ended=101)
+    story.owns("assigned", "m2", 3, 120, 1)
+    story.owns("lost", "m2", 3, 200, 1, reason="not heard of for 80 ms")
+    story.tell("member_left", 3, 200, member="m2")
+    story.tell("task_running", 3, 300, member="m1", task="t-0")
+    story.again(b"\xfe no event")
+    story.again({"version": 2, "event": "assigned", "group": "g", "generation": 9, "at_ms": T0})
+    timeline = story.timeline().persist()
+    assert spans(timeline, *TIMES) == [
+        (0, "m1", 6, None, None),
+        (1, "m1", 6, 100, "revoked"),
+        (1, "m2", 120, 200, "lost"),
+    ]
+    assert ownership.overlaps(timeline).count() == 0
+    gaps = ownership.gaps(timeline, story.events()).persist()
+    assert spans(gaps, "partition", "from_ms", "to_ms", "unowned_ms") == [
+        (1, 100, 120, 20),
+        (1, 200, None, 0),
+    ]
+    rows = ownership.partitions(timeline, gaps)
+    assert rows_of(rows, "partition", "owners", "changes", "owner", "unowned_ms", "unowned_max_ms") == [
+        (0, 1, 1, "m1", 0, 0),
+        (1, 2, 2, None, 20, 20),
+    ]
+
+
+def test_two_owners_are_told_with_when_and_who(story: Story) -> None:
+    story.generation(1, 0, 5)
+    story.owns("assigned", "m1", 1, 10, 0, 1, 2)
+    story.owns("assigned", "ghost", 1, 50, 1, 2)
+    story.owns("revoked", "ghost", 1, 70, 2)
+    story.owns("revoked", "m1", 1, 90, 0, 1)
+    found = spans(ownership.overlaps(story.timeline()), "partition", "owners", "from_ms", "to_ms")
+    assert found == [(1, ["ghost", "m1"], 50, 90), (2, ["ghost", "m1"], 50, 70)]
+
+
+def test_two_owners_of_whom_nobody_has_given_up_are_told_though_nothing_came_after(story: Story) -> None:
+    story.generation(1, 0, 5)
+    story.owns("assigned", "m1", 1, 10)
+    story.owns("assigned", "m2", 1, 50)
+    found = spans(ownership.overlaps(story.timeline()), "owners", "from_ms", "to_ms")
+    assert found == [(["m1", "m2"], 50, None)]
+
+
+def test_a_report_that_came_late_is_no_second_owner_and_one_in_time_is_none_either(story: Story) -> None:
+    story.generation(1, 0, 5)
+    story.owns("assigned", "m1", 1, 6)
+    story.generation(2, 95, 99, ended=90)
+    story.owns("assigned", "m2", 2, 100)
+    story.owns("revoked", "m1", 1, 94, told=150)  # both are right, though in this order
+    story.owns("revoked", "m2", 2, 200)
+    story.owns("assigned", "m1", 2, 200)  # in the same millisecond
+    assert ownership.overlaps(story.timeline()).count() == 0
+    assert spans(story.timeline(), *TIMES)[:2] == [
+        (0, "m1", 6, 94, "revoked"),
+        (0, "m2", 100, 200, "revoked"),
+    ]
+
+
+@pytest.mark.parametrize("ahead_ms", [-3_600_000, -40, 40, 3_600_000])
+def test_a_members_clock_makes_no_second_owner(story: Story, ahead_ms: int) -> None:
+    """m1's clock is wrong, m2's right. The report of the first one arrives once the next generation began."""
+    story.generation(1, 0, 5)
+    story.owns("assigned", "m1", 1, 6 + ahead_ms, told=7)
+    story.generation(2, 95, 99, ended=90)
+    story.owns("assigned", "m2", 2, 101, told=102)
+    story.owns("revoked", "m1", 1, 94 + ahead_ms, told=103)
+    story.generation(3, 195, 199, ended=190)
+    story.owns("revoked", "m2", 2, 191, told=200)
+    story.owns("assigned", "m1", 3, 201 + ahead_ms, told=202)
+    timeline = story.timeline().persist()
+    assert ownership.overlaps(timeline).count() == 0
+    first, second, third = spans(timeline, *TIMES)
+    assert (second[1], second[2:4]) == ("m2", (101, 191))
+    assert 5 <= first[2] <= 7 and first[2] <= first[3] <= 95
+    assert 199 <= third[2] <= 202
+
+
+def test_the_same_line_twice_is_one_event(story: Story) -> None:
+    story.generation(1, 0, 5)
+    line = story.tell("assigned", 1, 6, member="m1", partitions={"t": [0]})
+    story.owns("revoked", "m1", 1, 20)
+    story.again(line, T0 + 30)
+    assert spans(story.timeline(), *TIMES) == [(0, "m1", 6, 20, "revoked")]
+
+
+def test_who_left_owns_nothing_any_more_though_nobody_said_so(story: Story) -> None:
+    story.generation(1, 0, 5)
+    story.owns("assigned", "m1", 1, 6, 0, 1)
+    story.owns("revoked", "m1", 1, 30, 1)
+    story.tell("member_left", 1, 50, member="m1", reason="not heard of for 20 ms")
+    assert spans(story.timeline(), *TIMES) == [
+        (0, "m1", 6, 50, "member_left"),
+        (1, "m1", 6, 30, "revoked"),
+    ]
+
+
+def test_what_began_before_the_log_does_is_shown_and_counts_for_nothing(story: Story) -> None:
+    story.owns("assigned", "m2", 4, 10, 1)
+    story.owns("revoked", "m1", 4, 30, 0, 1)
+    story.owns("revoked", "m2", 4, 40, 1)
+    timeline = story.timeline().persist()
+    assert spans(timeline, *TIMES)[0] == (0, "m1", None, 30, "revoked")
+    assert ownership.overlaps(timeline).count() == 0
+
+
+def test_the_time_of_an_empty_group_is_no_time_without_an_owner(story: Story) -> None:
+    story.generation(1, 0, 5)
+    story.owns("assigned", "m1", 1, 10)
+    story.owns("revoked", "m1", 1, 100)
+    story.tell("member_left", 1, 110, member="m1")
+    story.tell("generation_ended", 1, 110)
+    story.tell("generation_started", 3, 9_000)  # the second generation had no members
+    story.tell("generation_stable", 3, 9_005)
+    story.owns("assigned", "m2", 3, 9_010)
+    gaps = ownership.gaps(story.timeline(), story.events())
+    assert spans(gaps, "from_ms", "to_ms", "unowned_ms") == [(100, 9_010, 20)]
+
+
+def test_rebalances_are_counted_by_reason_whoever_caused_them(story: Story) -> None:
+    for number, (cause, begin, stable) in enumerate((("m1", 0, 40), ("m2", 100, 120), ("m3", 200, None))):
+        reason = f"member {cause} joined: subscribed to t"
+        story.tell("rebalance_started", number, begin, reason=reason, caused_by=cause)
+        story.tell("generation_started", number + 1, begin + 5)
+        if stable is not None:
+            story.tell("generation_stable", number + 1, stable)
+    story.tell("rebalance_started", 3, 210, reason="m3 left", caused_by="m3")
+    story.tell("generation_stable", 4, 290)
+    story.tell("rebalance_started", 0, 0, group="other", reason="m9 left", caused_by="m9")
+    table = ownership.by_reason(ownership.rebalances(story.events("g")))
+    assert rows_of(table, "group", "reason", "count", "finished", "p50_ms", "max_ms", "total_ms") == [
+        ("g", "member … joined: subscribed to t", 3, 2, 30.0, 40, 60),
+        ("g", "… left", 1, 1, 80.0, 80, 80),
+    ]
