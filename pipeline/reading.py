@@ -123,7 +123,8 @@ class RangeReader(Startable):
                 chunk.append(batch)
                 size += batch.size
                 continue
-            if not await self._news.wait(self._clock.monotonic() + (GATHER_S_MAX if chunk else LOOK_S)):
+            patience_s = GATHER_S_MAX if chunk else min(LOOK_S, reading.timeout_s / 4)
+            if not await self._news.wait(self._clock.monotonic() + patience_s):
                 if chunk:
                     break
                 await self._look(reading)
