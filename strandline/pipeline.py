@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pipeline.session import session
+    from pipeline.source import StrandlineDataSource
 
 _HOMES = {
+    "StrandlineDataSource": "pipeline.source",
     "session": "pipeline.session",
 }
 _OF_THE_EXTRA = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "numpy", "matplotlib"})
 
-__all__ = ["session"]
+__all__ = ["StrandlineDataSource", "session"]
 
 
 def __getattr__(name: str) -> Any:

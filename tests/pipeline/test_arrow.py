@@ -9,9 +9,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from consumer.records import FetchedBatch
 from pipeline.arrow import BYTES_MAX, arrow_schema, record_batch
+from pipeline.source import columns
 from strandline.errors import CorruptMessage, StrandlineError, UnsupportedCompression
 from strandline.ids import TopicPartition
 from strandline.records import BatchHeader, Codec, encode_batch, encode_values, keep_records, split
@@ -225,6 +227,14 @@ def test_nothing_is_an_empty_batch_of_the_same_columns() -> None:
             assert made.schema.equals(arrow_schema(include_headers=include_headers))
             assert made.num_rows == 0
     assert record_batch(fetched(encode_values([b"x"] * 9, 7)), stop=0).num_rows == 0
+
+
+@pytest.mark.parametrize("include_headers", [False, True])
+def test_the_columns_are_those_that_spark_was_told_of(include_headers: bool) -> None:
+    """Spark refuses batches of other names, types or nullability, and only when they come."""
+    told = to_arrow_schema(columns(include_headers=include_headers), timezone="UTC")
+    made = arrow_schema(include_headers=include_headers)
+    assert made.equals(told), f"{made}\n\n{told}"
 
 
 def test_more_bytes_than_one_batch_of_arrow_holds_are_refused() -> None:
