@@ -1,0 +1,118 @@
+"""The checks of an audit: their names, what each means, and what is said of an offender.
+
+A log keeps its promise if none of them finds anything (CORRECTNESS: lost write, duplicate, non-monotonic send
+and poll, poll-skip, aborted read, inconsistent offsets, a high watermark that goes back). What the sentences
+say is decided in `reference.py` for histories in memory, and by the pipeline's audit for those that are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One way in which a log breaks its promise.
+
+    `within_assignment`: only what one reader does between being assigned a partition and losing it is
+    judged. Where readers hand a partition over, the next one begins where the group has committed, and may
+    receive again what the last one had.
+    """
+
+    name: str
+    meaning: str
+    within_assignment: bool = False
+
+
+class Finding(NamedTuple):
+    """An offender. Where nobody knows its partition or offset, they are None."""
+
+    check: str
+    topic: str
+    partition: int | None
+    offset: int | None
+    detail: str
+
+
+LOST: Final = Check(
+    "lost",
+    "A record was acknowledged, and is not in the log, though nothing was deleted there.",
+)
+DUPLICATED: Final = Check(
+    "duplicated",
+    "A value is in the log at more offsets than it was sent times.",
+)
+REORDERED: Final = Check(
+    "reordered",
+    "Records that one producer sent to a partition were acknowledged at offsets that fall, or a reader was "
+    "given offsets of a partition that do not rise.",
+    within_assignment=True,
+)
+UNSEEN: Final = Check(
+    "unseen",
+    "A reader was given a record from before a record of the log, and next one from behind it.",
+    within_assignment=True,
+)
+ABORTED: Final = Check(
+    "aborted",
+    "A record failed with an outcome that says that it was not appended, and is in the log, or was received.",
+)
+INCONSISTENT: Final = Check(
+    "inconsistent",
+    "An offset has two values: for two readers, for a reader and the log, or for who got an acknowledgement "
+    "and either of them.",
+)
+WATERMARK: Final = Check(
+    "watermark",
+    "A high watermark went back: a reader was told one that is not above a record that it had received, or "
+    "less than one it was told before, or received a record where the log ends.",
+)
+AMBIGUOUS: Final = Check(
+    "ambiguous",
+    "A value was sent twice, so nobody can tell whether it is duplicated. No fault of the log: give each "
+    "producer a --value-prefix of its own.",
+)
+
+CHECKS: Final = (LOST, DUPLICATED, REORDERED, UNSEEN, ABORTED, INCONSISTENT, WATERMARK, AMBIGUOUS)
+
+
+def in_order(found: Iterable[Finding]) -> list[Finding]:
+    """By check, topic, partition and offset; what has none of these before what has."""
+    order = {check.name: number for number, check in enumerate(CHECKS)}
+
+    def key(each: Finding) -> tuple[int, str, int, int, str]:
+        partition = -1 if each.partition is None else each.partition
+        offset = -1 if each.offset is None else each.offset
+        return order[each.check], each.topic, partition, offset, each.detail
+
+    return sorted(found, key=key)
+
+
+# --- what is said of an offender: names in braces stand for facts ------------------------------
+
+NOT_IN_LOG: Final = (
+    "record {record} of {history} was acknowledged here, and the log, from {start} to {end}, does not have it"
+)
+NOWHERE_IN_LOG: Final = (
+    "record {record} of {history} was acknowledged without an offset, and its value is nowhere in the log"
+)
+ALSO_ELSEWHERE: Final = (
+    "the value of record {record} of {history} is also at offset {offset} of partition {partition}"
+)
+SENT_OUT_OF_ORDER: Final = (
+    "record {record} of {history} was acknowledged here, and record {earlier}, sent before it, at {offset}"
+)
+READ_OUT_OF_ORDER: Final = "{history} was given this offset after {offset}, within one assignment"
+PASSED_OVER: Final = "{history} was given offsets {before} and {after}, one after the other"
+DENIED_IN_LOG: Final = "record {record} of {history} failed as {outcome}, and the log has it here"
+DENIED_RECEIVED: Final = "record {record} of {history} failed as {outcome}, and {reader} received it here"
+ACKED_OTHERWISE: Final = (
+    "record {record} of {history} was acknowledged here, and the log has another value here"
+)
+RECEIVED_OTHERWISE: Final = "{history} received a value here, and the log has another one"
+DISAGREEING: Final = "{history} and {other} have two values for this offset, and the log has none"
+TOLD_LESS: Final = "{history} was told {watermark} as the high watermark, after {known} was certain"
+BEYOND_END: Final = "{history} received this record, and the log ends at {end}"
+SENT_TWICE: Final = "record {record} of {history} and record {other_record} of {other} have the same value"

@@ -1,0 +1,232 @@
+"""Histories: what `strandline verify produce` and `verify consume` told, line by line, as typed events.
+
+A history is one run of one client, in one file. A client that was killed may leave half a line at the end,
+which counts for nothing; anything else that cannot be read is an error with its place.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from strandline.errors import Outcome, StrandlineError
+
+
+class InvalidHistory(StrandlineError):
+    """A line of a history cannot be read; the message names file and line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`seq` rises by one a line."""
+
+    seq: int
+    topic: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sent(Event):
+    """A producer sends record number `record`, which nobody has answered yet."""
+
+    record: int
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Acked(Event):
+    """A record was acknowledged. `offset` is -1 where the broker no longer knew it."""
+
+    record: int
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed(Event):
+    """A record failed. Only an unknown outcome leaves open whether it was appended."""
+
+    record: int
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned(Event):
+    """A reader begins to read these partitions, each from wherever its position is then."""
+
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unassigned(Event):
+    """A reader gave these partitions up (`revoked`), or they were taken from it (`lost`)."""
+
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Received(Event):
+    """A reader was given a record."""
+
+    partition: int
+    offset: int
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark(Event):
+    """A reader was told the high watermark `offset`. When it asked, it had received what lies below
+    `proven`, so that the high watermark was at least that; 0 if it had received nothing."""
+
+    partition: int
+    offset: int
+    proven: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended(Event):
+    """A client's last words: its `error`, or its `summary`."""
+
+
+@dataclass(slots=True)
+class History:
+    """All that one client told, in its order. `name` is what findings call it: the file's path."""
+
+    name: str
+    events: list[Event] = field(default_factory=list)
+
+
+# --- lines ------------------------------------------------------------------------------------
+
+FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "sent": ("record", "value"),
+    "acked": ("record", "partition", "offset"),
+    "failed": ("record", "outcome"),
+    "assigned": ("partitions",),
+    "revoked": ("partitions",),
+    "lost": ("partitions",),
+    "received": ("partition", "offset", "value"),
+    "watermark": ("partition", "offset", "proven"),
+    "error": (),
+    "summary": (),
+}
+"""The fields that count, by event; all events have `seq` and `topic` too. Only `value` may be null."""
+
+OUTCOMES: Final = {outcome.value: outcome for outcome in Outcome}
+
+
+def parse(line: bytes) -> Event:
+    """The event of a line. Raises ValueError with what is wrong."""
+    try:
+        said = json.loads(line)
+    except ValueError as error:  # also what is not UTF-8
+        raise ValueError(f"not JSON: {error}") from None
+    if not isinstance(said, dict):
+        raise ValueError("not a JSON object")
+    name = said.get("event")
+    if not isinstance(name, str) or name not in FIELDS:
+        raise ValueError(f"there is no event {name!r}; known are {', '.join(FIELDS)}")
+    facts = [_FACTS[each](said, each) for each in FIELDS[name]]
+    return _EVENTS[name](_whole(said, "seq"), _text(said, "topic"), *facts)
+
+
+def read_lines(name: str, lines: Iterable[bytes]) -> Iterator[Event]:
+    """The events of a file's lines. Raises InvalidHistory for one that cannot be read, the last one excepted,
+    and for a second beginning: two runs in one file are not one history."""
+    wrong: str | None = None
+    begun = False
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        if wrong is not None:
+            raise InvalidHistory(wrong)
+        try:
+            event = parse(line)
+        except ValueError as error:
+            wrong = f"{name}, line {number}: {error}"
+            continue
+        if event.seq == 0 and begun:
+            raise InvalidHistory(
+                f"{name}, line {number}: a second run begins here; each has a file of its own"
+            )
+        begun = True
+        yield event
+
+
+def read(path: Path, name: str | None = None) -> History:
+    """A file. Raises InvalidHistory, OSError."""
+    with path.open("rb") as lines:
+        called = name or str(path)
+        return History(called, list(read_lines(called, lines)))
+
+
+# --- fields -----------------------------------------------------------------------------------
+
+
+def _whole(said: Mapping[str, Any], name: str) -> int:
+    found = said.get(name)
+    if not isinstance(found, int) or isinstance(found, bool):
+        raise ValueError(f"{name} is {found!r} and not a whole number")
+    return found
+
+
+def _text(said: Mapping[str, Any], name: str) -> str:
+    found = said.get(name)
+    if not isinstance(found, str):
+        raise ValueError(f"{name} is {found!r} and not a text")
+    return found
+
+
+def _partitions(said: Mapping[str, Any], name: str) -> tuple[int, ...]:
+    found = said.get(name)
+    if not isinstance(found, list) or not all(type(each) is int for each in found):
+        raise ValueError(f"{name} is {found!r} and not a list of partitions")
+    return tuple(found)
+
+
+def _outcome(said: Mapping[str, Any], name: str) -> Outcome:
+    found = said.get(name)
+    if not isinstance(found, str) or found not in OUTCOMES:
+        raise ValueError(f"{name} is {found!r}, not one of {', '.join(OUTCOMES)}")
+    return OUTCOMES[found]
+
+
+def _bytes(said: Mapping[str, Any], name: str) -> bytes | None:
+    """Text, or base64 where a field says so (as `strandline.cli.output.shown` writes it)."""
+    encoding = said.get(f"{name}_encoding")
+    if encoding not in (None, "base64"):
+        raise ValueError(f"{name}_encoding is {encoding!r}, not base64")
+    if said.get(name) is None:
+        return None
+    text = _text(said, name)
+    try:
+        return base64.b64decode(text, validate=True) if encoding else text.encode()
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+_FACTS: Final[Mapping[str, Callable[[Mapping[str, Any], str], Any]]] = {
+    "record": _whole,
+    "partition": _whole,
+    "offset": _whole,
+    "proven": _whole,
+    "value": _bytes,
+    "outcome": _outcome,
+    "partitions": _partitions,
+}
+_EVENTS: Final[Mapping[str, Callable[..., Event]]] = {
+    "sent": Sent,
+    "acked": Acked,
+    "failed": Failed,
+    "assigned": Assigned,
+    "revoked": Unassigned,
+    "lost": Unassigned,
+    "received": Received,
+    "watermark": Watermark,
+    "error": Ended,
+    "summary": Ended,
+}

@@ -1,0 +1,108 @@
+"""Histories are read as they were written, and what cannot be read has a place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.auditing.history import (
+    Ended,
+    History,
+    InvalidHistory,
+    Received,
+    Sent,
+    Unassigned,
+    parse,
+    read,
+)
+from tests.strandline.auditing.stories import harm, line, sound
+
+LINE: dict[str, Any] = {"seq": 3, "at": 1, "monotonic_ms": 0.5, "topic": "t"}
+
+
+def said(**facts: object) -> bytes:
+    return json.dumps(LINE | facts).encode()
+
+
+@given(random=st.randoms(use_true_random=False))
+def test_what_is_written_is_read(random: Random) -> None:
+    story = sound(random, "t", 20)
+    harm(random, story)
+    for history in story.histories:
+        assert [parse(line(event).encode()) for event in history.events] == history.events
+
+
+def test_bytes_that_are_no_text_come_back() -> None:
+    told = said(event="sent", record=1, key=None, value="/w==", value_encoding="base64")
+    assert parse(told) == Sent(3, "t", 1, b"\xff")
+    none = said(event="received", partition=0, offset=4, timestamp=1, key=None, value=None)
+    assert parse(none) == Received(3, "t", 0, 4, None)
+
+
+def test_what_was_given_up_and_what_was_taken_are_both_known() -> None:
+    for name in ("revoked", "lost"):
+        told = said(event=name, partitions=[1, 2], member="m", generation=4, at_ms=9)
+        assert parse(told) == Unassigned(3, "t", (1, 2))
+
+
+@pytest.mark.parametrize("name", ["error", "summary"])
+def test_last_words_are_known(name: str) -> None:
+    assert parse(said(event=name)) == Ended(3, "t")
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        (b"{", "not JSON"),
+        (b"\xff", "not JSON"),
+        (b"[]", "not a JSON object"),
+        (said(), "no event None"),
+        (said(event="seen"), "no event 'seen'; known are sent, acked"),
+        (said(event="acked", record=1, partition=0), "offset is None"),
+        (said(event="acked", record=1, partition=0, offset=True), "offset is True"),
+        (said(event="acked", record="1", partition=0, offset=1), "record is '1'"),
+        (said(event="failed", record=1, outcome="bad"), "outcome is 'bad'"),
+        (said(event="assigned", partitions=[0, "1"]), "partitions is"),
+        (said(event="sent", record=1, value="=", value_encoding="base64"), "value: "),
+        (said(event="sent", record=1, value="a", value_encoding="rot13"), "value_encoding is 'rot13'"),
+        (said(event="summary", seq=None), "seq is None"),
+        (said(event="summary", topic=5), "topic is 5"),
+    ],
+)
+def test_what_cannot_be_read_says_why(told: bytes, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        parse(told)
+
+
+@pytest.mark.parametrize("rest", [b'{"event": "se', b"\0\0\0\n", b"{}\n\n", b"\xc3"])
+def test_a_client_that_is_killed_may_leave_half_a_line(tmp_path: Path, rest: bytes) -> None:
+    path = tmp_path / "killed.jsonl"
+    path.write_bytes(said(event="summary") + b"\n" + rest)
+    assert read(path) == History(str(path), [Ended(3, "t")])
+
+
+def test_what_is_wrong_before_the_end_is_told_with_its_place(tmp_path: Path) -> None:
+    path = tmp_path / "broken.jsonl"
+    path.write_bytes(b"\n".join([said(event="summary"), b"", b"{}", said(event="summary")]))
+    with pytest.raises(InvalidHistory, match=r"broken.jsonl, line 3: there is no event None"):
+        read(path)
+
+
+def test_two_runs_in_one_file_are_refused(tmp_path: Path) -> None:
+    """Whose record 0 is it that is acknowledged?"""
+    path = tmp_path / "twice.jsonl"
+    path.write_bytes(said(event="summary", seq=0) + b"\n" + said(event="summary", seq=0) + b"\n")
+    with pytest.raises(InvalidHistory, match="line 2: a second run begins here"):
+        read(path)
+
+
+def test_an_empty_file_is_a_client_that_said_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "empty.jsonl"
+    path.touch()
+    assert read(path).events == []
