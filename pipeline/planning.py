@@ -99,11 +99,14 @@ async def _not_older(
 def in_logs(
     wanted: Collection[OffsetRange], snapshot: Snapshot, *, fail_on_data_loss: bool
 ) -> list[OffsetRange]:
-    """What the logs have of these ranges. Raises DataLost if that is not all of them, or warns."""
+    """What the logs have of these ranges. Raises DataLost if that is not all of them, or warns.
+
+    What became of a topic since, its tasks find out.
+    """
     found = []
     for one in wanted:
         bounds = snapshot.bounds.get(one.name)
-        if bounds is not None:
+        if bounds is not None and snapshot.ids.get(one.topic) == one.topic_id:
             one, loss = begin_in_log(one, bounds)
             if loss is not None:
                 lose(loss, fail=fail_on_data_loss)

@@ -7,7 +7,7 @@ have to connect.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from consumer.records import FetchedBatch
 from pipeline.arrow import record_batch
 from pipeline.core.options import INT64_MAX
 from pipeline.core.pruning import EVERYTHING, Interval
@@ -22,6 +23,7 @@ from pipeline.core.ranges import OffsetRange
 from pipeline.loop_thread import LoopThread, call, loop_thread
 from pipeline.reading import RangeReader
 from strandline.config import KIB, MIB
+from strandline.errors import StrandlineError
 
 logger = logging.getLogger(__name__)
 
@@ -53,15 +55,36 @@ def record_batches(wanted: OffsetRange, scan: Scan) -> Iterator[pa.RecordBatch]:
         # What is compressed grows: how much of it makes a batch is seen from the batch before.
         bytes_max = FIRST_BYTES
         while chunk := call(reader.next(bytes_max)):
-            found = record_batch(chunk, include_headers=scan.include_headers, stop=wanted.end)
-            bytes_max = ARROW_BYTES * sum(batch.size for batch in chunk) // max(1, found.nbytes)
-            if scan.times_us != EVERYTHING:
-                found = _within(found, scan.times_us)
-            if found.num_rows:
-                yield found
+            size = 0
+            for found in _converted(chunk, wanted, scan):
+                size += found.nbytes
+                if scan.times_us != EVERYTHING:
+                    found = _within(found, scan.times_us)
+                if found.num_rows:
+                    yield found
+            bytes_max = ARROW_BYTES * sum(batch.size for batch in chunk) // max(1, size)
         sound = True
     finally:
         call(_give_back(scan.bootstrap, reader, sound=sound))
+
+
+def _converted(chunk: Sequence[FetchedBatch], wanted: OffsetRange, scan: Scan) -> Iterator[pa.RecordBatch]:
+    """One Arrow batch, or more where that would be too large.
+
+    Raises CorruptMessage and UnsupportedCompression that name the partition.
+    """
+    try:
+        whole = record_batch(chunk, include_headers=scan.include_headers, stop=wanted.end)
+    except StrandlineError as error:
+        raise type(error)(f"{wanted.name}: {error.message}") from error
+    except ValueError:  # together they hold more than an Arrow batch can
+        if len(chunk) == 1:
+            raise
+        half = len(chunk) // 2
+        yield from _converted(chunk[:half], wanted, scan)
+        yield from _converted(chunk[half:], wanted, scan)
+    else:
+        yield whole
 
 
 def _within(found: pa.RecordBatch, times_us: Interval) -> pa.RecordBatch:
