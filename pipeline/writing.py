@@ -97,12 +97,13 @@ def write_rows(
         for batch in batches:
             checks.check(batch)
             spool.add(batch)
-        return call(_append(spool, options, checks.topics, piece)) if spool.rows else []
+        return call(append_rows(spool, options, checks.topics, piece)) if spool.rows else []
 
 
-async def _append(
+async def append_rows(
     spool: Spool, options: SinkOptions, topics: Mapping[str, TopicFacts], piece: Piece
 ) -> list[Written]:
+    """Write rows that are checked already; `topics` has all of theirs. Raises what kept them from the log."""
     async with SinkClient(options) as client:
         writing = Writing(client, options, topics, piece)
         try:
