@@ -43,10 +43,13 @@ COMMIT_S_MAX = 5.0
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One query's. Offsets are those of `StreamOffset`."""
+    """One query's. Offsets are those of `StreamOffset`. `client` makes what asks brokers."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(
+        self, options: SourceOptions, client: Callable[[SourceOptions], ClusterFacts] = facts
+    ) -> None:
         self._options = options
+        self._client = client
         self._facts: ClusterFacts | None = None
         self._initial: dict[str, Any] | None = None
         self._target: StreamOffset | None = None
@@ -175,7 +178,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> T:
         """With the client of this query."""
         if self._facts is None:
-            made = facts(self._options)
+            made = self._client(self._options)
             call(made.start())
             self._facts = made
         return call(work(self._facts), timeout_s)
