@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from streams.topology.errors import TopologyError
-from streams.topology.graph import Graph, Node, Repartition, Sink, Source
+from streams.topology.graph import Count, Graph, Node, Repartition, Sink, Source
 from streams.topology.names import check_name, internal_topic
 from streams.topology.stores import Store
 from streams.topology.subtopology import Subtopology
@@ -23,6 +23,7 @@ def built(graph: Graph, application_id: str) -> tuple[Subtopology, ...]:
     for source in graph.sources:
         _check_ends(source)
     parts = tuple(_part(source, application_id) for source in graph.sources)
+    _check_loops(parts)
     _check_stores(parts)
     _check_internal_topics(parts)
     return parts
@@ -34,11 +35,6 @@ def _part(source: Source, application_id: str) -> Subtopology:
     stores = _stores(nodes, name)
     topics = (internal_topic(application_id, name, "repartition"),) if source.repartition else source.topics
     sinks = frozenset(node.topic for node in nodes if isinstance(node, Sink))
-    if loops := sinks.intersection(topics):
-        raise TopologyError(
-            f"{source} is written by to({min(loops)!r}) downstream of it, so it would never end: "
-            "write to another topic"
-        )
     return Subtopology(
         name=name,
         topics=topics,
@@ -61,6 +57,12 @@ def _part(source: Source, application_id: str) -> Subtopology:
 def _stores(nodes: Iterable[Node], name: str) -> tuple[Store[Any, Any], ...]:
     """Those of one part, in the order in which they are first used."""
     found: dict[str, Store[Any, Any]] = {}
+    counted = _twice(node.store.name for node in nodes if isinstance(node, Count))
+    if counted is not None:
+        raise TopologyError(
+            f"count({counted!r}) is called twice downstream of {name!r}, and each record would count twice: "
+            "call it once, and the methods of its stream as often as there are branches"
+        )
     for store in (store for node in nodes for store in node.stores):
         if found.setdefault(store.name, store) != store:
             raise TopologyError(
@@ -103,6 +105,20 @@ def _check_ends(source: Source) -> None:
             raise TopologyError(
                 f"nothing is done with what comes out of {node}, downstream of {source.topics[0]!r}: "
                 "end the branch with to, process, count or repartition, or leave it out"
+            )
+
+
+def _check_loops(parts: Iterable[Subtopology]) -> None:
+    """What a part writes, neither it nor any part before it reads: it would never end."""
+    before: dict[str, frozenset[str]] = {}
+    """Of what is read by repartition: all topics that lead to it. Parts are in the order of their making."""
+    for part in parts:
+        led = frozenset(part.topics).union(*(before.get(topic, frozenset()) for topic in part.topics))
+        before |= dict.fromkeys(part.repartitions, led)
+        if loops := led & part.sinks:
+            raise TopologyError(
+                f"source({min(loops)!r}) is written by to({min(loops)!r}) downstream of it, so it would never "
+                "end: write to another topic"
             )
 
 

@@ -143,9 +143,26 @@ def test_a_sink_that_is_read_upstream_of_itself() -> None:
     topology.source("a", "b").filter(lambda record: True).to("b", key=BYTES, value=BYTES)
     said = refused(topology)
     assert said == (
-        "source('a', 'b') is written by to('b') downstream of it, so it would never end: "
+        "source('b') is written by to('b') downstream of it, so it would never end: "
         "write to another topic"
     )
+
+
+def test_a_sink_that_is_read_before_a_repartition_upstream_of_itself() -> None:
+    topology = Topology()
+    repartitioned = topology.source("a").repartition("r", key=BYTES, value=BYTES)
+    repartitioned.repartition("q", key=BYTES, value=BYTES).to("a", key=BYTES, value=BYTES)
+    with pytest.raises(TopologyError, match=r"source\('a'\) is written by to\('a'\) downstream of it"):
+        topology.build("app")
+
+
+def test_a_store_has_one_count() -> None:
+    topology = Topology()
+    lines = topology.source("a")
+    lines.count("c")
+    lines.filter(lambda record: record.value is not None).count("c")
+    with pytest.raises(TopologyError, match=r"count\('c'\) is called twice downstream of 'a'"):
+        topology.build("app")
 
 
 def test_two_repartitions_of_one_name() -> None:
