@@ -162,6 +162,14 @@ def test_a_member_whose_data_cannot_be_read_keeps_what_it_has_and_is_named() -> 
     assert leader.assignor.unreadable == ()
 
 
+def test_a_member_with_another_topology_is_named() -> None:
+    leader = Process()
+    other = MemberSubscription((*TOPICS, "newer"), user_data=MemberData().encode())
+    leader.assignor.assign({"a": leader.says(), "b": other}, {**COUNTS, "newer": 1})
+    (line,) = leader.assignor.unreadable
+    assert line.startswith("member b reads newer, which the topology of this leader does not")
+
+
 def test_tasks_go_only_to_who_subscribes_to_all_their_topics() -> None:
     """While an application is replaced by another version of itself."""
     old, new = Process(sources={"sums": ("amounts",)}), Process()
