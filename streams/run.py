@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from contextlib import suppress
 
 from streams.streams import Streams
 
@@ -25,7 +26,7 @@ async def run(app: Streams) -> None:
     try:
         await app.start()
         async with asyncio.TaskGroup() as tasks:
-            ended = tasks.create_task(app.wait())
+            ended = tasks.create_task(_ended(app))
             told = tasks.create_task(asked.wait())
             await asyncio.wait((ended, told), return_when=asyncio.FIRST_COMPLETED)
             told.cancel()
@@ -35,9 +36,15 @@ async def run(app: Streams) -> None:
                 await asyncio.wait((leaving, now), return_when=asyncio.FIRST_COMPLETED)
                 now.cancel()
                 if not leaving.done():
-                    leaving.cancel()
-                    await app.stop()
+                    await app.stop()  # which ends the leaving too
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
         await app.stop()
+    await app.wait()
+
+
+async def _ended(app: Streams) -> None:
+    """Return once it has, whatever made it."""
+    with suppress(Exception):
+        await app.wait()

@@ -12,6 +12,7 @@ from typing import Any
 from strandline.adapters.clock import SystemClock
 from strandline.client.scope import Scope, Startable
 from strandline.config import StreamsSettings, load
+from strandline.errors import InvalidRequest
 from strandline.ports import Clock
 from streams.core.assignor import LearnerAssignor
 from streams.core.member import Received, StreamMember
@@ -30,6 +31,7 @@ from streams.runtime.reports import TaskReports
 from streams.storage.errors import StoreCorrupt
 from streams.storage.slots import StateFolder
 from streams.storage.task_store import TaskStore
+from streams.topology.subtopology import Subtopology
 from streams.topology.topology import Topology
 
 logger = logging.getLogger(__name__)
@@ -98,7 +100,8 @@ class Streams(Startable):
             clock=self._clock,
             on_stopped=self._stopped,
         )
-        self._polling = False
+        self._counts: dict[str, int] = {}
+        """How many tasks of each subtopology are known to run somewhere."""
         self._stopping = asyncio.Lock()
         self._stopped_once = False
         self._ended = asyncio.Event()
@@ -132,21 +135,25 @@ class Streams(Startable):
 
     async def start(self) -> None:
         """Join the application. Raises UnknownTopicOrPartition for a topic that is not there,
-        BrokerNotAvailable, StoreInUse and what else keeps it from beginning."""
+        BrokerNotAvailable and what else keeps it from beginning; InvalidRequest if it was
+        stopped meanwhile."""
         await self._scope.start()
         try:
             await self._clients.start()
             await self._topics.prepare()
+            self._scope.check()  # it may have been stopped meanwhile, and nothing is to be left behind
             self._folder = StateFolder.take(self._settings.state_dir, self._settings.application_id)
-        except BaseException:
+            self._scope.spawn(self._poller.run(), "records")
+            interval_s = self._settings.progress_interval_ms / 1000
+            self._scope.spawn(self._reports.run(self._tasks.restoring, interval_s), "reports")
+            topics = [topic for subtopology in self._subtopologies for topic in subtopology.topics]
+            self._clients.consumer.subscribe(topics, listener=self._group)
+        except BaseException as error:
+            if self._ended.is_set() and not _is_cancelled():
+                # It stands in the middle of clients that were closed: they raise all kinds of things.
+                raise InvalidRequest("this stream application was stopped while it started") from error
             await self.stop()
             raise
-        self._polling = True
-        self._scope.spawn(self._poller.run(), "records")
-        interval_s = self._settings.progress_interval_ms / 1000
-        self._scope.spawn(self._reports.run(self._tasks.restoring, interval_s), "reports")
-        topics = [topic for subtopology in self._subtopologies for topic in subtopology.topics]
-        self._clients.consumer.subscribe(topics, listener=self._group)
 
     async def stop(self) -> None:
         """Commit, leave the group and close; others take the tasks over at once, learned or not.
@@ -164,7 +171,7 @@ class Streams(Startable):
             except Exception as error:
                 self._failure = self._failure or error
             finally:
-                self._ended.set()
+                self._end()
                 if self._folder is not None:
                     self._folder.close()
                 await self._clients.stop()
@@ -172,26 +179,28 @@ class Streams(Startable):
 
     async def _leave_group(self) -> None:
         try:
-            if self._polling:
-                await self._poller.end()
+            await self._poller.end()
         finally:
             await self._clients.consumer.stop()
 
     async def leave(self) -> bool:
         """Hand all tasks over to learners, and close when nothing is left, at the latest after
-        `leave_timeout_ms`. True if all was handed over."""
-        self._scope.check()
-        self._group.leave()
+        `leave_timeout_ms`. True if all was handed over; False also if it is stopped meanwhile, or fails.
+
+        May be called again. Who is cancelled while it waits stops it at once. Raises InvalidRequest if it
+        was never started.
+        """
+        if not self._ended.is_set():
+            self._scope.check()
+            self._group.leave()
         try:
             async with asyncio.timeout(self._settings.leave_timeout_ms / 1000):
                 await self._group.over.wait()
         except TimeoutError:
             logger.warning("leaves with tasks that nobody has learned: they are restored elsewhere")
-            return False
-        else:
-            return True
         finally:
             await self.stop()
+        return self._group.handed_over
 
     async def wait(self) -> None:
         """Return once it was stopped. Raises what made it fail."""
@@ -208,10 +217,17 @@ class Streams(Startable):
             error = error.exceptions[0]
         logger.error("the stream application failed", exc_info=error)
         self._failure = error
+        self._end()
+
+    def _end(self) -> None:
         self._group.over.set()
         self._ended.set()
 
     def _received(self, received: Received[TaskId]) -> None:
+        counts: dict[str, int] = {}
+        for subtopology, partition in self._assignor.owners:
+            counts[subtopology] = max(counts.get(subtopology, 0), partition + 1)
+        self._counts = counts
         self._group.received(received)
 
     def _ready(self, task: TaskId) -> None:
@@ -237,9 +253,12 @@ class Streams(Startable):
                 stores=self._running_stores,
                 owners=lambda: self._assignor.owners,
                 servers=lambda: self._assignor.servers,
-                partitions=self._topics.partitions,
+                count=self._count,
             ),
         )
+
+    def _count(self, subtopology: Subtopology) -> int:
+        return max(self._topics.partitions(subtopology.topics), self._counts.get(subtopology.name, 0))
 
     def _running_stores(self, subtopology: str) -> Mapping[TaskId, TaskStore]:
         return {
@@ -249,6 +268,12 @@ class Streams(Startable):
             and local.task.subtopology == subtopology
             and local.store is not None
         }
+
+
+def _is_cancelled() -> bool:
+    """Whether it is the caller who wants no more of it."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _status(local: LocalTask) -> TaskStatus:

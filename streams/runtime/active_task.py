@@ -78,7 +78,11 @@ class ActiveTask:
         index, offset = start, -1
         expected = self._positions.offsets.get(source, 0)
         if records[start].offset < expected:
-            raise AssertionError(f"task {self.task}: {source} {records[start].offset} after {expected}")
+            raise ProcessingFailed(
+                f"task {self.task} has read {source} up to offset {expected}, and it begins again at "
+                f"{records[start].offset}: it was deleted, and another topic has its name now. What is "
+                "counted is of the old one: run it with another application_id, or delete its changelogs"
+            )
         try:
             for index in range(start, len(records)):
                 _, _, offset, timestamp_ms, key, value, headers = records[index]
@@ -93,6 +97,7 @@ class ActiveTask:
         except StoreCorrupt:
             raise
         except Exception as error:
+            self.abandon()  # half of what this record does may be in the state
             what = "; ".join((repr(error), *getattr(error, "__notes__", ())))
             raise ProcessingFailed(f"task {self.task}, {source} offset {offset}: {what}") from error
         if offset >= 0:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from producer.producer import Producer
-from strandline.errors import MessageTooLarge, Outcome, StrandlineError, UnexpectedOffset
+from strandline.config import StreamsSettings
+from strandline.errors import BrokerNotAvailable, MessageTooLarge, Outcome, StrandlineError, UnexpectedOffset
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
+from streams.runtime.patience import patiently
 
 
 class ChangelogWriter:
@@ -17,9 +19,18 @@ class ChangelogWriter:
     runs the task too, or what was sent before was appended after all.
     """
 
-    def __init__(self, producer: Producer, changelog: TopicPartition, *, end: int, clock: Clock) -> None:
+    def __init__(
+        self,
+        producer: Producer,
+        changelog: TopicPartition,
+        *,
+        end: int,
+        settings: StreamsSettings,
+        clock: Clock,
+    ) -> None:
         self._producer = producer
         self._name = changelog
+        self._settings = settings
         self._clock = clock
         self.end = end
 
@@ -29,8 +40,15 @@ class ChangelogWriter:
         now_ms = self._clock.wall_ms()
         records = [(key, value, (), now_ms) for key, value in changes]
         try:
-            sent = await self._producer.send_records(
-                self._name.topic, self._name.partition, records, expected_offset=self.end
+            sent = await patiently(
+                lambda: self._producer.send_records(
+                    self._name.topic, self._name.partition, records, expected_offset=self.end
+                ),
+                f"a commit to {self._name}",
+                settings=self._settings,
+                clock=self._clock,
+                errors=BrokerNotAvailable,
+                limit_s=self._settings.delivery_timeout_ms / 1000,
             )
             metadata = await sent
         except MessageTooLarge as error:

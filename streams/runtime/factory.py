@@ -46,11 +46,15 @@ class TaskFactory:
         self._clock = clock
 
     async def inputs(self, task: TaskId) -> frozenset[TopicPartition]:
-        """What the task reads. Its changelog has a partition for it when this returns."""
+        """What the task reads."""
+        topics = self._subtopologies[task.subtopology].topics
+        return await self._inputs.partitions(topics, task.partition)
+
+    async def prepare(self, task: TaskId) -> None:
+        """Return once its changelog has a partition for it."""
         subtopology = self._subtopologies[task.subtopology]
         if subtopology.changelog is not None:
             await self._topics.grow(subtopology, task.partition)
-        return await self._inputs.partitions(subtopology.topics, task.partition)
 
     def changelog(self, task: TaskId) -> TopicPartition | None:
         """Where the task's state is kept; None for one without."""
@@ -71,13 +75,17 @@ class TaskFactory:
         changelog = self.changelog(task)
         writer = None
         if changelog is not None:
-            writer = ChangelogWriter(self._changelogs, changelog, end=end, clock=self._clock)
+            writer = ChangelogWriter(
+                self._changelogs, changelog, end=end, settings=self._settings, clock=self._clock
+            )
         return ActiveTask(
             task,
             subtopology,
             state=None if store is None else TaskState(store),
             writer=writer,
             positions=positions,
-            outputs=Outputs(self._outputs, subtopology.repartitions),
+            outputs=Outputs(
+                self._outputs, subtopology.repartitions, settings=self._settings, clock=self._clock
+            ),
             commit_bytes=self._settings.commit_bytes,
         )

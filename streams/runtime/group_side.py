@@ -41,7 +41,9 @@ class GroupSide(RebalanceListener):
         self._told: set[TopicPartition] = set()
         """Partitions that the consumer said are this member's."""
         self.over = asyncio.Event()
-        """Set once a member that was leaving has nothing left."""
+        """Set once a member that was leaving has nothing left, or nothing more is to be waited for."""
+        self.handed_over = False
+        """True in the first case."""
 
     # --- what comes from the group --------------------------------------------------------------
 
@@ -53,6 +55,7 @@ class GroupSide(RebalanceListener):
         for line in self._assignor.unreadable:
             logger.warning("stream tasks: %s", line)
         if received.over or self._member.stays_alone():
+            self.handed_over = True
             self.over.set()
         self._arrange()
         if received.asks:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from consumer.consumer import Consumer
 from strandline.ids import TopicPartition
@@ -17,7 +17,7 @@ class Inputs:
         self._consumer = consumer
         self._readers: dict[TopicPartition, ActiveTask] = {}
         self._starts: dict[TopicPartition, int] = {}
-        """Of what is assigned: where the group, or the reset policy, has it begin."""
+        """Of what is assigned: where the group or the reset policy has it begin, or where it was read to."""
 
     async def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Where to begin what no task has a position of: always the same while it is assigned, however often
@@ -26,6 +26,11 @@ class Inputs:
             if name not in self._starts:
                 self._starts[name] = await self._consumer.position(name)
         return {name: self._starts[name] for name in partitions}
+
+    def reached(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """A task that has ended has read so far, and has committed that: who has no position of its own goes
+        on from there."""
+        self._starts |= {name: offset for name, offset in offsets.items() if name in self._starts}
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """These are another one's now."""
@@ -58,9 +63,12 @@ class Inputs:
         return list(dict.fromkeys(self._readers.values()))
 
     async def partitions(self, topics: Iterable[str], number: int) -> frozenset[TopicPartition]:
-        """Those with this number, of the topics that have so many. Raises what keeps them unknown."""
+        """Those with this number, of the topics that have so many: as far as is known, and the group may have
+        heard of one sooner. Raises what keeps them unknown."""
         counts = {topic: len(await self._consumer.partitions_for(topic)) for topic in topics}
-        return frozenset(TopicPartition(topic, number) for topic, count in counts.items() if number < count)
+        mine = self._consumer.assignment()
+        names = {TopicPartition(topic, number): number < count for topic, count in counts.items()}
+        return frozenset(name for name, is_known in names.items() if is_known or name in mine)
 
     def assigned(self, partitions: Collection[TopicPartition]) -> bool:
         """True if all of these are this consumer's."""

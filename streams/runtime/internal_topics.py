@@ -63,8 +63,9 @@ class InternalTopics:
             self._partitions[subtopology.changelog] = partition + 1
 
     def partitions(self, topics: Sequence[str]) -> int:
-        """The greatest number of partitions among these, as far as it is known: how many tasks read them."""
-        return max(self._partitions[topic] for topic in topics)
+        """The greatest number of partitions among these, as they were prepared: how many tasks read them. 0
+        before."""
+        return max(self._partitions.get(topic, 0) for topic in topics)
 
     def _in_order(self) -> list[Subtopology]:
         """Who writes a repartition topic before who reads it."""

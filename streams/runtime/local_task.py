@@ -7,10 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from enum import Enum
-from itertools import count
 from typing import Any, Final, TypeVar
 
-from strandline.client.backoff import backoff_s
 from strandline.config import StreamsSettings
 from strandline.errors import StrandlineError, UnexpectedOffset
 from strandline.groups import TaskChangeKind
@@ -23,6 +21,7 @@ from streams.runtime.active_task import ActiveTask
 from streams.runtime.factory import TaskFactory
 from streams.runtime.group_offsets import GroupOffsets
 from streams.runtime.inputs import Inputs
+from streams.runtime.patience import patiently
 from streams.runtime.reports import TaskReports
 from streams.storage.errors import StoreCorrupt
 from streams.storage.task_store import TaskStore
@@ -95,7 +94,6 @@ class LocalTask:
         self._changed = asyncio.Event()
         self._at_rest = asyncio.Event()
         self._at_rest.set()
-        self._lacks_inputs = False
         self._damaged = False
         """True while the store is to be opened anew, which empties it (CORRECTNESS S6)."""
 
@@ -104,12 +102,12 @@ class LocalTask:
     def want(self, wanted: Wanted) -> None:
         if wanted is not self._wanted:
             self._wanted = wanted
-            self._at_rest.clear()
             self._changed.set()
 
     def assigned_more(self) -> None:
-        """The consumer has got partitions: look again whether all that this task reads is here."""
-        if self._lacks_inputs:
+        """The consumer has got partitions that this task reads: one that runs, or is about to, begins again,
+        for it reads more now, or another one has run in between."""
+        if self._wanted is Wanted.RUN:
             self._changed.set()
 
     def abandon(self, *, damaged: bool = False) -> None:
@@ -117,7 +115,7 @@ class LocalTask:
         self._damaged |= damaged
         if self.active is not None:
             self.active.abandon()
-            self._changed.set()
+        self._changed.set()
 
     async def suspended(self) -> None:
         """Return once it does not run any more, and what it processed is committed."""
@@ -132,8 +130,9 @@ class LocalTask:
                 self._changed.clear()
                 try:
                     if self._damaged:
-                        await self._close()
-                        self._damaged = False
+                        await self._begin_anew()
+                    if self._wanted is not Wanted.SUSPEND:
+                        self._at_rest.clear()
                     match self._wanted:
                         case Wanted.RUN:
                             await self._run()
@@ -161,9 +160,7 @@ class LocalTask:
         around = self._around
         inputs = await self._unless_changed(self._patiently(lambda: around.factory.inputs(self.task)))
         if not around.inputs.assigned(inputs):
-            self._lacks_inputs = True  # some of them are another one's still: the group is not done
-            await self._changed.wait()
-            self._lacks_inputs = False
+            await self._changed.wait()  # some of them are another one's still: the group is not done
             return
         end = 0
         if around.factory.changelog(self.task) is not None:
@@ -182,15 +179,8 @@ class LocalTask:
 
     async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
         """What is retriable is tried for as long as it takes: others could not run the task either."""
-        for attempt in count(1):
-            try:
-                return await ask()
-            except StrandlineError as error:
-                if not error.retriable:
-                    raise
-                logger.info("task %s waits: %s", self.task, error)
-            await self._around.clock.sleep(backoff_s(self._around.settings, attempt))
-        raise AssertionError("counting ended")
+        around = self._around
+        return await patiently(ask, f"task {self.task}", settings=around.settings, clock=around.clock)
 
     async def _restored(self) -> int:
         """The end of the changelog, once the store has all of it."""
@@ -208,6 +198,8 @@ class LocalTask:
         try:
             if not active.abandoned():
                 await active.commit()
+            if not active.abandoned():
+                around.inputs.reached(active.offsets())
                 await around.offsets.commit([active])
         except StoreCorrupt:
             self._damaged = True
@@ -255,6 +247,7 @@ class LocalTask:
             changelog = self._around.factory.changelog(self.task)
             assert changelog is not None
             if self.store is None:
+                await self._unless_changed(self._patiently(lambda: self._around.factory.prepare(self.task)))
                 identity = await self._unless_changed(self._around.restorer.identity(changelog))
                 self.store = self._around.factory.open_store(self.task, identity)
             self.restoration = self._around.restorer.begin(self.task, changelog, self.store)
@@ -264,6 +257,12 @@ class LocalTask:
         restoration, self.restoration = self.restoration, None
         if restoration is not None:
             await restoration.end()
+
+    async def _begin_anew(self) -> None:
+        """Its store is damaged, and empty when it is opened again: if it was learned, it is not any more."""
+        await self._close()
+        self._damaged = False
+        self._around.on_behind(self.task)
 
     async def _close(self) -> None:
         await self._stop_restoring()

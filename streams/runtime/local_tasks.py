@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 
 from strandline.client.scope import Scope
@@ -9,6 +10,8 @@ from strandline.groups import TaskChangeKind
 from streams.core.task import TaskId
 from streams.runtime.local_task import LocalTask, Surroundings, Wanted
 from streams.runtime.reports import Restoring, TaskReports
+
+logger = logging.getLogger(__name__)
 
 
 class LocalTasks:
@@ -32,16 +35,20 @@ class LocalTasks:
         return self._tasks.get(task)
 
     def want(self, task: TaskId, wanted: Wanted) -> None:
-        """Have it so from now on; one that is not here begins, unless that is what is wanted."""
+        """Have it so from now on; one that is not here begins, unless that is what is wanted, or the
+        application has failed: the group goes on telling what it would run, until it is stopped."""
         local = self._tasks.get(task)
-        if local is None:
-            if wanted is Wanted.CLOSE:
-                return
-            local = self._tasks[task] = LocalTask(task, self._around)
+        if local is not None:
             local.want(wanted)
-            self._scope.spawn(local.drive(), f"task {task}")
-        else:
+        elif wanted is not Wanted.CLOSE:
+            local = LocalTask(task, self._around)
             local.want(wanted)
+            try:
+                self._scope.spawn(local.drive(), f"task {task}")
+            except Exception as error:
+                logger.info("task %s does not begin: %s", task, error)
+            else:
+                self._tasks[task] = local
 
     async def suspend(self, tasks: Iterable[TaskId]) -> None:
         """Return once none of these runs any more, and what they processed is committed."""

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection
 from typing import Final
 
 from producer.producer import Headers, Producer
+from strandline.config import StreamsSettings
+from strandline.errors import BrokerNotAvailable
 from strandline.ids import TopicPartition
+from strandline.ports import Clock
 from streams.core.origins import ORIGIN_HEADER, origin_header
+from streams.runtime.patience import patiently
 
 Output = tuple[str, bytes | None, bytes | None, int, Headers]
 """Topic, key, value, timestamp in milliseconds, headers."""
@@ -19,10 +24,17 @@ WAITING_MAX: Final = 1_000
 class Outputs:
     """Of one task. What goes to a repartition topic says which record it comes from (CORRECTNESS S9)."""
 
-    def __init__(self, producer: Producer, repartitions: Collection[str]) -> None:
+    def __init__(
+        self, producer: Producer, repartitions: Collection[str], *, settings: StreamsSettings, clock: Clock
+    ) -> None:
         self._producer = producer
         self._repartitions = repartitions
+        self._settings = settings
+        self._clock = clock
         self._waiting: list[Output] = []
+        self._sending = asyncio.Lock()
+        """Held while what was collected goes to the producer, which may take a while: a flush that begins
+        meanwhile waits for all of it."""
         self._source = TopicPartition("", 0)
         self._offset = 0
         self._index = 0
@@ -50,10 +62,30 @@ class Outputs:
 
     async def send(self) -> None:
         """Hand what was collected to the producer. Raises what it refuses."""
-        waiting, self._waiting = self._waiting, []
-        for topic, key, value, timestamp_ms, headers in waiting:
-            # Whether it arrived is asked once for many, by `flush`.
-            _ = await self._producer.send(topic, value, key, timestamp_ms=timestamp_ms, headers=headers)
+        async with self._sending:
+            waiting, self._waiting = self._waiting, []
+            for output in waiting:
+                topic, key, value, timestamp_ms, headers = output
+                try:
+                    # Whether it arrived is asked once for many, by `flush`.
+                    _ = await self._producer.send(
+                        topic, value, key, timestamp_ms=timestamp_ms, headers=headers
+                    )
+                except BrokerNotAvailable:
+                    await self._send_later(output)
+
+    async def _send_later(self, output: Output) -> None:
+        """No broker could be asked where a topic's partitions are: that is no more a failure than it is while
+        they are known."""
+        topic, key, value, timestamp_ms, headers = output
+        _ = await patiently(
+            lambda: self._producer.send(topic, value, key, timestamp_ms=timestamp_ms, headers=headers),
+            f"a record for {topic}",
+            settings=self._settings,
+            clock=self._clock,
+            errors=BrokerNotAvailable,
+            limit_s=self._settings.delivery_timeout_ms / 1000,
+        )
 
     async def flush(self) -> None:
         """Return once all that was sent is committed. Raises what kept any of it from that."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from consumer.consumer import Consumer
 from consumer.records import ConsumerRecord
 from strandline.config import StreamsSettings
-from strandline.errors import UnexpectedOffset
+from strandline.errors import StrandlineError, UnexpectedOffset
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
 from streams.core.task import TaskId
@@ -17,6 +18,8 @@ from streams.runtime.active_task import ActiveTask
 from streams.runtime.group_offsets import GroupOffsets
 from streams.runtime.inputs import Inputs
 from streams.storage.errors import StoreCorrupt
+
+logger = logging.getLogger(__name__)
 
 SLICE_RECORDS_FIRST: Final = 100
 
@@ -48,6 +51,7 @@ class Poller:
         self._on_stopped = on_stopped
         self._ending = False
         self._ended = asyncio.Event()
+        self._ended.set()
         self._slice = SLICE_RECORDS_FIRST
 
     async def end(self) -> None:
@@ -59,10 +63,10 @@ class Poller:
         """Until `end`. Raises ProcessingFailed, what a send raises, and what made the consumer fail."""
         interval_s = self._settings.commit_interval_ms / 1000
         due = self._clock.monotonic() + interval_s
+        self._ended.clear()
         try:
             while not self._ending:
-                wait_ms = max(0.0, due - self._clock.monotonic()) * 1000
-                taken = await self._consumer.getmany(timeout_ms=wait_ms, max_records=self._slice)
+                taken = await self._take(due)
                 if taken:
                     await self._process(taken)
                 if self._clock.monotonic() >= due:
@@ -71,6 +75,19 @@ class Poller:
         finally:
             self._ended.set()
 
+    async def _take(self, due: float) -> Mapping[TopicPartition, Sequence[ConsumerRecord]]:
+        """What has come; waits for it until `due`. While no broker tells where to begin in a partition, the
+        others go on."""
+        try:
+            wait_ms = max(0.0, due - self._clock.monotonic()) * 1000
+            return await self._consumer.getmany(timeout_ms=wait_ms, max_records=self._slice)
+        except StrandlineError as error:
+            if not error.retriable or self._consumer.error() is not None:
+                raise
+            logger.info("nothing can be read now: %s", error)
+        await self._clock.sleep(self._settings.retry_backoff_ms_max / 1000)
+        return {}
+
     async def _process(self, taken: Mapping[TopicPartition, Sequence[ConsumerRecord]]) -> None:
         processed, took_s = 0, 0.0
         # Now: a task that restores and runs again meanwhile begins elsewhere, and has other records coming.
@@ -78,7 +95,10 @@ class Poller:
         for source, records in taken.items():
             active = readers[source]
             start = 0
-            while active is not None and not active.abandoned() and start < len(records):
+            # One that is given up takes no more, while it commits what it has.
+            while active is not None and self._inputs.reader(source) is active and start < len(records):
+                if active.abandoned():
+                    break
                 began = self._clock.monotonic()
                 try:
                     end = active.process(source, records, start)

@@ -45,12 +45,12 @@ class Running:
         stores: Callable[[str], Mapping[TaskId, TaskStore]],
         owners: Callable[[], Mapping[TaskId, str]],
         servers: Callable[[], Mapping[str, str]],
-        partitions: Callable[[Sequence[str]], int],
+        count: Callable[[Subtopology], int],
     ) -> None:
         self.stores = stores
         self.owners = owners
         self.servers = servers
-        self.partitions = partitions
+        self.count = count
 
 
 class StoreQuery(Generic[SK, SV]):
@@ -91,14 +91,16 @@ class StoreQuery(Generic[SK, SV]):
             yield decode_key(key), decode_value(value)
 
     def owner(self, key: SK) -> Owner:
-        """Who runs the task of this key, as of the last rebalance."""
+        """Who runs the task of this key, as of the last rebalance. Raises NotHere before the start."""
         task = self._task(self._store.key.encode(key))
         member = self._running.owners().get(task)
         server = "" if member is None else self._running.servers().get(member, "")
         return Owner(task, member, server, task in self._running.stores(self._subtopology.name))
 
     def _task(self, key: bytes) -> TaskId:
-        count = self._running.partitions(self._subtopology.topics)
+        count = self._running.count(self._subtopology)
+        if count == 0:
+            raise NotHere(f"store {self._store.name!r}: the application has not started")
         return TaskId(self._subtopology.name, partition_for(key, count))
 
     @staticmethod

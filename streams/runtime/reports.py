@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 
 from consumer.consumer import Consumer
@@ -9,6 +10,8 @@ from strandline.groups import TaskChange, TaskChangeKind
 from strandline.ports import Clock
 from streams.core.task import TaskId
 from streams.restore.restoration import Restoration
+
+logger = logging.getLogger(__name__)
 
 Restoring = tuple[TaskId, Restoration]
 
@@ -21,20 +24,25 @@ class TaskReports:
         self._clock = clock
 
     def tell(self, kind: TaskChangeKind, task: TaskId, restoration: Restoration | None = None) -> None:
-        self._consumer.report_tasks([self._change(kind, task, restoration)])
+        self._report([self._change(kind, task, restoration)])
 
     async def run(self, restoring: Callable[[], Iterable[Restoring]], interval_s: float) -> None:
         """The progress of whatever is being restored, now and then."""
         told: dict[TaskId, int] = {}
         while True:
             await self._clock.sleep(interval_s)
-            changes = []
-            for task, restoration in restoring():
-                if told.get(task) != restoration.restored:
-                    told[task] = restoration.restored
-                    changes.append(self._change(TaskChangeKind.PROGRESS, task, restoration))
-            if changes:
-                self._consumer.report_tasks(changes)
+            now = dict(restoring())
+            going = [task for task, restoration in now.items() if told.get(task) != restoration.restored]
+            told = {task: restoration.restored for task, restoration in now.items()}
+            if going:
+                self._report([self._change(TaskChangeKind.PROGRESS, task, now[task]) for task in going])
+
+    def _report(self, changes: list[TaskChange]) -> None:
+        """A consumer that is stopped, or has failed, tells nothing any more; whoever reads hears why."""
+        try:
+            self._consumer.report_tasks(changes)
+        except Exception as error:
+            logger.debug("what became of tasks is not told: %s", error)
 
     def _change(self, kind: TaskChangeKind, task: TaskId, restoration: Restoration | None) -> TaskChange:
         at_ms = self._clock.wall_ms()
