@@ -219,6 +219,20 @@ def test_batches_in_another_order_than_their_bytes_are_read_in_theirs() -> None:
     assert_same(batches)
 
 
+def test_a_batch_that_only_looks_like_the_one_before_is_read_for_itself() -> None:
+    """As many records and bytes, and another layout; and then a length that lies, among fields that fit."""
+    alike = encode_values([b"a" * 10] * 20, 7)
+    other = encode_values([b"a" * 9, b"a" * 11] * 10, 7, base_offset=20)
+    assert len(alike) == len(other)
+    assert_same(fetched(alike + other))
+    lying = bytearray(alike)
+    size = (len(alike) - HEADER_BYTES) // 20
+    lying[HEADER_BYTES + 5 * size] += 2
+    assert_same(fetched(alike + bytes(lying)))
+    with pytest.raises(CorruptMessage):
+        record_batch(fetched(alike + bytes(lying)))
+
+
 def test_nothing_is_an_empty_batch_of_the_same_columns() -> None:
     emptied = BatchHeader(0, 5, 49, 0, 2, 0, 0, 9, -1, -1, -1, -1, -1, 0)
     for batches in ([], [FetchedBatch(NAME, emptied, bytes(HEADER_BYTES), 0)]):
