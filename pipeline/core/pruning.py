@@ -26,19 +26,29 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Whole numbers from `least` to `most`, both included, where they are bounded."""
+    """Whole numbers from `least` to `most`, both included, and only those `among`, where these are given."""
 
     least: int | None = None
     most: int | None = None
+    among: frozenset[int] | None = None
 
     def __contains__(self, number: int) -> bool:
-        return (self.least is None or number >= self.least) and (self.most is None or number <= self.most)
+        return (
+            (self.least is None or number >= self.least)
+            and (self.most is None or number <= self.most)
+            and (self.among is None or number in self.among)
+        )
 
-    def narrowed(self, least: int | None, most: int | None) -> Interval:
-        """The part of it that is also from `least` to `most`."""
+    def narrowed(
+        self, least: int | None = None, most: int | None = None, among: frozenset[int] | None = None
+    ) -> Interval:
+        """The part of it that is also in another one."""
+        if among is not None:
+            least, most = min(among), max(among)
         return Interval(
             least if self.least is None or (least is not None and least > self.least) else self.least,
             most if self.most is None or (most is not None and most < self.most) else self.most,
+            self.among if among is None else among if self.among is None else self.among & among,
         )
 
 
@@ -73,15 +83,15 @@ def pruning(conditions: Iterable[Condition]) -> Pruning:
 def _narrowed(interval: Interval, operator: str, numbers: list[int]) -> Interval:
     match operator:
         case "=":
-            return interval.narrowed(min(numbers), max(numbers))
+            return interval.narrowed(among=frozenset(numbers))
         case ">":
-            return interval.narrowed(numbers[0] + 1, None)
+            return interval.narrowed(least=numbers[0] + 1)
         case ">=":
-            return interval.narrowed(numbers[0], None)
+            return interval.narrowed(least=numbers[0])
         case "<":
-            return interval.narrowed(None, numbers[0] - 1)
+            return interval.narrowed(most=numbers[0] - 1)
         case "<=":
-            return interval.narrowed(None, numbers[0])
+            return interval.narrowed(most=numbers[0])
         case _:
             return interval
 

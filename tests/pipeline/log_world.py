@@ -19,6 +19,7 @@ from strandline.client.messages import (
 from strandline.client.wire import LIST_OFFSETS, METADATA, PARTITION_COUNTS
 from strandline.errors import (
     BrokerNotAvailable,
+    LeaderHint,
     NotLeaderOrFollower,
     OffsetOutOfRange,
     OutcomeUnknown,
@@ -238,7 +239,8 @@ class _Stream:
         if log is None:
             return Answer(wanted.name, UnknownTopicOrPartition("not here"), -1, -1, b"")
         if log.leader != self.broker or wanted.leader_epoch != log.epoch:
-            return Answer(wanted.name, NotLeaderOrFollower("not here"), -1, -1, b"")
+            leader = LeaderHint(log.leader, f"broker{log.leader}", 1, log.epoch)
+            return Answer(wanted.name, NotLeaderOrFollower("not here", leader=leader), -1, -1, b"")
         return log.fetch(wanted, request.partition_bytes_max)
 
     def _check(self) -> None:
