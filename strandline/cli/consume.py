@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -97,10 +97,15 @@ class Limits:
 
 
 async def read_until(
-    consumer: Consumer, write: Callable[[Sequence[ConsumerRecord]], None], limits: Limits
+    consumer: Consumer,
+    write: Callable[[Sequence[ConsumerRecord]], None],
+    limits: Limits,
+    between: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    """Hand every record to `write`, until a limit is reached."""
+    """Hand every record to `write`, until a limit is reached. `between` is awaited before each look."""
     while not limits.reached:
+        if between is not None:
+            await between()
         batches = await consumer.getmany(timeout_ms=POLL_MS, max_records=limits.left)
         for records in batches.values():
             write(records)

@@ -11,6 +11,8 @@ Every line has `event`, `seq` (a number that rises by one a line), `at` (wall ti
   now, with `member`, `generation` and `at_ms` (wall time at which it was told)
 * `revoked`, `lost`: the same, of what it gave up in order, and of what was taken from it
 * `received`: `topic`, `partition`, `offset`, `timestamp`, `key`, `value`
+* `watermark`, with --watermarks: `topic`, `partition`, `offset`: the high watermark that it was told, and
+  `proven`: what that must be at least, for all below it had been received when it asked
 * `error`: `topic`, and as `failed`: the client cannot go on, and ends with 1
 * `summary`: the last line, with the counts
 """
@@ -38,11 +40,13 @@ if TYPE_CHECKING:
     import asyncio
 
     from consumer.group.group import GroupMetadata
-    from strandline import ConsumerRecord, RecordMetadata
+    from strandline import Consumer, ConsumerRecord, RecordMetadata
     from strandline.ids import TopicPartition
 
 SENDS_AHEAD_S_MAX: Final = 0.1
 """A client that fell behind its rate catches up at most this much in one burst."""
+WATERMARK_S_MAX: Final = 1.0
+"""How long reading waits for high watermarks: while there is no leader, nobody tells them."""
 
 
 class History:
@@ -199,6 +203,10 @@ def verify_produce(
 @click.option(
     "--idle-exit", type=click.FloatRange(min=0), metavar="S", help="End after S seconds without any."
 )
+@click.option(
+    "--watermarks", type=click.FloatRange(min=0), metavar="S",
+    help="Ask for the high watermarks every S seconds, with a line for each.",
+)  # fmt: skip
 @group_options
 @pass_invocation
 def verify_consume(
@@ -208,21 +216,25 @@ def verify_consume(
     partition: int | None,
     max_records: int | None,
     idle_exit: float | None,
+    watermarks: float | None,
     membership: Membership,
 ) -> None:
     """Read TOPIC until SIGTERM or a limit, with a line for every record received.
 
     With --group it reads its share, with a line for all that is given to it and taken from it.
     """
-    from strandline import Consumer
+    from strandline import Consumer, TopicPartition
 
     settings = membership.settings(start, partition)
     history = History()
     counts = {"received": 0}
+    proven: dict[TopicPartition, int] = {}
 
     def received(records: Sequence[ConsumerRecord]) -> None:
         for record in records:
             counts["received"] += 1
+            name = TopicPartition(record.topic, record.partition)
+            proven[name] = max(proven.get(name, 0), record.offset + 1)
             history.note(
                 "received",
                 topic=record.topic,
@@ -249,10 +261,55 @@ def verify_consume(
             else:
                 limits.heard_at = None  # waiting for the others is not being idle
                 await subscribe(consumer, [topic], telling(consumer, heard))
-            await read_until(consumer, received, limits)
+            between = None
+            if watermarks is not None:
+                between = Watermarks(consumer, proven, history, watermarks).ask
+            await read_until(consumer, received, limits, between)
 
     with history.told(topic, counts):
         run(main)
+
+
+class Watermarks:
+    """Asks, every so many seconds, for the high watermarks of what a consumer reads. `proven` is one more
+    than the highest offset received, by partition."""
+
+    def __init__(
+        self, consumer: Consumer, proven: Mapping[TopicPartition, int], history: History, every_s: float
+    ) -> None:
+        from strandline.adapters.clock import SystemClock
+
+        self._consumer = consumer
+        self._proven = proven
+        self._history = history
+        self._every_s = every_s
+        self._monotonic = SystemClock().monotonic
+        self._due = self._monotonic()
+
+    async def ask(self) -> None:
+        """If it is time to. Who is not answered asks again the next time."""
+        import asyncio
+
+        if self._monotonic() < self._due:
+            return
+        self._due = self._monotonic() + self._every_s
+        try:
+            async with asyncio.timeout(WATERMARK_S_MAX):
+                told = await self._consumer.end_offsets(self._consumer.assignment())
+        except TimeoutError:
+            return
+        except StrandlineError as error:
+            if not error.retriable:
+                raise
+            return
+        for name, offset in sorted(told.items()):
+            self._history.note(
+                "watermark",
+                topic=name.topic,
+                partition=name.partition,
+                offset=offset,
+                proven=self._proven.get(name, 0),
+            )
 
 
 class Pace:
