@@ -22,6 +22,7 @@ _COLOURS: Final = (
 )  # fmt: skip
 _GREY: Final = "#8a8f98"
 _RED: Final = "#d01c1c"
+_FAINT: Final = "#e6e8ec"
 
 
 # --- lifecycle -------------------------------------------------------------------------------
@@ -49,7 +50,7 @@ def lifecycle_chart(
 def _draw_backlog(axes: Axes, backlog: Iterable[Row], colours: Mapping[int, str], now_ms: int | None) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    axes.set_title("requests that wait, by broker", loc="left")
+    axes.set_title("requests that wait, by broker", loc="left", fontsize=11)
     by_broker = groupby(sorted(backlog, key=lambda row: (row.broker, row.at_ms)), lambda row: row.broker)
     for broker, steps in by_broker:
         points = [(row.at_ms, row.waiting) for row in steps]
@@ -71,7 +72,9 @@ def _draw_backlog(axes: Axes, backlog: Iterable[Row], colours: Mapping[int, str]
 
 
 def _draw_latencies(axes: Axes, rows: Sequence[Row], colours: Mapping[int, str]) -> None:
-    axes.set_title("from request to completion: p50 ●, p95 |, max ○", loc="left")
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    axes.set_title("from request to completion: p50 ●, p95 |, max ○", loc="left", fontsize=11)
     if not rows:
         _say(axes, "nothing was completed")
         return
@@ -91,8 +94,10 @@ def _draw_latencies(axes: Axes, rows: Sequence[Row], colours: Mapping[int, str])
     )
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
     axes.xaxis.set_major_formatter(lambda value, _: _duration(value))
-    axes.grid(axis="x", which="major")
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.grid(axis="x", color=_FAINT)
 
 
 # --- ownership -------------------------------------------------------------------------------
@@ -171,7 +176,7 @@ def _label_lanes(axes: Axes, lanes: Mapping[_Lane, int], groups: Sequence[str]) 
     labels = [f"{group}  {topic}-{number}" if many else f"{topic}-{number}" for group, topic, number in lanes]
     axes.set_yticks(list(lanes.values()), labels)
     axes.set_ylim(len(lanes) - 0.4, -0.6)
-    axes.grid(axis="x")
+    axes.grid(axis="x", color=_FAINT)
     _time_axis(axes)
 
 
@@ -205,10 +210,9 @@ def _figure(panels: int, *heights: float) -> tuple[Figure, Sequence[Axes]]:
     grid = figure.subplots(panels, 1, squeeze=False, gridspec_kw={"height_ratios": heights})
     for (axes,) in grid:
         axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="y", color="#e6e8ec")
+        axes.grid(axis="y", color=_FAINT)
         axes.set_axisbelow(True)
         axes.tick_params(labelsize=9)
-        axes.title.set_fontsize(10)
     return figure, [axes for (axes,) in grid]
 
 
@@ -229,7 +233,7 @@ def _time_axis(axes: Axes) -> None:
     locator = AutoDateLocator(minticks=5, maxticks=11)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
-    axes.set_xlabel("UTC", fontsize=9, loc="right")
+    axes.set_xlabel("UTC", fontsize=9, loc="left")
 
 
 def _say(axes: Axes, words: str) -> None:

@@ -7,15 +7,21 @@ did the step; where clocks differ so much that an end lies before its begin, tha
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
+
+from pipeline.jobs.records import records, said_by_spark
+from strandline.ids import STATE_CHANGES_TOPIC
 
 QUEUED: Final = ("start-replica", "close-replica", "delete-replica")
 """Commands that wait in the queue of a broker."""
 REASSIGN: Final = "reassign-replicas"
 ENDS: Final = ("completed", "superseded", "failed")
+STEPS_MAX: Final = 1_000
+"""Of the backlog of a broker, in each of which two may stay, where it is shown."""
 
 SPANS: Final = {
     "wait": ("requested_ms", "received_ms"),
@@ -177,3 +183,38 @@ def unended(lives: DataFrame, now_ms: int) -> DataFrame:
         )
         .orderBy(F.desc("age_ms"), "id")
     )
+
+
+# --- all of it -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Lifecycle:
+    """What is shown: rows of the functions of these names. `open` is how many requests have no end, of which
+    `unended` has the oldest; `backwards` how many have a step before the one it follows."""
+
+    latencies: list[Row]
+    backlog: list[Row]
+    peaks: list[Row]
+    unended: list[Row]
+    open: int
+    backwards: int
+
+
+def run(spark: SparkSession, bootstrap: str, now_ms: int, unended_max: int) -> Lifecycle:
+    """Look at the topic as it is now. Raises JobFailed."""
+    with said_by_spark():
+        told = lives(steps(records(spark, bootstrap, STATE_CHANGES_TOPIC))).persist()
+        try:
+            by_broker = latencies(told).collect()
+            waiting = backlog(told).persist()
+            return Lifecycle(
+                by_broker,
+                thinned(waiting, STEPS_MAX).orderBy("broker", "at_ms").collect(),
+                peaks(waiting).collect(),
+                unended(told, now_ms).limit(unended_max).collect(),
+                sum(row.open for row in by_broker),
+                sum(row.backwards for row in by_broker),
+            )
+        finally:
+            told.unpersist()

@@ -15,10 +15,14 @@ coordinator was killed with it, leaves an owner too many.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
+
+from pipeline.jobs.records import records, said_by_spark
+from strandline.ids import GROUP_EVENTS_TOPIC
 
 VERSION: Final = 1
 REVOKED, LOST, LEFT = "revoked", "lost", "member_left"
@@ -176,7 +180,7 @@ def overlaps(timeline: DataFrame) -> DataFrame:
 
 
 def empty_times(events: DataFrame) -> DataFrame:
-    """When a group had no members: group, empty_from_ms, empty_to_ms (null: still).
+    """When a group had no members: empty_group, empty_from_ms, empty_to_ms (null: still).
 
     An empty group is a generation of its own that is never said to start.
     """
@@ -192,7 +196,7 @@ def empty_times(events: DataFrame) -> DataFrame:
     )
     return following.where(
         "event = 'generation_ended' and (next_generation is null or next_generation > generation + 1)"
-    ).select("group", "empty_from_ms", "empty_to_ms")
+    ).select(F.col("group").alias("empty_group"), "empty_from_ms", "empty_to_ms")
 
 
 def gaps(timeline: DataFrame, events: DataFrame) -> DataFrame:
@@ -202,15 +206,18 @@ def gaps(timeline: DataFrame, events: DataFrame) -> DataFrame:
     last = events.groupBy("group").agg(F.max("at_ms").alias("last_ms"))
     free = owned_by(timeline).where("owners = 0").drop("owners").join(last, "group")
     end = F.greatest("from_ms", F.coalesce("to_ms", "last_ms"))
-    empty = empty_times(events)
     beside = free.join(
-        empty,
-        (free["group"] == empty["group"])
+        empty_times(events),
+        (F.col("group") == F.col("empty_group"))
         & (F.col("empty_from_ms") < end)
         & (F.coalesce("empty_to_ms", "last_ms") > F.col("from_ms")),
         "left",
-    ).drop(empty["group"])
-    both = F.least(end, F.coalesce("empty_to_ms", "last_ms")) - F.greatest("from_ms", "empty_from_ms")
+    )
+    # Of the least and the greatest Spark leaves out what is null.
+    both = F.when(
+        F.col("empty_from_ms").isNotNull(),
+        F.least(end, F.coalesce("empty_to_ms", "last_ms")) - F.greatest("from_ms", "empty_from_ms"),
+    )
     return (
         beside.groupBy(*_PARTITION, "from_ms", "to_ms", "last_ms")
         .agg(F.coalesce(F.sum(both), F.lit(0)).alias("empty_ms"))
@@ -246,8 +253,8 @@ def partitions(timeline: DataFrame, gaps: DataFrame) -> DataFrame:
 
 
 def rebalances(events: DataFrame) -> DataFrame:
-    """One row for each rebalance: group, generation (which it ended), from_ms, to_ms, duration_ms, reason (with
-    … for the id of who caused it), caused_by.
+    """One row for each rebalance: group, generation (which it ended), from_ms, to_ms, duration_ms, reason
+    (with … for the id of who caused it), caused_by.
 
     `to_ms` is when the next generation was stable; null if another rebalance came before, or the group was
     empty then.
@@ -276,15 +283,56 @@ def rebalances(events: DataFrame) -> DataFrame:
 
 
 def by_reason(rebalances: DataFrame) -> DataFrame:
-    """One row for each reason: group, reason, count, finished, p50_ms, max_ms and total_ms of those."""
+    """One row for each reason: group, reason, rebalances, finished, p50_ms, max_ms and total_ms of those."""
     return (
         rebalances.groupBy("group", "reason")
         .agg(
-            F.count("*").alias("count"),
+            F.count("*").alias("rebalances"),
             F.count("duration_ms").alias("finished"),
             F.percentile("duration_ms", 0.5).alias("p50_ms"),
             F.max("duration_ms").alias("max_ms"),
             F.coalesce(F.sum("duration_ms"), F.lit(0)).alias("total_ms"),
         )
-        .orderBy("group", F.desc("count"), "reason")
+        .orderBy("group", F.desc("rebalances"), "reason")
     )
+
+
+# --- all of it -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ownership:
+    """What is shown: rows of the functions of these names. `last_ms` is the time of the last event, 0 without
+    any."""
+
+    timeline: list[Row]
+    overlaps: list[Row]
+    gaps: list[Row]
+    partitions: list[Row]
+    rebalances: list[Row]
+    reasons: list[Row]
+    last_ms: int
+
+
+def run(spark: SparkSession, bootstrap: str, group: str | None = None) -> Ownership:
+    """Look at the topic as it is now, at one group or at all. Raises JobFailed."""
+    with said_by_spark():
+        events = group_events(records(spark, bootstrap, GROUP_EVENTS_TOPIC), group).persist()
+        try:
+            owned = timeline(moments(events)).persist()
+            free = gaps(owned, events).persist()
+            turns = rebalances(events).persist()
+            (last,) = events.agg(
+                F.coalesce(F.max(F.least("at_ms", "told_ms")), F.lit(0)).alias("ms")
+            ).collect()
+            return Ownership(
+                owned.orderBy(*_PARTITION, "from_ms", "to_ms").collect(),
+                overlaps(owned).collect(),
+                free.collect(),
+                partitions(owned, free).collect(),
+                turns.orderBy("from_ms", "group").collect(),
+                by_reason(turns).collect(),
+                last.ms,
+            )
+        finally:
+            events.unpersist()

@@ -15,6 +15,7 @@ from strandline.cli.demo import demo
 from strandline.cli.group import group
 from strandline.cli.log import log
 from strandline.cli.perf import perf
+from strandline.cli.pipeline import pipeline
 from strandline.cli.produce import produce
 from strandline.cli.state_changes import state_changes
 from strandline.cli.topic import topic
@@ -34,7 +35,8 @@ def cli() -> None:
 
 
 for _command in (
-    up, down, status, state_changes, broker, topic, group, produce, consume, verify, log, perf, demo,
+    up, down, status, state_changes, broker, topic, group, produce, consume, verify, log, perf, pipeline,
+    demo,
 ):  # fmt: skip
     cli.add_command(_command)
 

@@ -1,0 +1,326 @@
+"""Whether an archive has the records of its topic: exactly those, up to where it says that it is.
+
+Both sides are read while the topic grows: the archive up to the end that its checkpoint has, the topic up to
+the same offsets. Of each partition the number of records, their first and last offset and a digest over
+all columns are compared; only where these differ are records laid side by side. What the topic has no more,
+for retention took it or, where the topic is compacted, a later record of the same key, is said and no fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import Row
+
+from pipeline.cluster_facts import ClusterFacts
+from pipeline.core.offsets import Offsets, StreamOffset, said
+from pipeline.core.options import Selection
+from pipeline.jobs.archive import check_topic, leftovers, schema
+from pipeline.jobs.checkpoint import Checkpoint
+from pipeline.jobs.records import JobFailed, said_by_spark
+from pipeline.loop_thread import call
+from strandline.client.admin import Admin
+from strandline.errors import SettingsError
+from strandline.ids import TopicPartition
+
+DIFFERENCES_MAX: Final = 20
+"""Records that are named of what differs."""
+TRIES_MAX: Final = 3
+"""How often retention may take records away in the middle of a check."""
+
+MISSING, EXTRA, CHANGED, DOUBLE = "missing", "extra", "changed", "double"
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Of some records of one partition. `digest` is the same for the same records in any order."""
+
+    records: int = 0
+    first: int | None = None
+    last: int | None = None
+    digest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A record that only the topic has (missing), only the archive (extra), that both have and that differs
+    (changed), or that the archive has more than once (double)."""
+
+    kind: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionCheck:
+    """One partition, from the first to the last offset that could be compared."""
+
+    partition: int
+    start: int
+    end: int
+    archive: Fingerprint
+    topic: Fingerprint
+    before: int
+    """Records of the archive before `start`: the topic has them no more."""
+
+    @property
+    def same(self) -> bool:
+        return self.archive == self.topic
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`faults` say what is wrong besides records; `notes` what is remarkable and right. `different` may be
+    more than the `differences` that are named."""
+
+    partitions: tuple[PartitionCheck, ...]
+    differences: tuple[Difference, ...]
+    different: int
+    faults: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def sound(self) -> bool:
+        return not self.faults and not self.different
+
+
+# --- frames ----------------------------------------------------------------------------------
+
+
+def hashed(records: DataFrame) -> DataFrame:
+    """partition, offset, and a hash over all columns of the source. Null is not the same as empty."""
+    bare = F.transform(
+        "headers",
+        lambda h: F.struct(h["key"], h["value"].isNull(), F.coalesce(h["value"], F.lit(b"").cast("binary"))),
+    )
+    columns: list[Column] = [F.col("topic"), F.col("partition"), F.col("offset"), F.col("timestampType")]
+    for name, empty in (("key", b""), ("value", b"")):
+        columns += [F.col(name).isNull(), F.coalesce(name, F.lit(empty).cast("binary"))]
+    columns += [F.col("timestamp").isNull(), F.coalesce(F.unix_micros("timestamp"), F.lit(0))]
+    columns += [F.col("headers").isNull(), F.coalesce(F.size("headers"), F.lit(0)), bare]
+    return records.select("partition", "offset", F.xxhash64(*columns).alias("hash"))
+
+
+def within(hashes: DataFrame, starts: Mapping[int, int], ends: Mapping[int, int]) -> DataFrame:
+    """Those from the start of their partition up to its end; none of a partition without an end."""
+    if not ends:
+        return hashes.where(F.lit(False))
+    begin, end = _of_partition(starts), _of_partition(ends)
+    return hashes.where((F.col("offset") >= F.coalesce(begin, F.lit(0))) & (F.col("offset") < end))
+
+
+def _of_partition(offsets: Mapping[int, int]) -> Column:
+    if not offsets:
+        return F.lit(None).cast("bigint")
+    pairs = [F.lit(number) for pair in offsets.items() for number in pair]
+    return F.try_element_at(F.create_map(*pairs), F.col("partition")).cast("bigint")
+
+
+def fingerprints(hashes: DataFrame) -> DataFrame:
+    """One row for each partition: records, first, last, digest (decimal)."""
+    return hashes.groupBy("partition").agg(
+        F.count("*").alias("records"),
+        F.min("offset").alias("first"),
+        F.max("offset").alias("last"),
+        F.sum(F.col("hash").cast("decimal(38,0)")).alias("digest"),
+    )
+
+
+def doubles(hashes: DataFrame) -> DataFrame:
+    """partition and offset of those that are there more than once."""
+    return hashes.groupBy("partition", "offset").count().where("count > 1").select("partition", "offset")
+
+
+def differences(archive: DataFrame, topic: DataFrame) -> DataFrame:
+    """kind (missing, extra or changed), partition and offset of each record in which two `hashed` frames
+    differ. However often the archive has it, it is named once."""
+    kept = archive.groupBy("partition", "offset").agg(
+        F.min("hash").alias("least"), F.max("hash").alias("greatest")
+    )
+    both = topic.join(kept, ["partition", "offset"], "full")
+    changed = (F.col("least") != F.col("hash")) | (F.col("greatest") != F.col("hash"))
+    kind = F.when(F.col("least").isNull(), MISSING).when(F.col("hash").isNull(), EXTRA).when(changed, CHANGED)
+    return both.select(kind.alias("kind"), "partition", "offset").where("kind is not null")
+
+
+# --- the check -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Logs:
+    """The topic now: its id, whether it is compacted, where its partitions start and end."""
+
+    topic_id: str
+    compacted: bool
+    starts: Mapping[int, int]
+    ends: Mapping[int, int]
+
+
+def run(spark: SparkSession, bootstrap: str, topic: str, directory: str) -> Check:
+    """Compare an archive with its topic. Raises SettingsError if one of them is not there, or the
+    archive is that of another topic; JobFailed."""
+    with said_by_spark():
+        archived = Checkpoint(spark, directory).end()
+        if archived is None:
+            raise SettingsError(
+                f"there is no archive in {directory}: `pipeline archive {topic} --to` makes one"
+            )
+        check_topic(archived, topic, directory)
+        for _ in range(TRIES_MAX - 1):
+            logs = call(_logs(bootstrap, topic))
+            try:
+                return _compare(spark, bootstrap, topic, directory, archived, logs)
+            except PySparkException:
+                # Retention took what was about to be read? Then it is compared from there on.
+                if call(_logs(bootstrap, topic)).starts == logs.starts:
+                    raise
+        return _compare(spark, bootstrap, topic, directory, archived, call(_logs(bootstrap, topic)))
+
+
+async def _logs(bootstrap: str, topic: str) -> Logs:
+    async with ClusterFacts(bootstrap) as facts:
+        snapshot = await facts.snapshot(Selection(topics=(topic,)))
+    if snapshot.missing:
+        raise SettingsError(f"there is no topic {topic!r} any more: there is nothing to compare with")
+    async with Admin(bootstrap) as admin:
+        (described,) = (await admin.metadata([topic])).topics
+    bounds = {name.partition: bounds for name, bounds in snapshot.bounds.items()}
+    return Logs(
+        snapshot.ids[topic],
+        "compact" in described.config.get("cleanup.policy", ""),
+        {number: bounds.start for number, bounds in bounds.items()},
+        {number: bounds.end for number, bounds in bounds.items()},
+    )
+
+
+def _compare(
+    spark: SparkSession, bootstrap: str, topic: str, directory: str, archived: StreamOffset, logs: Logs
+) -> Check:
+    told = {name.partition: end for name, end in archived.offsets.items()}
+    before_id = archived.ids.get(topic)
+    if before_id is not None and before_id != logs.topic_id:
+        fault = f"{topic} was deleted and created again: the archive is of the topic that was there before"
+        return Check((), (), 0, (fault,), ())
+    faults = [
+        f"{topic}-{number} ends at {logs.ends.get(number, 0)}, and the archive has it up to {end}: the topic "
+        "lost records"
+        for number, end in sorted(told.items())
+        if logs.ends.get(number, 0) < end
+    ]
+    ends = {number: min(end, logs.ends.get(number, 0)) for number, end in told.items()}
+    kept, unreadable = _kept(spark, directory)
+    try:
+        rest = hashed(_topic(spark, bootstrap, topic, logs.starts, ends))
+        check = _sides(kept, rest, logs, told, ends)
+    finally:
+        kept.unpersist()
+    lying_about = len(leftovers(spark, directory))
+    notes = list(check.notes)
+    if lying_about:
+        notes.append(f"{lying_about} files belong to no finished batch; the next run removes them")
+    return replace(check, faults=(*faults, *unreadable), notes=tuple(notes))
+
+
+def _sides(
+    kept: DataFrame, rest: DataFrame, logs: Logs, told: Mapping[int, int], ends: Mapping[int, int]
+) -> Check:
+    side = within(kept, logs.starts, ends)
+    ours, theirs = _by_partition(fingerprints(side)), _by_partition(fingerprints(rest))
+    older = {row.partition: row.records for row in fingerprints(within(kept, {}, logs.starts)).collect()}
+    partitions = tuple(
+        PartitionCheck(
+            number,
+            min(logs.starts.get(number, 0), end),
+            end,
+            ours.get(number, Fingerprint()),
+            theirs.get(number, Fingerprint()),
+            older.get(number, 0),
+        )
+        for number, end in sorted(ends.items())
+    )
+    found = doubles(within(kept, {}, told)).withColumn("kind", F.lit(DOUBLE))
+    found = found.select("kind", "partition", "offset")
+    gone = 0
+    if not all(each.same for each in partitions):
+        between = differences(side, rest).persist()
+        if logs.compacted:
+            gone = between.where(F.col("kind") == EXTRA).count()
+            between = between.where(F.col("kind") != EXTRA)
+        found = found.unionAll(between)
+    total = found.count()
+    named = found.orderBy("partition", "offset", "kind").limit(DIFFERENCES_MAX).collect() if total else []
+    return Check(
+        partitions,
+        tuple(Difference(row.kind, row.partition, row.offset) for row in named),
+        total,
+        (),
+        tuple(_notes(partitions, gone)),
+    )
+
+
+def _notes(partitions: Iterable[PartitionCheck], gone: int) -> Iterable[str]:
+    older = sum(each.before for each in partitions)
+    if older:
+        yield f"{older} records are in the archive only: retention took them, they are not compared"
+    if gone:
+        yield f"{gone} records are in the archive only: the topic is compacted"
+
+
+def _by_partition(frame: DataFrame) -> dict[int, Fingerprint]:
+    def read(row: Row) -> Fingerprint:
+        return Fingerprint(row.records, row.first, row.last, int(row.digest) % 2**128)
+
+    return {row.partition: read(row) for row in frame.collect()}
+
+
+def _topic(
+    spark: SparkSession, bootstrap: str, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
+) -> DataFrame:
+    """The records to compare with, of those partitions that have any."""
+    some = {number: end for number, end in ends.items() if starts.get(number, 0) < end}
+    if not some:
+        return spark.createDataFrame([], schema())
+    begin: Offsets = {TopicPartition(topic, number): starts.get(number, 0) for number in some}
+    end: Offsets = {TopicPartition(topic, number): last for number, last in some.items()}
+    numbers = ", ".join(map(str, some))
+    options = {
+        "bootstrap": bootstrap,
+        "assign": f'{{"{topic}": [{numbers}]}}',
+        "startingOffsets": said(begin),
+        "endingOffsets": said(end),
+        "includeHeaders": "true",
+    }
+    return spark.read.format("strandline").options(**options).load()
+
+
+def _kept(spark: SparkSession, directory: str) -> tuple[DataFrame, list[str]]:
+    """Hashes of what is in the files of finished batches, as they are now, persisted; and which of the files
+    are not there, or cannot be read."""
+    paths = Checkpoint(spark, directory).files()
+    there = [path for path in paths if _exists(spark, path)]
+    faults = [f"{path} is not there" for path in sorted(set(paths) - set(there))]
+    if not there:
+        return hashed(spark.createDataFrame([], schema())).persist(), faults
+    reader = spark.read.schema(schema()).option("basePath", directory)
+    kept = hashed(reader.parquet(*there)).persist()
+    try:
+        with said_by_spark():
+            kept.count()
+    except JobFailed as error:
+        kept.unpersist()
+        faults.append(f"not all of the archive can be read: {error}")
+        kept = hashed(reader.option("ignoreCorruptFiles", "true").parquet(*there)).persist()
+    return kept, faults
+
+
+def _exists(spark: SparkSession, path: str) -> bool:
+    jvm = spark._jvm
+    assert jvm is not None
+    where = jvm.org.apache.hadoop.fs.Path(path)
+    hadoop = spark._jsparkSession.sessionState().newHadoopConf()
+    return bool(where.getFileSystem(hadoop).exists(where))

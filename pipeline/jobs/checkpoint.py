@@ -1,0 +1,100 @@
+"""How far an archive is, as Spark wrote it down: the offsets of batches, and the files that they wrote."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote
+
+from pyspark.sql import SparkSession
+
+from pipeline.core.offsets import StreamOffset
+
+OFFSETS: Final = "_checkpoint/offsets"
+COMMITS: Final = "_checkpoint/commits"
+SINK: Final = "_spark_metadata"
+COMPACT: Final = ".compact"
+
+
+def local_path(directory: str) -> Path | None:
+    """The path on this machine's disk that a path or URL means; None where it means another file system."""
+    if directory.startswith("file:/"):
+        return Path("/" + directory.removeprefix("file:").lstrip("/")).resolve()
+    return None if "://" in directory else Path(directory).resolve()
+
+
+class Checkpoint:
+    """The folders of an archive, on any file system that Spark knows."""
+
+    def __init__(self, spark: SparkSession, directory: str) -> None:
+        self._spark = spark
+        self._directory = directory
+
+    def end(self) -> StreamOffset | None:
+        """The offsets after the last finished batch; None if none is.
+
+        A batch is finished once the sink has its files, a moment before Spark says so itself. `since` is
+        where the first one began, while Spark keeps its offsets.
+        """
+        done = max(self._batches(COMMITS) | self._batches(SINK), default=None)
+        if done is None:
+            return None
+        end = self._offsets(done)
+        kept = self._batches(OFFSETS)
+        first = self._offsets(0) if 0 in kept else end
+        return StreamOffset(end.offsets, end.ids, first.since)
+
+    def files(self) -> list[str]:
+        """The files that finished batches wrote, as Spark takes paths: `file:///…`, with nothing escaped."""
+        names = {name for name, _ in self._listed(SINK)}
+        numbers = sorted(number for name, number in self._listed(SINK) if not name.endswith(COMPACT))
+        compacted = max((n for name, n in self._listed(SINK) if name.endswith(COMPACT)), default=None)
+        logs = [] if compacted is None else [f"{compacted}{COMPACT}"]
+        logs += [str(number) for number in numbers if compacted is None or number > compacted]
+        found: dict[str, None] = {}
+        for log in logs:
+            assert log in names, log
+            for line in self._lines(f"{SINK}/{log}")[1:]:
+                status = json.loads(line)
+                if status["action"] == "add":
+                    found[status["path"]] = None
+                else:
+                    found.pop(status["path"], None)
+        return [unquote(url) for url in found]
+
+    def _offsets(self, batch: int) -> StreamOffset:
+        """Of the end of a batch: the version, Spark's own settings, then what the source said."""
+        return StreamOffset.from_json(json.loads(self._lines(f"{OFFSETS}/{batch}")[2]))
+
+    def _batches(self, folder: str) -> set[int]:
+        return {number for _, number in self._listed(folder)}
+
+    def _listed(self, folder: str) -> list[tuple[str, int]]:
+        """Names of logs in a folder, each with its batch."""
+        path = self._path(folder)
+        system = path.getFileSystem(self._hadoop())
+        if not system.exists(path):
+            return []
+        names = [str(status.getPath().getName()) for status in system.listStatus(path)]
+        return [
+            (name, int(name.removesuffix(COMPACT))) for name in names if name.removesuffix(COMPACT).isdigit()
+        ]
+
+    def _lines(self, name: str) -> list[str]:
+        path = self._path(name)
+        stream = path.getFileSystem(self._hadoop()).open(path)
+        try:
+            data = bytes(self._jvm().org.apache.commons.io.IOUtils.toByteArray(stream))
+        finally:
+            stream.close()
+        return [line for line in data.decode().splitlines() if line]
+
+    def _path(self, name: str) -> Any:
+        return self._jvm().org.apache.hadoop.fs.Path(f"{self._directory}/{name}")
+
+    def _jvm(self) -> Any:
+        return self._spark._jvm
+
+    def _hadoop(self) -> Any:
+        return self._spark._jsparkSession.sessionState().newHadoopConf()

@@ -1,0 +1,32 @@
+"""What the commands that run on Spark share: where they run, and a session there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from strandline.errors import SettingsError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DIFFERS: Final = 2
+"""Exit status if what was looked at is not as it should be."""
+
+master_option = click.option(
+    "--master", default="local[*]", show_default=True, metavar="URL", help="Where Spark runs."
+)
+
+
+def open_session(master: str, app: str) -> SparkSession:
+    """A session for one command. Raises SettingsError if the extra is not installed, or no Java."""
+    try:
+        from pipeline.session import session
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] == "pipeline":
+            raise
+        raise SettingsError(
+            f"{missing.name} is missing, which the pipeline needs: pip install 'strandline[spark]'"
+        ) from missing
+    return session(master, f"strandline {app}")
