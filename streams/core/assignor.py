@@ -55,8 +55,8 @@ class LearnerAssignor:
         self.servers: Mapping[str, str] = {}
         """`application_server` of each member, by member id, as the last assignment told."""
         self.unreadable: tuple[str, ...] = ()
-        """A line for each member whose data the leader could not read, and for each that has another topology,
-        in the last round it led."""
+        """A line for each member whose data the leader could not read, and for each with another topology, in
+        the last round it led."""
         self.misheard = ""
         """Why the data of the last assignment, or its directory, could not be read: then nothing was told."""
         self._member = member
@@ -185,8 +185,8 @@ class LearnerAssignor:
                 unreadable.append(f"member {name} keeps what it has, and learns nothing: {error.message}")
             if foreign := sorted(set(subscription.topics) - self._subtopology.keys()):
                 unreadable.append(
-                    f"member {name} reads {', '.join(foreign)}, which the topology of this leader does not: nobody "
-                    "runs tasks of that, until all members have the same topology"
+                    f"member {name} reads {', '.join(foreign)}, which the topology of this leader does not: "
+                    "nobody runs tasks of that, until all members have the same topology"
                 )
         self.unreadable = tuple(unreadable)
         return said
