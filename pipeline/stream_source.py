@@ -19,6 +19,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from pipeline.batch_source import RangePartition, read_range
 from pipeline.cluster_facts import ClusterFacts, Snapshot
 from pipeline.core import progress
 from pipeline.core.offsets import StreamOffset
@@ -27,7 +28,6 @@ from pipeline.core.ranges import backlog, ended_earlier
 from pipeline.loop_thread import call
 from pipeline.planning import begin, check_existing, facts, in_logs, in_pieces
 from pipeline.reading import lose
-from pipeline.source import RangePartition, read_range
 from strandline.adapters.clock import SystemClock
 from strandline.errors import StrandlineError
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from pipeline.batch_source import RangePartition
 from pipeline.cluster_facts import ClusterFacts
 from pipeline.core.options import source_options
 from pipeline.core.ranges import OffsetRange
 from pipeline.errors import DataLost
-from pipeline.source import RangePartition
 from pipeline.stream_source import StreamReader
 from strandline.errors import UnknownTopicOrPartition
 from tests.pipeline.log_world import CLOCK, LogWorld
