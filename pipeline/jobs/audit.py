@@ -1,0 +1,125 @@
+"""The audit: what clients saw of topics, held against the topics, however much it is.
+
+`strandline.auditing` says what the checks mean. What is read is read once: the events of the histories and
+the log, both without their values, stay in memory and on disk until the audit ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipeline.cluster_facts import ClusterFacts
+from pipeline.core import offsets
+from pipeline.core.options import Selection
+from pipeline.jobs import audit_facts as facts
+from pipeline.jobs.audit_checks import COLUMNS, Known, all_findings
+from pipeline.jobs.history_events import read_events
+from pipeline.jobs.records import records, said_by_spark
+from pipeline.loop_thread import call
+from strandline.auditing.checks import Finding, in_order
+from strandline.auditing.reference import Span, Spans
+from strandline.client.admin import Admin
+from strandline.errors import InvalidRequest
+from strandline.ids import TopicPartition
+
+MOST: Final = 100
+"""Findings of each kind that are looked for."""
+STRETCH: Final = 1 << 20
+"""Rows that one window looks at, at most."""
+
+PATIENCE_S: Final = 60
+"""How long leaders that are elected meanwhile are waited for."""
+CLEANUP_POLICY: Final = "cleanup.policy"
+
+SPANS: Final = "topic string, partition int, start bigint, end bigint"
+
+
+@contextmanager
+def findings(
+    events: DataFrame,
+    log: DataFrame,
+    spans: Spans,
+    names: Sequence[str],
+    *,
+    most: int = MOST,
+    stretch: int = STRETCH,
+) -> Iterator[DataFrame]:
+    """What is wrong: check, topic, partition, offset, detail, of each kind at most `most`; to be used inside
+    the block, which keeps what is looked at several times.
+
+    `events` as `read_events` returns them, with `names` for their histories; `log` with the columns of the
+    source, all that is within `spans`, which were asked for after the histories were written.
+    """
+    spark = events.sparkSession
+    with ExitStack() as kept:
+
+        def keep(frame: DataFrame) -> DataFrame:
+            frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
+            kept.callback(frame.unpersist)
+            return frame
+
+        judged = events.where(F.col("topic").isin(*{topic for topic, _ in spans}))
+        stored = keep(facts.hashed(log))
+        fates = keep(facts.fates(judged))
+        told = facts.witnesses(fates, facts.received(judged))
+        rows = [(topic, partition, *span) for (topic, partition), span in spans.items()]
+        known = Known(
+            judged,
+            stored,
+            spark.createDataFrame(rows, SPANS),
+            fates,
+            keep(facts.strange(told, stored)),
+            keep(facts.odd_values(fates, stored)),
+            names,
+            most,
+            stretch,
+        )
+        yield facts.union(all_findings(known))
+
+
+def found(frame: DataFrame) -> list[Finding]:
+    """The rows of `findings`, by check, topic and place."""
+    return in_order(Finding(*row) for row in frame.select(*COLUMNS).collect())
+
+
+def run(
+    spark: SparkSession, bootstrap: str, histories: Sequence[Path], topics: Sequence[str], most: int = MOST
+) -> list[Finding]:
+    """Audit histories against topics as they are now. Clients that still write are judged by what they have
+    written.
+
+    Raises InvalidHistory, UnknownTopicOrPartition, InvalidRequest for a compacted topic, JobFailed.
+    """
+    with said_by_spark():
+        events = read_events(spark, histories)
+        try:
+            spans = call(_spans(bootstrap, topics))
+            starts = {TopicPartition(*name): span.start for name, span in spans.items()}
+            ends = {TopicPartition(*name): span.end for name, span in spans.items()}
+            bounds = {"startingOffsets": offsets.said(starts), "endingOffsets": offsets.said(ends)}
+            log = records(spark, bootstrap, ",".join(topics), **bounds)
+            with findings(events, log, spans, [str(path) for path in histories], most=most) as frame:
+                return found(frame)
+        finally:
+            events.unpersist()
+
+
+async def _spans(bootstrap: str, topics: Sequence[str]) -> dict[tuple[str, int], Span]:
+    """The logs of these topics, as they are now, once all of them have a leader that knows."""
+    async with Admin(bootstrap) as admin:
+        for topic in (await admin.metadata(topics)).topics:
+            if "compact" in topic.config.get(CLEANUP_POLICY, ""):
+                raise InvalidRequest(
+                    f"topic {topic.name!r} is compacted: records are missing there for good reasons, so that "
+                    "nothing can be told of those that are lost"
+                )
+    async with ClusterFacts(bootstrap, retries=PATIENCE_S, retry_interval_ms=1_000) as known:
+        snapshot = await known.snapshot(Selection(topics=tuple(topics)))
+    return {(name.topic, name.partition): Span(at.start, at.end) for name, at in snapshot.bounds.items()}

@@ -1,0 +1,300 @@
+"""The checks of `strandline.auditing`, as DataFrames of findings: what `reference.py` finds in memory, these
+find in what does not fit there.
+
+Each returns check, topic, partition, offset and detail, at most so many rows as it is asked for: who has a
+million offenders has one cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from string import Formatter
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from pipeline.jobs import audit_facts as facts
+from pipeline.jobs.audit_facts import LANE, PLACE, VALUE
+from pipeline.jobs.history_events import DENIED
+from strandline.auditing import checks
+from strandline.auditing.checks import Check
+
+COLUMNS: Final = ("check", *PLACE, "detail")
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is audited. `events`, `log` (hashed), `fates`, `strange` and `odd` are looked at several times:
+    they should be persisted. `spans`: topic, partition, start, end."""
+
+    events: DataFrame
+    log: DataFrame
+    spans: DataFrame
+    fates: DataFrame
+    strange: DataFrame
+    odd: DataFrame
+    names: Sequence[str]
+    most: int
+    stretch: int
+
+    def name(self, history: Column) -> Column:
+        """What findings call a history."""
+        names = F.split(F.lit("\0".join(self.names)), r"\x00")
+        return F.element_at(names, history + 1)
+
+    def spanned(self, rows: DataFrame) -> DataFrame:
+        """With `start` and `end` of the partition's log, 0 where there is none."""
+        return rows.join(F.broadcast(self.spans), ["topic", "partition"], "left").fillna(0, ["start", "end"])
+
+    def first(self, rows: DataFrame) -> DataFrame:
+        """So many findings, each once, the first by place."""
+        order = [F.col(name).asc_nulls_first() for name in COLUMNS[1:]]
+        return rows.distinct().orderBy(*order).limit(self.most)
+
+    def finding(self, rows: DataFrame, check: Check, sentence: str, **said: Column) -> DataFrame:
+        """Rows of topic, partition and offset, with what is said of them."""
+        return self.first(
+            rows.select(F.lit(check.name).alias("check"), *PLACE, sentence_of(sentence, **said))
+        )
+
+
+def sentence_of(template: str, **said: Column) -> Column:
+    """A sentence of `strandline.auditing.checks`, its names in braces replaced by columns, as `detail`."""
+    parts: list[Column] = []
+    for text, name, _, _ in Formatter().parse(template):
+        parts.append(F.lit(text))
+        if name is not None:
+            parts.append(said[name].cast("string"))
+    return F.concat(*parts).alias("detail")
+
+
+def all_findings(known: Known) -> list[DataFrame]:
+    """A DataFrame for each kind of finding."""
+    return [
+        not_in_log(known),
+        nowhere_in_log(known),
+        duplicated(known),
+        sent_out_of_order(known),
+        *read_out_of_order(known),
+        denied_in_log(known),
+        denied_received(known),
+        otherwise_than_log(known),
+        disagreeing(known),
+        told_less(known),
+        beyond_end(known),
+        ambiguous(known),
+    ]
+
+
+# --- lost -------------------------------------------------------------------------------------
+
+
+def not_in_log(known: Known) -> DataFrame:
+    missing = known.spanned(known.strange.where("not received and not logged")).where("offset >= start")
+    return known.finding(
+        missing,
+        checks.LOST,
+        checks.NOT_IN_LOG,
+        record=F.col("number"),
+        history=known.name(F.col("history")),
+        start=F.col("start"),
+        end=F.col("end"),
+    )
+
+
+def nowhere_in_log(known: Known) -> DataFrame:
+    missing = known.odd.where("unplaced > 0 and logged = 0").limit(known.most)
+    unplaced = known.fates.where("sent and offset < 0").join(F.broadcast(missing.select(*VALUE)), list(VALUE))
+    return known.finding(
+        known.spanned(unplaced).where("start = 0").withColumn("offset", F.lit(None).cast("bigint")),
+        checks.LOST,
+        checks.NOWHERE_IN_LOG,
+        record=F.col("record"),
+        history=known.name(F.col("history")),
+    )
+
+
+# --- by value ---------------------------------------------------------------------------------
+
+
+def _senders(known: Known, values: DataFrame) -> DataFrame:
+    """Who sent a few values: topic, hash, more, history, record, denied."""
+    sent = known.fates.where("sent").select(*VALUE, "history", "record", "denied")
+    return sent.join(F.broadcast(values.select(*VALUE).distinct()), list(VALUE))
+
+
+def _places(known: Known, values: DataFrame) -> DataFrame:
+    """Where the log has a few values: topic, hash, more, partition, offset."""
+    return known.log.join(F.broadcast(values.select(*VALUE)), list(VALUE))
+
+
+def duplicated(known: Known) -> DataFrame:
+    values = known.odd.where("logged > sent").limit(known.most)
+    places = _places(known, values)
+    first = places.groupBy(*VALUE).agg(F.min(F.struct("partition", "offset")).alias("first"))
+    sender = _senders(known, values).groupBy(*VALUE).agg(F.min(F.struct("history", "record")).alias("sender"))
+    again = places.join(first, list(VALUE)).where("struct(partition, offset) != first")
+    return known.finding(
+        again.join(sender, list(VALUE)),
+        checks.DUPLICATED,
+        checks.ALSO_ELSEWHERE,
+        record=F.col("sender.record"),
+        history=known.name(F.col("sender.history")),
+        partition=F.col("first.partition"),
+        offset=F.col("first.offset"),
+    )
+
+
+def ambiguous(known: Known) -> DataFrame:
+    senders = _senders(known, known.odd.where("sent > 1").limit(known.most))
+    who = F.struct("history", "record")
+    pairs = senders.groupBy(*VALUE).agg(F.min(who).alias("one"), F.max(who).alias("other"))
+    nowhere = pairs.withColumns({"partition": F.lit(None).cast("int"), "offset": F.lit(None).cast("bigint")})
+    return known.finding(
+        nowhere,
+        checks.AMBIGUOUS,
+        checks.SENT_TWICE,
+        record=F.col("one.record"),
+        history=known.name(F.col("one.history")),
+        other_record=F.col("other.record"),
+        other=known.name(F.col("other.history")),
+    )
+
+
+def _outcome() -> Column:
+    return F.element_at(
+        F.create_map(*(F.lit(each) for pair in DENIED.items() for each in pair[::-1])),
+        F.col("denied").cast("int"),
+    )
+
+
+def denied_in_log(known: Known) -> DataFrame:
+    values = known.odd.where("denied = sent and logged > 0").limit(known.most)
+    return known.finding(
+        _places(known, values).join(_senders(known, values), list(VALUE)),
+        checks.ABORTED,
+        checks.DENIED_IN_LOG,
+        record=F.col("record"),
+        history=known.name(F.col("history")),
+        outcome=_outcome(),
+    )
+
+
+def denied_received(known: Known) -> DataFrame:
+    """Where the log has it too, that is said already."""
+    given = known.strange.where("received").withColumnRenamed("history", "reader")
+    denied = known.odd.where("denied = sent").select(*VALUE)
+    found = given.join(denied, list(VALUE), "left_semi").limit(known.most)
+    return known.finding(
+        found.select(*PLACE, "hash", "more", "reader").join(_senders(known, found), list(VALUE)),
+        checks.ABORTED,
+        checks.DENIED_RECEIVED,
+        record=F.col("record"),
+        history=known.name(F.col("history")),
+        outcome=_outcome(),
+        reader=known.name(F.col("reader")),
+    )
+
+
+# --- by place ---------------------------------------------------------------------------------
+
+
+def otherwise_than_log(known: Known) -> DataFrame:
+    differing = known.strange.where("logged")
+    history = known.name(F.col("history"))
+    acked = differing.where("not received")
+    given = differing.where("received")
+    return known.finding(
+        acked, checks.INCONSISTENT, checks.ACKED_OTHERWISE, record=F.col("number"), history=history
+    ).unionByName(known.finding(given, checks.INCONSISTENT, checks.RECEIVED_OTHERWISE, history=history))
+
+
+def disagreeing(known: Known) -> DataFrame:
+    """Where the log has nothing: the first that has a value, and the first that has another one."""
+    unlogged = known.strange.where("not logged and hash is not null")
+    first = unlogged.groupBy(*PLACE).agg(
+        F.min(F.struct("history", "received", "number", "hash", "more")).alias("first")
+    )
+    others = (
+        unlogged.join(first, list(PLACE))
+        .where("hash != first.hash or more != first.more")
+        .groupBy(*PLACE)
+        .agg(
+            F.min(F.struct("history", "received", "number")).alias("other"),
+            F.min("first.history").alias("history"),
+        )
+    )
+    return known.finding(
+        others,
+        checks.INCONSISTENT,
+        checks.DISAGREEING,
+        history=known.name(F.col("history")),
+        other=known.name(F.col("other.history")),
+    )
+
+
+# --- by order ---------------------------------------------------------------------------------
+
+
+def sent_out_of_order(known: Known) -> DataFrame:
+    steps = facts.steps(facts.sends(known.fates), known.stretch)
+    return known.finding(
+        steps.where("offset < before"),
+        checks.REORDERED,
+        checks.SENT_OUT_OF_ORDER,
+        record=F.col("number"),
+        history=known.name(F.col("history")),
+        earlier=F.col("earlier"),
+        offset=F.col("before"),
+    )
+
+
+def read_out_of_order(known: Known) -> list[DataFrame]:
+    """What went back or stood still, and what was passed over."""
+    steps = facts.steps(facts.reads(known.events, facts.received(known.events)), known.stretch)
+    history = known.name(F.col("history"))
+    back = steps.where("offset <= before")
+    gaps = steps.where("offset > before + 1").select(*LANE, "before", F.col("offset").alias("after"))
+    unseen = facts.passed_over(gaps, known.log, known.spans, known.stretch)
+    return [
+        known.finding(
+            back, checks.REORDERED, checks.READ_OUT_OF_ORDER, history=history, offset=F.col("before")
+        ),
+        known.finding(
+            unseen,
+            checks.UNSEEN,
+            checks.PASSED_OVER,
+            history=history,
+            before=F.col("before"),
+            after=F.col("after"),
+        ),
+    ]
+
+
+def told_less(known: Known) -> DataFrame:
+    """A reader asks now and then: these are few."""
+    told = known.events.where("event = 'watermark'")
+    before = Window.partitionBy(*LANE).orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
+    certain = F.greatest(F.col("proven"), F.max("offset").over(before))
+    return known.finding(
+        told.withColumn("known", certain).where("offset < known"),
+        checks.WATERMARK,
+        checks.TOLD_LESS,
+        history=known.name(F.col("history")),
+        watermark=F.col("offset"),
+        known=F.col("known"),
+    )
+
+
+def beyond_end(known: Known) -> DataFrame:
+    """Of each reader the highest such offset of a partition."""
+    highest = facts.received(known.events).groupBy(*LANE).agg(F.max("offset").alias("offset"))
+    return known.finding(
+        known.spanned(highest).where("offset >= end"),
+        checks.WATERMARK,
+        checks.BEYOND_END,
+        history=known.name(F.col("history")),
+        end=F.col("end"),
+    )

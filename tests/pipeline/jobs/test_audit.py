@@ -1,0 +1,144 @@
+"""What Spark finds in histories and logs is what the reference finds in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from pipeline.jobs.audit import findings, found
+from pipeline.jobs.history_events import read_events
+from strandline.auditing import reference
+from strandline.auditing.checks import CHECKS, Finding
+from strandline.auditing.history import History, InvalidHistory
+from tests.conftest import SPARK_TIME
+from tests.strandline.auditing.stories import Story, harm, sound
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = SPARK_TIME
+
+LOG = "topic string, partition int, offset bigint, value binary"
+ALL = 1_000_000
+
+
+@pytest.fixture(autouse=True)
+def few_tasks(spark: SparkSession) -> Iterator[None]:
+    """For data that is next to nothing."""
+    before = str(spark.conf.get("spark.sql.shuffle.partitions"))
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
+    yield
+    spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
+def by_spark(
+    spark: SparkSession, story: Story, folder: Path, *, most: int = ALL, stretch: int = 8
+) -> list[Finding]:
+    events = read_events(spark, story.write(folder))
+    try:
+        log = spark.createDataFrame([tuple(each) for each in story.log], LOG)
+        names = [history.name for history in story.histories]
+        with findings(events, log, story.spans, names, most=most, stretch=stretch) as frame:
+            return found(frame)
+    finally:
+        events.unpersist()
+
+
+def together(stories: Sequence[Story]) -> Story:
+    """Stories of topics of their own as one, for a query of Spark has its price."""
+    whole = Story()
+    for story in stories:
+        whole.histories += story.histories
+        whole.log += story.log
+        whole.spans |= story.spans
+    return whole
+
+
+def doctored(random: Random, number: int) -> Story:
+    story = sound(random, f"topic-{number}", steps=random.randrange(120))
+    for _ in range(number % 6):
+        harm(random, story)
+    return story
+
+
+def judged(story: Story) -> list[Finding]:
+    return reference.findings(story.histories, story.log, story.spans)
+
+
+@pytest.mark.timeout(600)
+@settings(
+    max_examples=2,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(random=st.randoms(use_true_random=True))
+def test_spark_finds_what_the_reference_finds(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, random: Random
+) -> None:
+    story = together([doctored(random, number) for number in range(8)])
+    assert by_spark(spark, story, tmp_path_factory.mktemp("stories")) == judged(story)
+
+
+def test_every_check_is_compared(spark: SparkSession, tmp_path: Path) -> None:
+    """These have offenders of every kind, beside stories in which nothing is wrong."""
+    random = Random(12)
+    silent = Story([History("silent")], [], {("nobody", 0): reference.Span(0, 0)})
+    story = together([silent, *(doctored(random, number) for number in range(48))])
+    expected = judged(story)
+    assert {each.check for each in expected} == {check.name for check in CHECKS}
+    assert by_spark(spark, story, tmp_path) == expected
+
+
+def test_of_each_kind_no_more_are_found_than_are_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+    story = sound(Random(3), "t", 200)
+    story.log.clear()
+    expected = judged(story)
+    assert len(expected) > 5
+    few = by_spark(spark, story, tmp_path, most=5)
+    assert len(few) == 5
+    assert few == expected[:5]
+
+
+def test_a_history_may_have_any_name_and_end_in_half_a_line(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "a [b]*{c} ü.jsonl"
+    path.write_bytes(
+        b'{"event":"sent","seq":0,"topic":"t","record":7,"value":"/w==","value_encoding":"base64"}\n{"ev'
+    )
+    events = read_events(spark, [path])
+    assert [(row.event, row.record, row.hash is not None) for row in events.collect()] == [("sent", 7, True)]
+    events.unpersist()
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        (b"{", "line 2: not JSON"),
+        (b'{"event":"summary","seq":1}', "line 2: topic is None"),
+        (b'{"event":"acked","seq":1,"topic":"t","record":1,"offset":1}', "line 2: partition is None"),
+        (
+            b'{"event":"acked","seq":1,"topic":"t","record":1,"offset":1.5,"partition":0}',
+            "line 2: offset is 1.5",
+        ),
+        (b'{"event":"seen","seq":1,"topic":"t"}', "line 2: there is no event 'seen'"),
+        (b'{"event":"failed","seq":1,"topic":"t","record":1,"outcome":"bad"}', "line 2: outcome is 'bad'"),
+        (
+            b'{"event":"sent","seq":1,"topic":"t","record":1,"value":"?","value_encoding":"base64"}',
+            "line 2: value",
+        ),
+        (b'{"event":"summary","seq":0,"topic":"t"}', "line 2: a second run"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_its_place(
+    spark: SparkSession, tmp_path: Path, broken: bytes, why: str
+) -> None:
+    path = tmp_path / "broken.jsonl"
+    lines = [b'{"event":"summary","seq":0,"topic":"t"}', broken, b'{"event":"summary","seq":2,"topic":"t"}']
+    path.write_bytes(b"\n".join(lines))
+    with pytest.raises(InvalidHistory, match=why):
+        read_events(spark, [path])
