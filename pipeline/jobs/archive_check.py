@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it ships none
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -175,7 +176,7 @@ def run(spark: SparkSession, bootstrap: str, topic: str, directory: str) -> Chec
             logs = call(_logs(bootstrap, topic))
             try:
                 return _compare(spark, bootstrap, topic, directory, archived, logs)
-            except PySparkException:
+            except (PySparkException, Py4JError):
                 # Retention took what was about to be read? Then it is compared from there on.
                 if call(_logs(bootstrap, topic)).starts == logs.starts:
                     raise

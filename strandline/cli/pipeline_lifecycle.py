@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from strandline.cli.command import Command, Invocation, pass_invocation
-from strandline.cli.spark import master_option, open_session
+from strandline.cli.spark import master_option, open_session, topic_exists
 from strandline.cli.state_changes import age
+from strandline.ids import STATE_CHANGES_TOPIC
 
 if TYPE_CHECKING:
     from pipeline.jobs.lifecycle import Lifecycle
@@ -36,6 +37,9 @@ def lifecycle(invocation: Invocation, chart: Path | None, limit: int, master: st
     (latency), a step of a broker's backlog (backlog), or a request without an end (unended).
     """
     bootstrap = invocation.bootstrap_servers()
+    if not topic_exists(invocation, STATE_CHANGES_TOPIC):
+        invocation.out.note("nobody has requested a state change yet")
+        return
     spark = open_session(master, "lifecycle")
     from pipeline.jobs.lifecycle import run
     from strandline.adapters.clock import SystemClock
@@ -65,9 +69,6 @@ def _show(invocation: Invocation, found: Lifecycle) -> None:
         ):
             for row in rows:
                 out.emit({"what": what, **row.asDict()})
-        return
-    if not found.latencies:
-        out.line("nobody has requested a state change yet")
         return
     out.table(
         (

@@ -9,7 +9,8 @@ import click
 
 from strandline.cli.command import Command, Invocation, pass_invocation
 from strandline.cli.pipeline_lifecycle import chart_option, moment
-from strandline.cli.spark import DIFFERS, master_option, open_session
+from strandline.cli.spark import DIFFERS, master_option, open_session, topic_exists
+from strandline.ids import GROUP_EVENTS_TOPIC
 
 if TYPE_CHECKING:
     from pipeline.jobs.ownership import Ownership
@@ -32,6 +33,9 @@ def ownership(invocation: Invocation, group: str | None, chart: Path | None, lim
     (unowned), one with several (overlap), a partition (partition), or a reason for rebalances (rebalances).
     """
     bootstrap = invocation.bootstrap_servers()
+    if not topic_exists(invocation, GROUP_EVENTS_TOPIC):
+        invocation.out.note("nothing has happened to a group yet")
+        return
     spark = open_session(master, "ownership")
     from pipeline.jobs.ownership import run
 

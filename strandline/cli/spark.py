@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from strandline.cli.command import Invocation, run
 from strandline.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -17,6 +18,17 @@ DIFFERS: Final = 2
 master_option = click.option(
     "--master", default="local[*]", show_default=True, metavar="URL", help="Where Spark runs."
 )
+
+
+def topic_exists(invocation: Invocation, topic: str) -> bool:
+    """Whether there is such a topic yet: those of the system come with the first that there is to tell."""
+    from strandline import Admin
+
+    async def main() -> bool:
+        async with Admin(invocation.bootstrap_servers()) as admin:
+            return topic in await admin.list_topics()
+
+    return run(main)
 
 
 def open_session(master: str, app: str) -> SparkSession:
