@@ -21,9 +21,9 @@ QUICK = {
 @pytest.fixture(autouse=True)
 def quick(spark: SparkSession) -> Iterator[None]:
     """For one test; the session is everybody's."""
-    before = {name: spark.conf.get(name) for name in QUICK}
+    before = {name: spark.conf.get(name) or "" for name in QUICK}
     for name, value in QUICK.items():
         spark.conf.set(name, value)
     yield
     for name, value in before.items():
-        spark.conf.set(name, value or "")
+        spark.conf.set(name, value)
