@@ -139,7 +139,8 @@ class Bench:
         self.bootstrap = bootstrap
         self.folder = folder
         self.clock = SystemClock()
-        self.outputs = Producer(bootstrap, gapless=True)
+        # It sends nothing before it is flushed, so what is there was.
+        self.outputs = Producer(bootstrap, gapless=True, linger_ms=60_000)
         self.changelogs = Producer(bootstrap)
         self.restorer = Restorer(bootstrap, settings={}, clock=self.clock)
         self.admin = Admin(bootstrap)
