@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 import click
 
 from strandline.cli.command import Invocation, run
 from strandline.errors import SettingsError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 DIFFERS: Final = 2
 """Exit status if what was looked at is not as it should be."""
@@ -31,8 +28,11 @@ def topic_exists(invocation: Invocation, topic: str) -> bool:
     return run(main)
 
 
-def open_session(master: str, app: str) -> SparkSession:
-    """A session for one command. Raises SettingsError if the extra is not installed, or no Java."""
+def open_session(master: str, app: str) -> Any:
+    """A session for one command, of a type that only the pipeline knows.
+
+    Raises SettingsError if the extra is not installed, or no Java.
+    """
     try:
         from pipeline.session import session
     except ModuleNotFoundError as missing:
