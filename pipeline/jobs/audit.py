@@ -97,18 +97,14 @@ def run(
 
     Raises InvalidHistory, UnknownTopicOrPartition, InvalidRequest for a compacted topic, JobFailed.
     """
-    with said_by_spark():
-        events = read_events(spark, histories)
-        try:
-            spans = call(_spans(bootstrap, topics))
-            starts = {TopicPartition(*name): span.start for name, span in spans.items()}
-            ends = {TopicPartition(*name): span.end for name, span in spans.items()}
-            bounds = {"startingOffsets": offsets.said(starts), "endingOffsets": offsets.said(ends)}
-            log = records(spark, bootstrap, ",".join(topics), **bounds)
-            with findings(events, log, spans, [str(path) for path in histories], most=most) as frame:
-                return found(frame)
-        finally:
-            events.unpersist()
+    with said_by_spark(), read_events(spark, histories) as events:
+        spans = call(_spans(bootstrap, topics))
+        starts = {TopicPartition(*name): span.start for name, span in spans.items()}
+        ends = {TopicPartition(*name): span.end for name, span in spans.items()}
+        bounds = {"startingOffsets": offsets.said(starts), "endingOffsets": offsets.said(ends)}
+        log = records(spark, bootstrap, ",".join(topics), **bounds)
+        with findings(events, log, spans, [str(path) for path in histories], most=most) as frame:
+            return found(frame)
 
 
 async def _spans(bootstrap: str, topics: Sequence[str]) -> dict[tuple[str, int], Span]:

@@ -48,16 +48,14 @@ class Known:
         """With `start` and `end` of the partition's log, 0 where there is none."""
         return rows.join(F.broadcast(self.spans), ["topic", "partition"], "left").fillna(0, ["start", "end"])
 
-    def first(self, rows: DataFrame) -> DataFrame:
-        """So many findings, each once, the first by place."""
-        order = [F.col(name).asc_nulls_first() for name in COLUMNS[1:]]
-        return rows.distinct().orderBy(*order).limit(self.most)
+    def some(self, rows: DataFrame, *names: str) -> DataFrame:
+        """The first so many rows. By columns that tell them apart: who asks twice must get the same ones."""
+        return rows.orderBy(*(F.col(name).asc_nulls_first() for name in names)).limit(self.most)
 
     def finding(self, rows: DataFrame, check: Check, sentence: str, **said: Column) -> DataFrame:
         """Rows of topic, partition and offset, with what is said of them."""
-        return self.first(
-            rows.select(F.lit(check.name).alias("check"), *PLACE, sentence_of(sentence, **said))
-        )
+        told = rows.select(F.lit(check.name).alias("check"), *PLACE, sentence_of(sentence, **said))
+        return self.some(told, *COLUMNS[1:]).distinct()
 
 
 def sentence_of(template: str, **said: Column) -> Column:
@@ -105,10 +103,10 @@ def not_in_log(known: Known) -> DataFrame:
 
 
 def nowhere_in_log(known: Known) -> DataFrame:
-    missing = known.odd.where("unplaced > 0 and logged = 0").limit(known.most)
-    unplaced = known.fates.where("sent and offset < 0").join(F.broadcast(missing.select(*VALUE)), list(VALUE))
+    missing = known.odd.where("unplaced > 0 and logged = 0").select(*VALUE)
+    unplaced = known.spanned(known.fates.where("sent and offset < 0")).where("start = 0")
     return known.finding(
-        known.spanned(unplaced).where("start = 0").withColumn("offset", F.lit(None).cast("bigint")),
+        unplaced.join(missing, list(VALUE), "left_semi").withColumn("offset", F.lit(None).cast("bigint")),
         checks.LOST,
         checks.NOWHERE_IN_LOG,
         record=F.col("record"),
@@ -131,7 +129,7 @@ def _places(known: Known, values: DataFrame) -> DataFrame:
 
 
 def duplicated(known: Known) -> DataFrame:
-    values = known.odd.where("logged > sent").limit(known.most)
+    values = known.some(known.odd.where("logged > sent"), *VALUE)
     places = _places(known, values)
     first = places.groupBy(*VALUE).agg(F.min(F.struct("partition", "offset")).alias("first"))
     sender = _senders(known, values).groupBy(*VALUE).agg(F.min(F.struct("history", "record")).alias("sender"))
@@ -148,7 +146,7 @@ def duplicated(known: Known) -> DataFrame:
 
 
 def ambiguous(known: Known) -> DataFrame:
-    senders = _senders(known, known.odd.where("sent > 1").limit(known.most))
+    senders = _senders(known, known.some(known.odd.where("sent > 1"), *VALUE))
     who = F.struct("history", "record")
     pairs = senders.groupBy(*VALUE).agg(F.min(who).alias("one"), F.max(who).alias("other"))
     nowhere = pairs.withColumns({"partition": F.lit(None).cast("int"), "offset": F.lit(None).cast("bigint")})
@@ -171,7 +169,7 @@ def _outcome() -> Column:
 
 
 def denied_in_log(known: Known) -> DataFrame:
-    values = known.odd.where("denied = sent and logged > 0").limit(known.most)
+    values = known.some(known.odd.where("denied = sent and logged > 0"), *VALUE)
     return known.finding(
         _places(known, values).join(_senders(known, values), list(VALUE)),
         checks.ABORTED,
@@ -186,7 +184,7 @@ def denied_received(known: Known) -> DataFrame:
     """Where the log has it too, that is said already."""
     given = known.strange.where("received").withColumnRenamed("history", "reader")
     denied = known.odd.where("denied = sent").select(*VALUE)
-    found = given.join(denied, list(VALUE), "left_semi").limit(known.most)
+    found = known.some(given.join(denied, list(VALUE), "left_semi"), *PLACE, "reader", "hash", "more")
     return known.finding(
         found.select(*PLACE, "hash", "more", "reader").join(_senders(known, found), list(VALUE)),
         checks.ABORTED,

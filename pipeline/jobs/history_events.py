@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
 from typing import Final
@@ -43,8 +44,9 @@ def hashes(value: Column) -> tuple[Column, Column]:
     return F.xxhash64(value).alias("hash"), F.xxhash64(F.lit(1), value).alias("more")
 
 
-def read_events(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
-    """The events of these files, kept by Spark until the caller unpersists them.
+@contextmanager
+def read_events(spark: SparkSession, paths: Sequence[Path]) -> Iterator[DataFrame]:
+    """The events of these files, which Spark keeps until the end of the block.
 
     A row: `history` (the file's place in `paths`), `event`, `seq`, `topic`, and the facts of the event, null
     where it has none: `record`, `partition`, `offset`, `proven`, `denied` (a number of DENIED), `partitions`,
@@ -55,10 +57,9 @@ def read_events(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
     told = _told(spark, paths).persist(StorageLevel.MEMORY_AND_DISK)
     try:
         _check(told, paths)
-    except BaseException:
+        yield told.where("not wrong").select(*KEPT)
+    finally:
         told.unpersist()
-        raise
-    return told.where("not wrong").select(*KEPT)
 
 
 def _told(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:

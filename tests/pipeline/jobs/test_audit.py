@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
@@ -28,26 +28,14 @@ LOG = "topic string, partition int, offset bigint, value binary"
 ALL = 1_000_000
 
 
-@pytest.fixture(autouse=True)
-def few_tasks(spark: SparkSession) -> Iterator[None]:
-    """For data that is next to nothing."""
-    before = str(spark.conf.get("spark.sql.shuffle.partitions"))
-    spark.conf.set("spark.sql.shuffle.partitions", "2")
-    yield
-    spark.conf.set("spark.sql.shuffle.partitions", before)
-
-
 def by_spark(
     spark: SparkSession, story: Story, folder: Path, *, most: int = ALL, stretch: int = 8
 ) -> list[Finding]:
-    events = read_events(spark, story.write(folder))
-    try:
+    with read_events(spark, story.write(folder)) as events:
         log = spark.createDataFrame([tuple(each) for each in story.log], LOG)
         names = [history.name for history in story.histories]
         with findings(events, log, story.spans, names, most=most, stretch=stretch) as frame:
             return found(frame)
-    finally:
-        events.unpersist()
 
 
 def together(stories: Sequence[Story]) -> Story:
@@ -110,9 +98,9 @@ def test_a_history_may_have_any_name_and_end_in_half_a_line(spark: SparkSession,
     path.write_bytes(
         b'{"event":"sent","seq":0,"topic":"t","record":7,"value":"/w==","value_encoding":"base64"}\n{"ev'
     )
-    events = read_events(spark, [path])
-    assert [(row.event, row.record, row.hash is not None) for row in events.collect()] == [("sent", 7, True)]
-    events.unpersist()
+    with read_events(spark, [path]) as events:
+        rows = events.collect()
+    assert [(row.event, row.record, row.hash is not None) for row in rows] == [("sent", 7, True)]
 
 
 @pytest.mark.parametrize(
@@ -140,5 +128,5 @@ def test_what_cannot_be_read_is_told_with_its_place(
     path = tmp_path / "broken.jsonl"
     lines = [b'{"event":"summary","seq":0,"topic":"t"}', broken, b'{"event":"summary","seq":2,"topic":"t"}']
     path.write_bytes(b"\n".join(lines))
-    with pytest.raises(InvalidHistory, match=why):
-        read_events(spark, [path])
+    with pytest.raises(InvalidHistory, match=why), read_events(spark, [path]):
+        pass

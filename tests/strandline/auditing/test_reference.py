@@ -141,7 +141,7 @@ def _received_in_two_ways(story: Story) -> None:
 
 
 def _told_less_than_received(story: Story) -> None:
-    story.histories[1].events.append(Watermark(10, TOPIC, 0, 7, 8))
+    story.histories[1].events[9] = Watermark(9, TOPIC, 0, 7, 8)
 
 
 def _told_less_than_before(story: Story) -> None:
@@ -194,6 +194,16 @@ def test_a_check_finds_its_fault_and_no_other_does(
     story.renumbered()
     found = told(story)
     assert [(each.check, each.topic, each.offset) for each in found] == [(check.name, TOPIC, offset)]
+
+
+def test_a_finding_says_who_knows_what() -> None:
+    acknowledged, received = base(), base()
+    _acknowledged_otherwise(acknowledged)
+    _received_otherwise(received)
+    assert [each.detail for each in told(acknowledged) + told(received)] == [
+        "record 7 of producer was acknowledged here, and the log has another value here",
+        "reader received a value here, and the log has another one",
+    ]
 
 
 def test_each_check_has_a_fault_that_it_finds() -> None:
