@@ -129,7 +129,7 @@ class Writing:
             for batch in spool:
                 rows = Rows(batch, self._options.topic)
                 timed = rows.times is not None
-                for name, records in self._dealt(rows).items():
+                for name, records in self.dealt(rows).items():
                     target = self._targets.get(name)
                     if target is None:
                         target = self._targets[name] = self._open(name, timed)
@@ -139,7 +139,7 @@ class Writing:
                 await target.finish()
         return [target.lane.end() for _, target in sorted(self._targets.items())]
 
-    def _dealt(self, rows: Rows) -> dict[TopicPartition, list[RecordFields]]:
+    def dealt(self, rows: Rows) -> dict[TopicPartition, list[RecordFields]]:
         """Rows by their target, in their order: where a row says so, else by its key, else by the task."""
         records = rows.records(self._client.clock.wall_ms())
         if rows.topic is not None and rows.keys is None and rows.partitions is None:

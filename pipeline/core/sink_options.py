@@ -77,7 +77,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
         bootstrap=bootstrap(given),
         topic=topic,
         codec=Codec.named(compression),
-        batch_bytes=_whole(texts, BATCH_BYTES, 256 * KIB, KIB, RECORDS_BYTES_MAX),
+        batch_bytes=_whole(texts, BATCH_BYTES, RECORDS_BYTES_MAX, KIB, RECORDS_BYTES_MAX),
         delivery_timeout_ms=_whole(texts, DELIVERY_TIMEOUT_MS, 120_000, 1, INTERVAL_MS_MAX),
         request_timeout_ms=_whole(texts, REQUEST_TIMEOUT_MS, 10_000, 1, INTERVAL_MS_MAX),
     )
