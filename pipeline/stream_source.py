@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 from pipeline.batch_source import RangePartition, read_range
 from pipeline.cluster_facts import ClusterFacts, Snapshot
 from pipeline.core import progress
-from pipeline.core.offsets import StreamOffset
+from pipeline.core.offsets import Offsets, StreamOffset
 from pipeline.core.options import INT64_MAX, SourceOptions
 from pipeline.core.ranges import backlog, ended_earlier
 from pipeline.loop_thread import call
@@ -70,13 +70,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The end of the next batch, or `start` as it is if there is none yet. Raises DataLost."""
         begun = StreamOffset.from_json(start)
         latest = self._ask(lambda facts: self._latest(facts, begun))
+        log_starts = {name: bounds.start for name, bounds in self._looked_at().bounds.items()}
         if self._target is not None:
             latest = progress.until(self._target, begun, latest)
         all_of_it = isinstance(limit, ReadAllAvailable)
-        if not all_of_it and self._target is None and self._waits(begun, latest):
+        if (
+            not all_of_it
+            and self._target is None
+            and self._waits(progress.to_read(begun, latest, log_starts), latest.offsets)
+        ):
             return start
         most = None if all_of_it else self._options.max_offsets
-        end = progress.advance(begun, latest, most=most, first=start == self._initial)
+        end = progress.advance(begun, latest, log_starts, most=most, first=start == self._initial)
         if progress.same_place(begun, end):
             return start
         for loss in progress.step(begun, end).losses:
@@ -96,12 +101,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """As it was when it was last looked at."""
         return None if self._seen is None else _offset(self._seen).as_json()
 
-    def _waits(self, begun: StreamOffset, latest: StreamOffset) -> bool:
+    def _waits(self, starts: Offsets, ends: Offsets) -> bool:
         """Whether there is less than `minOffsetsPerTrigger`, and the last batch not long ago."""
         least = self._options.min_offsets
         if least is None:
             return False
-        there = backlog(progress.starts_in(begun, latest.ids), latest.offsets)
+        there = backlog(starts, ends)
         now = self._clock.monotonic()
         delay_s = self._options.max_trigger_delay_ms / 1000
         if there < least and self._triggered_at is not None and now - self._triggered_at < delay_s:
@@ -120,9 +125,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         wanted = [one for one in step.ranges if one.size]
         if not wanted:
             return []
-        if self._seen is None:
-            self._seen = self._ask(lambda facts: facts.snapshot(self._options.selection))
-        found = in_logs(wanted, self._seen, fail_on_data_loss=self._options.fail_on_data_loss)
+        found = in_logs(wanted, self._looked_at(), fail_on_data_loss=self._options.fail_on_data_loss)
         return [RangePartition(piece) for piece in in_pieces(found, self._options)]
 
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
@@ -168,6 +171,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             loss = ended_earlier(name, latest.offsets[name], begun.offsets[name], latest.offsets[name])
             lose(loss, fail=options.fail_on_data_loss)
         return latest
+
+    def _looked_at(self) -> Snapshot:
+        """The logs as they were at the last look, or now if that is the first."""
+        if self._seen is None:
+            self._seen = self._ask(lambda facts: facts.snapshot(self._options.selection))
+        return self._seen
 
     async def _look(self, facts: ClusterFacts, expected: Collection[str]) -> StreamOffset:
         self._seen = await facts.snapshot(self._options.selection, expected=expected)

@@ -38,13 +38,23 @@ def until(target: StreamOffset, begun: StreamOffset, latest: StreamOffset) -> St
     return StreamOffset(ends, latest.ids)
 
 
-def advance(begun: StreamOffset, latest: StreamOffset, *, most: int | None, first: bool) -> StreamOffset:
+def to_read(begun: StreamOffset, latest: StreamOffset, log_starts: Offsets) -> dict[TopicPartition, int]:
+    """For each partition the first offset that is still there to be read."""
+    starts = starts_in(begun, latest.ids)
+    return {name: max(starts.get(name, 0), log_starts.get(name, 0)) for name in latest.offsets}
+
+
+def advance(
+    begun: StreamOffset, latest: StreamOffset, log_starts: Offsets, *, most: int | None, first: bool
+) -> StreamOffset:
     """The end of the batch that begins at `begun`: `latest`, or `most` offsets on.
 
-    The `first` batch of a stream says where it begins.
+    What logs have no more does not count: a batch goes over it, however much it is. The `first` batch of a
+    stream says where it begins.
     """
     starts = starts_in(begun, latest.ids)
-    ends: Offsets = latest.offsets if most is None else limited(starts, latest.offsets, most)
+    there = to_read(begun, latest, log_starts)
+    ends: Offsets = latest.offsets if most is None else limited(there, latest.offsets, most)
     since = {name: start for name, start in starts.items() if name in ends} if first else None
     return StreamOffset(ends, latest.ids, since)
 

@@ -50,24 +50,31 @@ def test_a_topic_that_was_created_again_is_a_loss_and_is_read_from_its_first_rec
 
 def test_the_first_batch_says_where_it_begins_and_is_read_from_there_whatever_comes_later() -> None:
     """A query that died in its first batch asks again where to begin, and `latest` is another place then."""
-    end = advance(at({A0: 3}), at({A0: 9}), most=None, first=True)
+    end = advance(at({A0: 3}), at({A0: 9}), {}, most=None, first=True)
     assert end.since == {A0: 3}
     assert read(at({A0: 12}), end) == [(0, 3, 9)]
-    second = advance(end, at({A0: 11}), most=None, first=False)
+    second = advance(end, at({A0: 11}), {}, most=None, first=False)
     assert second.since is None
     assert read(end, second) == [(0, 9, 11)]
 
 
 def test_nothing_new_is_the_same_place_though_the_first_batch_said_where_it_began() -> None:
-    end = advance(at({A0: 3}), at({A0: 9}), most=None, first=True)
-    assert same_place(end, advance(end, at({A0: 9}), most=5, first=False))
+    end = advance(at({A0: 3}), at({A0: 9}), {}, most=None, first=True)
+    assert same_place(end, advance(end, at({A0: 9}), {}, most=5, first=False))
     assert not same_place(end, at({A0: 9, A1: 0}))
     assert not same_place(end, at({A0: 9}, {"a": "second"}))
 
 
 def test_a_limit_counts_a_topic_that_was_created_again_from_its_begin() -> None:
     again = at({A0: 10}, {"a": "second"})
-    assert advance(at({A0: 8}), again, most=4, first=False).offsets == {A0: 4}
+    assert advance(at({A0: 8}), again, {}, most=4, first=False).offsets == {A0: 4}
+
+
+def test_a_limit_does_not_count_what_the_logs_have_no_more() -> None:
+    """Else there would be batches without a record until the start of the log is reached."""
+    end = advance(at({A0: 8}), at({A0: 1_000, A1: 50}), {A0: 900, A1: 40}, most=22, first=False)
+    assert end.offsets == {A0: 919, A1: 43}
+    assert read(at({A0: 8}), end) == [(0, 8, 919), (1, 0, 43)], "that it is lost is told all the same"
 
 
 def test_a_log_that_ends_before_what_was_read_is_noticed_unless_it_is_another_topic() -> None:
@@ -108,7 +115,7 @@ def test_limited_batches_reach_the_target_and_stop_there(
     goal, now, batches = at(target), at({A0: 0}), 0
     while True:
         latest = until(goal, now, at({name: end + batches for name, end in target.items()}))
-        end = advance(now, latest, most=most, first=False)
+        end = advance(now, latest, {}, most=most, first=False)
         if same_place(now, end):
             break
         now, batches = end, batches + 1
