@@ -44,6 +44,15 @@ class LogEnd:
     epoch: int
 
 
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """What of a topic matters to who writes to it. `bytes_max`: of a message."""
+
+    partitions: int
+    bytes_max: int
+    compacts: bool
+
+
 class PartitionLog(Protocol):
     """One partition, through whatever happens to its leaders. Each raises when the time is up."""
 

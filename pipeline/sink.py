@@ -1,7 +1,8 @@
 """The sink on the driver: what is asked for is checked, and what became of it is told.
 
 Which rows are in the log is the business of the tasks alone; nothing here has to happen for them to be there
-once. Writers are pickled to the executors, and must not hold anything open.
+once. Writers are pickled to the executors, and must not hold anything open. Spark has a new process for much
+of what it asks here, for each batch again: so gRPC is imported only where something is asked of a broker.
 """
 
 from __future__ import annotations
@@ -22,10 +23,7 @@ from pyspark.sql.types import StructType
 
 from pipeline.core.sink_options import SinkOptions, check_columns, sink_options
 from pipeline.errors import InvalidOption
-from pipeline.lane import Written
-from pipeline.loop_thread import call
-from pipeline.spool import TopicFacts
-from pipeline.writing import Piece, look_up, write_rows
+from pipeline.lane import TopicFacts, Written
 from strandline.errors import UnknownTopicOrPartition
 
 logger = logging.getLogger(__name__)
@@ -49,6 +47,8 @@ class _Sink:
     topics: Mapping[str, TopicFacts]
 
     def write(self, batches: Iterator[Any], query: str, batch: int) -> SinkCommit:
+        from pipeline.writing import Piece, write_rows
+
         context = _task()
         piece = Piece(query, batch, context.partitionId())
         return SinkCommit(tuple(write_rows(batches, self.options, self.topics, piece)))
@@ -78,6 +78,9 @@ def _sink(schema: StructType, given: Mapping[str, str]) -> _Sink:
     check_columns([(field.name, field.dataType.simpleString()) for field in schema.fields], options)
     topics: dict[str, TopicFacts] = {}
     if options.topic is not None:
+        from pipeline.loop_thread import call
+        from pipeline.writing import look_up
+
         try:
             topics[options.topic] = call(look_up(options, options.topic))
         except UnknownTopicOrPartition as error:

@@ -8,29 +8,19 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import IO, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.core.sink_options import check_topic
-from pipeline.lane import row_bytes
+from pipeline.lane import TopicFacts, row_bytes
 from strandline.config import MIB
 from strandline.errors import InvalidRecord, MessageTooLarge, StrandlineError, UnknownTopicOrPartition
 from strandline.records import HEADER_BYTES, Headers, RecordFields
 
 MEMORY_BYTES: Final = 64 * MIB
 """Of a task's rows, as Arrow has them; more are put into a file."""
-
-
-@dataclass(frozen=True, slots=True)
-class TopicFacts:
-    """What of a topic matters to who writes to it. `bytes_max`: of a message."""
-
-    partitions: int
-    bytes_max: int
-    compacts: bool
 
 
 FindTopic = Callable[[str], TopicFacts]

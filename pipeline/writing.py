@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from pipeline.core.identity import identity_of
 from pipeline.core.sink_options import SinkOptions
-from pipeline.lane import Lane, Written, row_bytes
+from pipeline.lane import Lane, TopicFacts, Written, row_bytes
 from pipeline.loop_thread import call
 from pipeline.partition_log import ClusterPartitionLog
-from pipeline.spool import Checks, Rows, Spool, TopicFacts, first_failure
+from pipeline.spool import Checks, Rows, Spool, first_failure
 from producer.core.partitioner import partition_for
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.rpc import GrpcTransport

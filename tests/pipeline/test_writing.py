@@ -12,8 +12,8 @@ import pytest
 
 from pipeline.core.sink_options import sink_options
 from pipeline.errors import InvalidOption
-from pipeline.lane import cut, row_bytes
-from pipeline.spool import Checks, Rows, Spool, TopicFacts, first_failure
+from pipeline.lane import TopicFacts, cut, row_bytes
+from pipeline.spool import Checks, Rows, Spool, first_failure
 from pipeline.writing import Piece, SinkClient, Writing, write_rows
 from producer.core.partitioner import partition_for
 from strandline.errors import (
@@ -64,7 +64,14 @@ def batch_of(rows: Sequence[dict[str, Any]], **types: Any) -> Any:
 def test_a_row_that_cannot_be_written_is_named_by_its_number_among_all_of_the_task(
     row: dict[str, Any], types: dict[str, Any], error: type[StrandlineError], said: str
 ) -> None:
-    good = {"value": b"v", "topic": "orders", "partition": 2, "timestamp": 5, "headers": None, "key": None}
+    good: dict[str, Any] = {
+        "value": b"v",
+        "topic": "orders",
+        "partition": 2,
+        "timestamp": 5,
+        "headers": None,
+        "key": None,
+    }
     names = {"value", *row}
     fine = {name: given for name, given in good.items() if name in names}
     checks = Checks(None if "topic" in row else "orders", find, "Spark partition 7 of batch 1")
@@ -77,7 +84,10 @@ def test_a_row_that_cannot_be_written_is_named_by_its_number_among_all_of_the_ta
 
 def test_a_compacted_topic_needs_keys_and_another_does_not() -> None:
     types = {"topic": pa.string()}
-    rows = [{"value": b"v", "topic": "orders", "key": None}, {"value": b"v", "topic": "prices", "key": b""}]
+    rows: list[dict[str, Any]] = [
+        {"value": b"v", "topic": "orders", "key": None},
+        {"value": b"v", "topic": "prices", "key": b""},
+    ]
     checks = Checks(None, find, "it")
     checks.check(batch_of(rows, **types))
     assert checks.topics == TOPICS
@@ -107,7 +117,7 @@ def test_no_rows_are_written_without_a_look_at_any_cluster() -> None:
 
 
 def test_columns_become_records_text_as_utf8_times_in_milliseconds() -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"key": "ä", "value": b"\x00", "timestamp": 1_999, "headers": [{"key": "h", "value": None}] * 2},
         {"key": None, "value": None, "timestamp": 2_000, "headers": None},
     ]
@@ -159,7 +169,7 @@ def writing(topic: str | None, spark_partition: int) -> Iterator[Writing]:
 
 
 async def test_a_row_goes_where_it_says_else_by_its_key_else_all_of_the_task_go_together() -> None:
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"value": b"0", "key": b"a", "topic": "orders", "partition": 1},
         {"value": b"1", "key": b"a", "topic": "orders", "partition": None},
         {"value": b"2", "key": None, "topic": "orders", "partition": None},
