@@ -22,6 +22,8 @@ NAMES = (
     "groups",
     "assignors",
     "stream_restore",
+    "stream_counts",
+    "stream_moves",
     "peers",
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import signal
 from contextlib import suppress
 
@@ -14,6 +15,7 @@ async def run(app: Streams) -> None:
 
     Returns when it is out. Raises what made it fail. To be called from the main thread.
     """
+    _allow_open_files()
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
     hurried = asyncio.Event()
@@ -42,6 +44,12 @@ async def run(app: Streams) -> None:
             loop.remove_signal_handler(number)
         await app.stop()
     await app.wait()
+
+
+def _allow_open_files() -> None:
+    """Each store holds some ten descriptors: take as many as the system grants."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _ended(app: Streams) -> None:

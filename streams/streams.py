@@ -87,7 +87,7 @@ class Streams(Startable):
         self._folder: StateFolder | None = None
         self._scope = Scope("stream application", self._failed)
         consumer = self._clients.consumer
-        self._inputs = Inputs(consumer)
+        self._inputs = Inputs(consumer, self._settings.offset_reset)
         self._offsets = GroupOffsets(consumer, timeout_s=OFFSETS_S_MAX)
         self._reports = TaskReports(consumer, self._clock)
         self._tasks = LocalTasks(self._surroundings, self._reports, self._scope)

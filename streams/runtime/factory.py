@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from producer.producer import Producer
@@ -55,6 +55,15 @@ class TaskFactory:
         subtopology = self._subtopologies[task.subtopology]
         if subtopology.changelog is not None:
             await self._topics.grow(subtopology, task.partition)
+
+    async def starts(self, task: TaskId, inputs: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where the task begins in those of its inputs of which it has no position."""
+        subtopology = self._subtopologies[task.subtopology]
+        return await self._inputs.starts(
+            inputs,
+            stateful=subtopology.changelog is not None,
+            repartition=subtopology.reads_repartition,
+        )
 
     def changelog(self, task: TaskId) -> TopicPartition | None:
         """Where the task's state is kept; None for one without."""

@@ -2,30 +2,55 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Mapping
 
 from consumer.consumer import Consumer
 from strandline.ids import TopicPartition
 from streams.runtime.active_task import ActiveTask
 
+logger = logging.getLogger(__name__)
+
 
 class Inputs:
     """Over the consumer of the group. A partition that is assigned is paused until its task runs, and while
     it does not: so what was fetched is never handed out to nobody."""
 
-    def __init__(self, consumer: Consumer) -> None:
+    def __init__(self, consumer: Consumer, offset_reset: str) -> None:
         self._consumer = consumer
+        self._reset = offset_reset
         self._readers: dict[TopicPartition, ActiveTask] = {}
         self._starts: dict[TopicPartition, int] = {}
         """Of what is assigned: where the group or the reset policy has it begin, or where it was read to."""
 
-    async def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+    async def starts(
+        self, partitions: Iterable[TopicPartition], *, stateful: bool, repartition: bool
+    ) -> dict[TopicPartition, int]:
         """Where to begin what no task has a position of: always the same while it is assigned, however often
-        the task that reads it has to begin again. Raises what keeps a position from being found."""
+        the task that reads it has to begin again. Raises what keeps a position from being found.
+
+        A task with a state begins where the reset policy says, whatever the group has committed: a state
+        that is lost, or new, would lack the records before. One without goes on where the group is. Of a
+        repartition topic nothing is ever left out.
+        """
         for name in partitions:
             if name not in self._starts:
+                committed = await self._consumer.committed(name)
+                if stateful and committed is not None:
+                    logger.warning(
+                        "%s was read up to %d, and its task has no state of that: it is read anew",
+                        name, committed.offset,
+                    )  # fmt: skip
+                if stateful or committed is None:
+                    await self._reset_to(name, "earliest" if repartition else self._reset)
                 self._starts[name] = await self._consumer.position(name)
         return {name: self._starts[name] for name in partitions}
+
+    async def _reset_to(self, name: TopicPartition, policy: str) -> None:
+        if policy == "earliest":
+            await self._consumer.seek_to_beginning(name)
+        elif policy == "latest":
+            await self._consumer.seek_to_end(name)
 
     def reached(self, offsets: Mapping[TopicPartition, int]) -> None:
         """A task that has ended has read so far, and has committed that: who has no position of its own goes

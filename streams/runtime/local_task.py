@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any, Final, TypeVar
 
 from strandline.config import StreamsSettings
-from strandline.errors import StrandlineError, UnexpectedOffset
+from strandline.errors import InvalidRequest, StrandlineError, UnexpectedOffset
 from strandline.groups import TaskChangeKind
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
@@ -168,7 +168,14 @@ class LocalTask:
             end = await self._restored()
         positions = around.factory.positions(self.store)
         new = inputs - positions.offsets.keys()
-        positions.offsets |= await self._unless_changed(self._patiently(lambda: around.inputs.starts(new)))
+        try:
+            starts = around.factory.starts
+            positions.offsets |= await self._unless_changed(self._patiently(lambda: starts(self.task, new)))
+        except InvalidRequest:
+            if around.inputs.assigned(inputs):
+                raise
+            await self._changed.wait()  # they are lost, of which it hears in a moment
+            return
         active = self.active = around.factory.active(self.task, self.store, end, positions)
         around.inputs.begin(active, inputs)
         self._become(Role.RUNNING, TaskChangeKind.RUNNING)

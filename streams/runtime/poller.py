@@ -72,6 +72,9 @@ class Poller:
                 if self._clock.monotonic() >= due:
                     await self._commit_all()
                     due = self._clock.monotonic() + interval_s
+            # What was handed out last is processed, or is read again: nobody has to wait for it.
+            self._consumer.pause(*self._consumer.assignment())
+            _ = await self._consumer.getmany()
         finally:
             self._ended.set()
 

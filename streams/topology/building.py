@@ -117,8 +117,8 @@ def _check_loops(parts: Iterable[Subtopology]) -> None:
         before |= dict.fromkeys(part.repartitions, led)
         if loops := led & part.sinks:
             raise TopologyError(
-                f"source({min(loops)!r}) is written by to({min(loops)!r}) downstream of it, so it would never "
-                "end: write to another topic"
+                f"source({min(loops)!r}) is written by to({min(loops)!r}) downstream of it, so it would "
+                "never end: write to another topic"
             )
 
 
