@@ -7,6 +7,7 @@ from streams.core.task import TaskId
 from streams.run import run
 from streams.runtime.active_task import ProcessingFailed
 from streams.runtime.queries import NotHere, Owner, StoreQuery
+from streams.storage.errors import StoreClosed
 from streams.streams import Streams, TaskStatus
 from streams.topology.errors import RecordRefused, TopologyError
 from streams.topology.records import Record
@@ -28,6 +29,7 @@ __all__ = [
     "RecordRefused",
     "Serde",
     "Store",
+    "StoreClosed",
     "StoreQuery",
     "Stream",
     "Streams",
