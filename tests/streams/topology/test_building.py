@@ -143,8 +143,7 @@ def test_a_sink_that_is_read_upstream_of_itself() -> None:
     topology.source("a", "b").filter(lambda record: True).to("b", key=BYTES, value=BYTES)
     said = refused(topology)
     assert said == (
-        "source('b') is written by to('b') downstream of it, so it would never end: "
-        "write to another topic"
+        "source('b') is written by to('b') downstream of it, so it would never end: write to another topic"
     )
 
 
