@@ -13,7 +13,14 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from pipeline.core.repair import FoundBatch, Progress, found_batches, same_batch, windows_back
+from pipeline.core.repair import (
+    WINDOW_OFFSETS,
+    FoundBatch,
+    Progress,
+    found_batches,
+    same_batch,
+    windows_back,
+)
 from producer.core.batch import HEADER_OVERHEAD_MAX, RECORD_OVERHEAD_MAX
 from strandline.client.messages import ProducerIdentity
 from strandline.errors import (
@@ -114,6 +121,7 @@ class Lane:
     """One attempt's writing to one partition. `identify`: the identity of a generation, from 0 on.
 
     `timed`: the rows' own times are part of what they are; else they were dated by this attempt.
+    `window_offsets`: how far back the log is looked at first.
     """
 
     def __init__(
@@ -126,6 +134,7 @@ class Lane:
         bytes_max: int,
         timed: bool,
         compacts: bool,
+        window_offsets: int = WINDOW_OFFSETS,
     ) -> None:
         self.name = name
         self._log = log
@@ -133,6 +142,7 @@ class Lane:
         self._codec = codec
         self._bytes_max = bytes_max
         self._timed = timed
+        self._window_offsets = window_offsets
         self._progress = Progress(timed=timed, compacts=compacts)
         self._generation = 0
         self._rows = 0
@@ -271,7 +281,7 @@ class Lane:
         """From the end to where the identity begins, and not behind what this attempt wrote itself."""
         found: list[FoundBatch] = []
         mine = self._progress.first_of_mine
-        for first, last in windows_back(end.start, end.end):
+        for first, last in windows_back(end.start, end.end, self._window_offsets):
             found = [*await self._found_in(first, last), *found]
             complete = any(batch.base_sequence == 0 for batch in found)
             if complete and (mine is None or first <= mine):

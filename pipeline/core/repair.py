@@ -80,9 +80,8 @@ def _found(records: bytes, header: BatchHeader, timed: bool) -> FoundBatch:
     )
 
 
-def windows_back(start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Ranges of offsets from `end` back to `start`, each larger than the one before it."""
-    size = WINDOW_OFFSETS
+def windows_back(start: int, end: int, size: int = WINDOW_OFFSETS) -> Iterator[tuple[int, int]]:
+    """Ranges of offsets from `end` back to `start`, of this size first, each larger than the one before."""
     while end > start:
         first = max(start, end - size)
         yield first, end

@@ -165,6 +165,7 @@ class Attempt:
         timed: bool = False,
         compacts: bool = False,
         batch: int = 3,
+        window_offsets: int = 3,
     ) -> None:
         def identify(generation: int) -> ProducerIdentity:
             return identity_of("query", 0, batch, generation)
@@ -177,6 +178,7 @@ class Attempt:
             bytes_max=bytes_max,
             timed=timed,
             compacts=compacts,
+            window_offsets=window_offsets,
         )
         self.done = False
         self.failure: Exception | None = None

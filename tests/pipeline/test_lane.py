@@ -9,7 +9,7 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from strandline.errors import InvalidProducerEpoch
+from strandline.errors import InvalidProducerEpoch, StrandlineError
 from strandline.records import BatchHeader, RecordFields
 from tests.pipeline.sink_world import Attempt, World
 
@@ -36,6 +36,7 @@ def drawn_attempt(data: st.DataObject, world: World, numbers: Sequence[int]) -> 
         [rows[:first], rows[first:]],
         bytes_max=data.draw(BATCH_BYTES),
         fate=lambda: 0 if calm else data.draw(st.sampled_from([0, 0, 0, 1, 2])),
+        window_offsets=data.draw(st.integers(1, 6)),
     )
 
 
@@ -58,6 +59,7 @@ def test_each_row_is_in_the_log_once_whatever_attempts_do_at_once_and_wherever_t
         if kind == "m":
             moved = data.draw(st.sampled_from(running))
             moved.move()
+            assert not isinstance(moved.failure, StrandlineError)
             if moved.done:
                 assert counted(world.records()) >= wanted
         elif kind == "c":
