@@ -213,23 +213,23 @@ def _compare(
         for number, end in sorted(told.items())
         if logs.ends.get(number, 0) < end
     ]
-    ends = {number: min(end, logs.ends.get(number, 0)) for number, end in told.items()}
     kept, unreadable = _kept(spark, directory)
     try:
-        rest = hashed(_topic(spark, bootstrap, topic, logs.starts, ends))
-        check = _sides(kept, rest, logs, told, ends)
+        rest = hashed(_topic(spark, bootstrap, topic, logs.starts, _ends(logs, told)))
+        check = compared(kept, rest, logs, told)
     finally:
         kept.unpersist()
     lying_about = len(leftovers(spark, directory))
     notes = list(check.notes)
     if lying_about:
-        notes.append(f"{lying_about} files belong to no finished batch; the next run removes them")
+        notes.append(f"of no finished batch, which the next run removes: {lying_about} files")
     return replace(check, faults=(*faults, *unreadable), notes=tuple(notes))
 
 
-def _sides(
-    kept: DataFrame, rest: DataFrame, logs: Logs, told: Mapping[int, int], ends: Mapping[int, int]
-) -> Check:
+def compared(kept: DataFrame, rest: DataFrame, logs: Logs, told: Mapping[int, int]) -> Check:
+    """Hold the `hashed` records of an archive, which says that it is up to `told`, against those of a topic
+    in the same offsets, as far as its logs have them."""
+    ends = _ends(logs, told)
     side = within(kept, logs.starts, ends)
     ours, theirs = _by_partition(fingerprints(side)), _by_partition(fingerprints(rest))
     older = {row.partition: row.records for row in fingerprints(within(kept, {}, logs.starts)).collect()}
@@ -264,12 +264,16 @@ def _sides(
     )
 
 
+def _ends(logs: Logs, told: Mapping[int, int]) -> dict[int, int]:
+    return {number: min(end, logs.ends.get(number, 0)) for number, end in told.items()}
+
+
 def _notes(partitions: Iterable[PartitionCheck], gone: int) -> Iterable[str]:
     older = sum(each.before for each in partitions)
     if older:
-        yield f"{older} records are in the archive only: retention took them, they are not compared"
+        yield f"in the archive only, for retention took them, and not compared: {older} records"
     if gone:
-        yield f"{gone} records are in the archive only: the topic is compacted"
+        yield f"in the archive only, for the topic is compacted: {gone} records"
 
 
 def _by_partition(frame: DataFrame) -> dict[int, Fingerprint]:

@@ -105,6 +105,50 @@ def test_only_what_both_should_have_is_compared(spark: SparkSession) -> None:
     assert archive_check.within(hashes, {}, {}).count() == 0
 
 
+def compared(
+    spark: SparkSession, kept: list[dict[str, Any]], topic: list[dict[str, Any]], **logs: Any
+) -> archive_check.Check:
+    """An archive up to offset 6 of partition 0, of a topic that begins at 3 and goes on."""
+    facts = {"topic_id": "id", "compacted": False, "starts": {0: 3, 1: 0}, "ends": {0: 90, 1: 0}, **logs}
+    sides = [archive_check.hashed(rows(spark, *side)) for side in (kept, topic)]
+    return archive_check.compared(sides[0], sides[1], archive_check.Logs(**facts), {0: 6, 1: 0})
+
+
+def test_what_retention_took_is_said_and_no_fault(spark: SparkSession) -> None:
+    check = compared(spark, offsets(0, 1, 2, 3, 4, 5, 8), offsets(3, 4, 5))
+    assert check.sound
+    assert [(each.partition, each.start, each.end, each.before) for each in check.partitions] == [
+        (0, 3, 6, 3),
+        (1, 0, 0, 0),
+    ]
+    assert check.notes == ("in the archive only, for retention took them, and not compared: 3 records",)
+
+
+def test_a_double_is_found_also_of_what_retention_took(spark: SparkSession) -> None:
+    check = compared(spark, offsets(0, 0, 3, 4, 5), offsets(3, 4, 5))
+    assert check.differences == (archive_check.Difference("double", 0, 0),)
+    assert not check.sound
+
+
+@pytest.mark.parametrize("compacted", [True, False])
+def test_what_a_compacted_topic_has_no_more_is_no_fault(spark: SparkSession, compacted: bool) -> None:
+    check = compared(spark, offsets(3, 4, 5), offsets(3, 5), compacted=compacted)
+    extra = archive_check.Difference("extra", 0, 4)
+    assert check.differences == (() if compacted else (extra,))
+    assert check.notes == (
+        ("in the archive only, for the topic is compacted: 1 records",) if compacted else ()
+    )
+
+
+def test_a_compacted_topic_has_what_is_missing_all_the_same(spark: SparkSession) -> None:
+    check = compared(spark, offsets(3, 5, value=b"other"), offsets(3, 4, 5), compacted=True)
+    assert [(each.kind, each.offset) for each in check.differences] == [
+        ("changed", 3),
+        ("missing", 4),
+        ("changed", 5),
+    ]
+
+
 def test_the_day_of_a_record_is_that_of_utc(spark: SparkSession) -> None:
     frame = rows(spark, {}, {"at": None})
     zone = spark.conf.get("spark.sql.session.timeZone") or "UTC"
