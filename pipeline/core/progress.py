@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pipeline.core.offsets import Offsets, StreamOffset
-from pipeline.core.ranges import OffsetRange, Step, created_again, deleted, limited
+from pipeline.core.ranges import DataLoss, OffsetRange, created_again, deleted, limited
 from strandline.ids import TopicPartition
 
 
@@ -63,6 +63,14 @@ def same_place(one: StreamOffset, other: StreamOffset) -> bool:
     """Whether there is nothing between them."""
     topics = {name.topic for name in one.offsets}
     return dict(one.offsets) == dict(other.offsets) and all(_same(topic, one, other) for topic in topics)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What there is between two offsets of a stream: ranges, some of them empty, and what is lost."""
+
+    ranges: Sequence[OffsetRange]
+    losses: Sequence[DataLoss]
 
 
 def step(begun: StreamOffset, ended: StreamOffset) -> Step:

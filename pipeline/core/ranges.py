@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -162,14 +162,3 @@ def _proportional(backlog: Mapping[TopicPartition, int], most: int) -> dict[Topi
 def backlog(starts: Offsets, ends: Offsets) -> int:
     """Offsets that wait to be read."""
     return sum(max(0, end - starts.get(name, 0)) for name, end in ends.items())
-
-
-# --- from one batch of a stream to the next -----------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What there is between two offsets of a stream: ranges, some of them empty, and what is lost."""
-
-    ranges: Sequence[OffsetRange]
-    losses: Sequence[DataLoss]
