@@ -149,6 +149,25 @@ def test_an_attempt_that_brokers_forget_meanwhile_still_writes_each_row_once(for
     assert counted(world.records()) == counted(rows_of([0, 1, 2, 3, 4, 5], 0))
 
 
+def test_who_was_forgotten_and_is_refused_looks_back_behind_what_it_wrote_itself() -> None:
+    """Numbers may have begun anew since, and the records before that are to be known, too."""
+    world = World()
+    one, other = (Attempt(world, [rows_of([0, 1, 2, 3], 1_000)], bytes_max=110) for _ in range(2))
+    for _ in range(4):
+        one.move()
+        world.commit()
+    while len(world.batches) < 2:
+        other.move()
+        world.commit()
+    for _ in range(10):
+        world.add_noise()
+    world.forget()
+    for attempt in (other, one):
+        attempt.finish(world)
+    assert counted(world.records()) == counted(rows_of([0, 1, 2, 3], 0))
+    assert sum(BatchHeader.parse(batch).base_sequence == 0 for batch in world.batches) == 2
+
+
 def test_times_are_compared_where_rows_have_them_and_not_where_they_were_only_dated() -> None:
     for timed, expected in ((True, 2), (False, 1)):
         world = World()
