@@ -22,6 +22,7 @@ NAMES = (
     "groups",
     "assignors",
     "stream_restore",
+    "pipeline_audit",
     "stream_counts",
     "stream_moves",
     "peers",

@@ -38,6 +38,8 @@ PATIENCE_S: Final = 60
 """How long leaders that are elected meanwhile are waited for."""
 CLEANUP_POLICY: Final = "cleanup.policy"
 
+COMPRESSED: Final = "spark.sql.inMemoryColumnarStorage.compressed"
+
 SPANS: Final = "topic string, partition int, start bigint, end bigint"
 
 
@@ -97,7 +99,7 @@ def run(
 
     Raises InvalidHistory, UnknownTopicOrPartition, InvalidRequest for a compacted topic, JobFailed.
     """
-    with said_by_spark(), read_events(spark, histories) as events:
+    with said_by_spark(), _kept_as_it_is(spark), read_events(spark, histories) as events:
         spans = call(_spans(bootstrap, topics))
         starts = {TopicPartition(*name): span.start for name, span in spans.items()}
         ends = {TopicPartition(*name): span.end for name, span in spans.items()}
@@ -105,6 +107,17 @@ def run(
         log = records(spark, bootstrap, ",".join(topics), **bounds)
         with findings(events, log, spans, [str(path) for path in histories], most=most) as frame:
             return found(frame)
+
+
+@contextmanager
+def _kept_as_it_is(spark: SparkSession) -> Iterator[None]:
+    """Hashes do not compress, and Spark takes longer to find that out than to keep them."""
+    before = spark.conf.get(COMPRESSED) or "true"
+    spark.conf.set(COMPRESSED, "false")
+    try:
+        yield
+    finally:
+        spark.conf.set(COMPRESSED, before)
 
 
 async def _spans(bootstrap: str, topics: Sequence[str]) -> dict[tuple[str, int], Span]:
