@@ -80,10 +80,11 @@ def run(
     every_s: float | None = None,
     batch_records: int = BATCH_RECORDS,
     skip_lost: bool = False,
+    stopped: Callable[[], bool] = lambda: False,
     told: Callable[[Mapping[str, Any]], None] = lambda progress: None,
 ) -> Archived:
     """Add to the archive in `directory` (a path, or a URL that Spark knows) what it lacks of the topic; with
-    `every_s` go on so, every so many seconds, until KeyboardInterrupt. A batch has about `batch_records`.
+    `every_s` go on so, every so many seconds, until it is `stopped`. A batch has about `batch_records`.
 
     `told` is called with Spark's progress of each batch. Raises SettingsError if the folder is that of
     another topic, or another process writes to it; JobFailed, for records too that were lost before they were
@@ -108,16 +109,24 @@ def run(
         writer = writer.option("checkpointLocation", f"{directory}/_checkpoint").queryName(f"archive {topic}")
         # Micros, as all readers of Parquet know them; Spark's own choice is an older one.
         spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        _be_brief(spark)
         trigger: dict[str, Any] = {"availableNow": True}
         if every_s is not None:
             trigger = {"processingTime": f"{round(every_s * 1000)} milliseconds"}
         query = writer.trigger(**trigger).start(directory)
         try:
-            _wait(query, told)
+            _wait(query, told, stopped)
         finally:
             query.stop()
             leftovers += remove_leftovers(spark, directory)
         return Archived(_added(before, checkpoint.end()), leftovers)
+
+
+def _be_brief(spark: SparkSession) -> None:
+    """What ends a query is raised; Spark would write it into its log as well, with all its trace."""
+    log4j: Any = spark._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # with Connect there is none
+    name = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
+    log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
 
 
 def check_topic(archived: StreamOffset, topic: str, directory: str) -> None:
@@ -129,11 +138,13 @@ def check_topic(archived: StreamOffset, topic: str, directory: str) -> None:
         )
 
 
-def _wait(query: StreamingQuery, told: Callable[[Mapping[str, Any]], None]) -> None:
-    """Until the query ends, telling of each batch. In short turns, so that Ctrl-C is heard."""
+def _wait(
+    query: StreamingQuery, told: Callable[[Mapping[str, Any]], None], stopped: Callable[[], bool]
+) -> None:
+    """Until the query ends or is stopped, telling of each batch."""
     seen = -1
     ended: bool | None = False
-    while not ended:
+    while not ended and not stopped():
         ended = query.awaitTermination(1)
         for progress in query.recentProgress:
             if progress["batchId"] > seen and progress["numInputRows"]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from strandline.cli.command import INTERRUPTED, Command, Invocation, pass_invocation
-from strandline.cli.spark import DIFFERS, master_option, open_session
+from strandline.cli.spark import DIFFERS, master_option, open_session, topic_exists
+from strandline.errors import UnknownTopicOrPartition
 
 if TYPE_CHECKING:
     from pipeline.jobs.archive import Archived
@@ -53,9 +56,15 @@ def archive(
     if compare and (follow or skip_lost or batch_records is not None):
         raise click.UsageError("--check writes nothing: it goes with --to and --master only")
     bootstrap = invocation.bootstrap_servers()
+    if not topic_exists(invocation, topic):
+        raise UnknownTopicOrPartition(f"there is no topic {topic!r}")
     spark = open_session(master, f"archive {topic}")
     from pipeline.jobs.archive import BATCH_RECORDS, place, run
 
+    stopped = Event()
+    if follow:
+        # Once Spark has started, which takes the signal for itself. A batch that is being read is cut off.
+        signal.signal(signal.SIGINT, lambda *_: stopped.set())
     try:
         if compare:
             from pipeline.jobs.archive_check import run as check
@@ -73,13 +82,12 @@ def archive(
             every_s=every_s if follow else None,
             batch_records=batch_records or BATCH_RECORDS,
             skip_lost=skip_lost,
+            stopped=stopped.is_set,
             told=lambda progress: _tell(invocation, progress),
         )
         _show(invocation, done)
-    except KeyboardInterrupt:
-        if not follow:
-            raise
-        click.get_current_context().exit(INTERRUPTED)  # there is no other end: nothing to be said of it
+        if stopped.is_set():
+            click.get_current_context().exit(INTERRUPTED)  # there is no other end: nothing to be said of it
     finally:
         spark.stop()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from strandline.cli.command import Command, Invocation, pass_invocation
-from strandline.cli.spark import master_option, open_session, topic_exists
+from strandline.cli.spark import FEW, master_option, open_session, topic_exists
 from strandline.cli.state_changes import age
 from strandline.ids import STATE_CHANGES_TOPIC
 
@@ -40,7 +40,7 @@ def lifecycle(invocation: Invocation, chart: Path | None, limit: int, master: st
     if not topic_exists(invocation, STATE_CHANGES_TOPIC):
         invocation.out.note("nobody has requested a state change yet")
         return
-    spark = open_session(master, "lifecycle")
+    spark = open_session(master, "lifecycle", **FEW)
     from pipeline.jobs.lifecycle import run
     from strandline.adapters.clock import SystemClock
 

@@ -9,7 +9,7 @@ import click
 
 from strandline.cli.command import Command, Invocation, pass_invocation
 from strandline.cli.pipeline_lifecycle import chart_option, moment
-from strandline.cli.spark import DIFFERS, master_option, open_session, topic_exists
+from strandline.cli.spark import DIFFERS, FEW, master_option, open_session, topic_exists
 from strandline.ids import GROUP_EVENTS_TOPIC
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def ownership(invocation: Invocation, group: str | None, chart: Path | None, lim
     if not topic_exists(invocation, GROUP_EVENTS_TOPIC):
         invocation.out.note("nothing has happened to a group yet")
         return
-    spark = open_session(master, "ownership")
+    spark = open_session(master, "ownership", **FEW)
     from pipeline.jobs.ownership import run
 
     try:

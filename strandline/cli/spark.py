@@ -17,6 +17,10 @@ master_option = click.option(
 )
 
 
+FEW: Final = {"spark.sql.shuffle.partitions": "8", "spark.sql.codegen.wholeStage": "false"}
+"""For topics of events, which are small: most of the time would go to generated code and empty tasks."""
+
+
 def topic_exists(invocation: Invocation, topic: str) -> bool:
     """Whether there is such a topic yet: those of the system come with the first that there is to tell."""
     from strandline import Admin
@@ -28,7 +32,7 @@ def topic_exists(invocation: Invocation, topic: str) -> bool:
     return run(main)
 
 
-def open_session(master: str, app: str) -> Any:
+def open_session(master: str, app: str, **conf: str) -> Any:
     """A session for one command, of a type that only the pipeline knows.
 
     Raises SettingsError if the extra is not installed, or no Java.
@@ -41,4 +45,4 @@ def open_session(master: str, app: str) -> Any:
         raise SettingsError(
             f"{missing.name} is missing, which the pipeline needs: pip install 'strandline[spark]'"
         ) from missing
-    return session(master, f"strandline {app}")
+    return session(master, f"strandline {app}", **conf)
