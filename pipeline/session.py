@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.java import find_java
 from pipeline.source import StrandlineDataSource
+from pipeline.spark_home import spark_home
 
 LOOPBACK: Final = "127.0.0.1"
 
@@ -35,14 +36,15 @@ def session(master: str = "local[*]", app: str = "strandline", **conf: str) -> S
 
     `conf` are Spark's own settings, which go before those made here: `session(**{"spark.ui.enabled":
     "true"})`. Of a session that runs already only settings of SQL are changed. For Spark's sake it sets
-    JAVA_HOME, PYSPARK_PYTHON, PYSPARK_DRIVER_PYTHON and, for a local master, SPARK_LOCAL_IP in this
-    process's environment, the last three if they are not set.
+    JAVA_HOME, SPARK_HOME, PYSPARK_PYTHON, PYSPARK_DRIVER_PYTHON and, for a local master, SPARK_LOCAL_IP in
+    this process's environment, all but the first if they are not set.
 
     Raises SettingsError if no Java is there that Spark runs on.
     """
     builder = SparkSession.builder.master(master).appName(app)
     if SparkContext._active_spark_context is None:
         os.environ["JAVA_HOME"] = str(find_java().home)
+        os.environ.setdefault("SPARK_HOME", str(spark_home()))
         # Another python3 of PATH would lack these packages, or be of another version.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
