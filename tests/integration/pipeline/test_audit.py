@@ -21,13 +21,17 @@ from strandline.auditing.history import Acked, Assigned, Received, Watermark, re
 from strandline.errors import InvalidRequest
 from tests.conftest import SPARK_TIME
 from tests.integration.harness import Harness, Topic
-from tests.strandline.cli.cli_process import strandline
+from tests.pipeline.jobs.conftest import quick
+from tests.strandline.cli.cli_process import start
 from tests.waiting import eventually
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = SPARK_TIME
+__all__ = ["quick"]
+"""Of this module too: a fixture is found by its name."""
+
+COMMAND_S_MAX = 300.0
 
 ASSIGNMENT = [[1, 2, 3], [2, 3, 1]]
 
@@ -118,7 +122,7 @@ async def story(harness: Harness, topic: Topic, folder: Path) -> list[Path]:
         return [each.path for each in (*producers, reader, *members)]
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 async def test_a_leader_that_is_killed_leaves_nothing_to_find_and_what_is_doctored_is_found(
     own: Harness, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -140,12 +144,19 @@ async def test_a_leader_that_is_killed_leaves_nothing_to_find_and_what_is_doctor
         each.name
         for each in (checks.LOST, checks.ABORTED, checks.UNSEEN, checks.INCONSISTENT, checks.WATERMARK)
     }
-    by_hand = await strandline(
+    by_hand = await start(
         "pipeline", "audit", *map(str, paths), "--topic", topic.name, "-o", "json",
-        "--bootstrap", own.cluster.bootstrap, "--master", "local[2]",
+        "--bootstrap", own.cluster.bootstrap, "--master", "local[1]",
     )  # fmt: skip
-    assert by_hand.status == 2, by_hand.err
-    assert by_hand.objects == [each._asdict() for each in found]
+    try:
+        async with asyncio.timeout(COMMAND_S_MAX):
+            out, err = await by_hand.communicate()
+    finally:
+        if by_hand.returncode is None:
+            by_hand.kill()
+            await by_hand.wait()
+    assert by_hand.returncode == 2, err.decode()
+    assert [json.loads(line) for line in out.splitlines()] == [each._asdict() for each in found]
 
 
 def doctor(path: Path, event: str, back: int, facts: dict[str, Any] | None) -> None:
@@ -159,6 +170,7 @@ def doctor(path: Path, event: str, back: int, facts: dict[str, Any] | None) -> N
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
+@SPARK_TIME
 async def test_a_compacted_topic_is_not_audited(own: Harness, spark: SparkSession, tmp_path: Path) -> None:
     """Records that are missing there are no fault."""
     topic = await own.create_topic(ASSIGNMENT, {"cleanup.policy": "compact"})
