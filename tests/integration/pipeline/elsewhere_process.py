@@ -1,9 +1,9 @@
-"""A driver of its own whose tasks run in executors of their own: copies a topic to another one.
+"""A driver of its own whose tasks run in executors of their own: copies a topic to another one, as a stream.
 
-python elsewhere_process.py PACKAGES MASTER batch|stream BOOTSTRAP SOURCE TARGET FOLDER
+python elsewhere_process.py PACKAGES MASTER BOOTSTRAP SOURCE TARGET CHECKPOINT
 
-It finds strandline in the folder PACKAGES and nowhere else, and prints as a line of JSON in which files its
-executors found it.
+It finds strandline in the folder PACKAGES and nowhere else. Before it copies, it reads SOURCE as a batch, and
+prints as a line of JSON how many rows there are and in which files its executors found the packages.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 TOO_SLOW = "Python worker failed to connect back"
 START_TRIES = 8
@@ -26,7 +26,7 @@ LEAST = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 def main() -> None:
-    packages, master, way, bootstrap, source, target, folder = sys.argv[1:]
+    packages, master, bootstrap, source, target, checkpoint = sys.argv[1:]
     sys.path.insert(0, packages)
     from pipeline.session import session
 
@@ -35,63 +35,52 @@ def main() -> None:
         "elsewhere",
         **{"spark.driver.extraJavaOptions": LEAST, "spark.executor.extraJavaOptions": LEAST},
     )
-    print(json.dumps(homes(spark)), flush=True)
-    copy = {"batch": copy_batch, "stream": copy_stream}[way]
-    copy(spark, bootstrap, source, target, folder)
+    options = {"bootstrap": bootstrap, "subscribe": source, "includeHeaders": "true"}
+    rows, homes = look(spark.read.format("strandline").options(**options).load())
+    print(json.dumps({"rows": rows, "homes": homes}), flush=True)
+
+    limits = {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(rows // BATCHES)}
+    copy(
+        spark.readStream.format("strandline").options(**options, **limits).load(),
+        bootstrap,
+        target,
+        checkpoint,
+    )
     spark.stop()
 
 
-def homes(spark: SparkSession) -> list[str]:
-    """Where tasks find the packages."""
+def look(frame: DataFrame) -> tuple[int, list[str]]:
+    """How many rows there are, and where their tasks find the packages."""
 
-    def home(batches: Iterator[Any]) -> Iterator[Any]:
+    def counted(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
         import pipeline.source
 
         for batch in batches:
-            yield pa.RecordBatch.from_pydict({"home": [pipeline.source.__file__] * batch.num_rows})
+            yield pa.RecordBatch.from_pydict({"rows": [batch.num_rows], "home": [pipeline.source.__file__]})
 
-    rows = spark.range(4, numPartitions=4).mapInArrow(home, "home string").distinct().collect()
-    return sorted(row.home for row in rows)
-
-
-def copy_batch(spark: SparkSession, bootstrap: str, source: str, target: str, folder: str) -> None:
-    reader = spark.read.format("strandline").option("bootstrap", bootstrap)
-    rows = reader.options(subscribe=source, includeHeaders="true").load()
-    writer = as_they_are(rows).write.format("strandline").mode("append")
-    writer.options(bootstrap=bootstrap, topic=target).save()
+    found = frame.mapInArrow(counted, "rows long, home string").collect()
+    return sum(row.rows for row in found), sorted({row.home for row in found})
 
 
-def copy_stream(spark: SparkSession, bootstrap: str, source: str, target: str, folder: str) -> None:
+def copy(rows: DataFrame, bootstrap: str, target: str, checkpoint: str) -> None:
     """In a few micro-batches of many small appends, so that something can happen in the middle of one."""
     from pyspark.errors import StreamingQueryException
 
-    rows = spark.read.format("strandline").options(bootstrap=bootstrap, subscribe=source).load().count()
-    reader = spark.readStream.format("strandline").option("bootstrap", bootstrap)
-    reader = reader.options(
-        subscribe=source,
-        includeHeaders="true",
-        startingOffsets="earliest",
-        maxOffsetsPerTrigger=str(rows // BATCHES),
-    )
-    writer = as_they_are(reader.load()).writeStream.format("strandline").outputMode("append")
+    writer = rows.drop("topic").writeStream.format("strandline").trigger(availableNow=True)
     writer = writer.options(
-        bootstrap=bootstrap, topic=target, batchBytes="1024", checkpointLocation=f"{folder}/checkpoint"
+        bootstrap=bootstrap, topic=target, batchBytes="1024", checkpointLocation=checkpoint
     )
     for _ in range(START_TRIES):
         try:
-            writer.trigger(availableNow=True).start().awaitTermination()
+            writer.start().awaitTermination()
         except StreamingQueryException as error:
             if TOO_SLOW not in str(error):
                 raise
         else:
             return
     raise TimeoutError(f"the query did not start in {START_TRIES} tries")
-
-
-def as_they_are(rows: DataFrame) -> DataFrame:
-    return rows.drop("topic")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
@@ -55,31 +56,34 @@ class Driver:
         """Pids, sorted."""
         return sorted(pid for pid in _session(self._process.pid) if EXECUTOR in _command(pid))
 
-    async def done(self) -> list[str]:
-        """Wait until it has ended well; where its executors found the packages."""
+    async def done(self) -> Any:
+        """Wait until it has ended well; what it said."""
         await eventually(lambda: self.ended, deadline_s=DONE_S_MAX, what="the driver is done")
-        assert self._process.returncode == 0, (self._folder / "log").read_text()[-6_000:]
-        homes: list[str] = json.loads((self._folder / "homes").read_text())
-        return homes
+        assert self._process.returncode == 0, self.log()
+        return json.loads((self._folder / "said").read_text())
+
+    def log(self) -> str:
+        """Its end."""
+        return (self._folder / "log").read_text()[-6_000:]
 
 
 @contextmanager
-def driver(world: World, way: str, source: str, target: str, folder: Path) -> Iterator[Driver]:
+def driver(world: World, source: str, target: str, folder: Path) -> Iterator[Driver]:
     """Dies with this process, its JVM with it, and the executors with that; and at the end of the block."""
     packages, home = folder / "packages", _spark_home(folder / "spark")
     for name in PACKAGES:
         shutil.copytree(ROOT / name, packages / name)
     shim = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid())]
     script = [sys.executable, elsewhere_process.__file__, str(packages)]
-    arguments = [MASTER, way, world.cluster.bootstrap, source, target, str(folder)]
+    arguments = [MASTER, world.cluster.bootstrap, source, target, str(folder / "checkpoint")]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    with (folder / "log").open("wb") as log, (folder / "homes").open("wb") as homes:
+    with (folder / "log").open("wb") as log, (folder / "said").open("wb") as said:
         process = subprocess.Popen(
             [*shim, *script, *arguments],
             cwd=folder,
             env={**environment, "SPARK_HOME": str(home)},
             stdin=subprocess.DEVNULL,
-            stdout=homes,
+            stdout=said,
             stderr=log,
             start_new_session=True,
         )
@@ -141,40 +145,28 @@ async def written(world: World, topic: str) -> int:
         return sum((await consumer.end_offsets(names)).values())
 
 
-async def test_executors_find_the_packages_of_the_driver_and_copy_a_topic_as_it_is(
-    world: World, tmp_path: Path
-) -> None:
-    """With nothing but what the session says: the packages lie where only the driver knows."""
-    source, target = await filled(world, 3_000), await world.topic(3)
-    with driver(world, "batch", source, target, tmp_path) as copying:
-        homes = await copying.done()
-    assert homes == [str(tmp_path / "packages" / "pipeline" / "source.py")]
-    assert await world.rows(target) == [row._replace(topic=target) for row in await world.rows(source)]
+def multiset(rows: Sequence[Row]) -> Counter[Row]:
+    return Counter(row._replace(topic="", offset=-1) for row in rows)
 
 
-async def test_an_executor_that_is_killed_in_the_middle_of_a_stream_costs_and_doubles_no_row(
+async def test_executors_find_what_they_need_and_one_that_is_killed_costs_and_doubles_no_row(
     world: World, tmp_path: Path
 ) -> None:
-    """The other one, and the one that Spark starts in its place, do what it had begun."""
+    """The packages lie where only the driver knows, and nothing but the session tells. The other executor,
+    and the one that Spark starts in place of the dead one, do what that had begun."""
     count = 12_000
     source, target = await filled(world, count), await world.topic(3)
-    with driver(world, "stream", source, target, tmp_path) as copying:
+    with driver(world, source, target, tmp_path) as copying:
 
         async def begun() -> bool:
             return copying.ended or await written(world, target) >= count // 10
 
         await eventually(begun, deadline_s=DONE_S_MAX, what="a tenth is written")
+        assert not copying.ended, copying.log()
         before = copying.executors()
+        assert len(before) == 2
         os.kill(before[0], signal.SIGKILL)
         assert await written(world, target) < count
-        await eventually(
-            lambda: copying.ended or set(copying.executors()) - set(before),
-            deadline_s=DONE_S_MAX,
-            what="another executor comes, or is not needed",
-        )
-        await copying.done()
-
-    def multiset(rows: Sequence[Row]) -> Counter[Row]:
-        return Counter(row._replace(topic="", offset=-1) for row in rows)
-
+        looked = await copying.done()
+    assert looked == {"rows": count, "homes": [str(tmp_path / "packages" / "pipeline" / "source.py")]}
     assert multiset(await world.rows(target)) == multiset(await world.rows(source))
