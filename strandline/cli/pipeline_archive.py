@@ -56,8 +56,6 @@ def archive(
     if compare and (follow or skip_lost or batch_records is not None):
         raise click.UsageError("--check writes nothing: it goes with --to and --master only")
     bootstrap = invocation.bootstrap_servers()
-    if not topic_exists(invocation, topic):
-        raise UnknownTopicOrPartition(f"there is no topic {topic!r}")
     spark = open_session(master, f"archive {topic}")
     from pipeline.jobs.archive import BATCH_RECORDS, place, run
 
@@ -66,6 +64,8 @@ def archive(
         # Once Spark has started, which takes the signal for itself. A batch that is being read is cut off.
         signal.signal(signal.SIGINT, lambda *_: stopped.set())
     try:
+        if not topic_exists(invocation, topic):
+            raise UnknownTopicOrPartition(f"there is no topic {topic!r}")
         if compare:
             from pipeline.jobs.archive_check import run as check
 

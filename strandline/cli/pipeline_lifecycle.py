@@ -37,14 +37,14 @@ def lifecycle(invocation: Invocation, chart: Path | None, limit: int, master: st
     (latency), a step of a broker's backlog (backlog), or a request without an end (unended).
     """
     bootstrap = invocation.bootstrap_servers()
-    if not topic_exists(invocation, STATE_CHANGES_TOPIC):
-        invocation.out.note("nobody has requested a state change yet")
-        return
     spark = open_session(master, "lifecycle", **FEW)
     from pipeline.jobs.lifecycle import run
     from strandline.adapters.clock import SystemClock
 
     try:
+        if not topic_exists(invocation, STATE_CHANGES_TOPIC):
+            invocation.out.note("nobody has requested a state change yet")
+            return
         now_ms = SystemClock().wall_ms()
         found = run(spark, bootstrap, now_ms, limit)
     finally:

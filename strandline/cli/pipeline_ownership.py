@@ -33,13 +33,13 @@ def ownership(invocation: Invocation, group: str | None, chart: Path | None, lim
     (unowned), one with several (overlap), a partition (partition), or a reason for rebalances (rebalances).
     """
     bootstrap = invocation.bootstrap_servers()
-    if not topic_exists(invocation, GROUP_EVENTS_TOPIC):
-        invocation.out.note("nothing has happened to a group yet")
-        return
     spark = open_session(master, "ownership", **FEW)
     from pipeline.jobs.ownership import run
 
     try:
+        if not topic_exists(invocation, GROUP_EVENTS_TOPIC):
+            invocation.out.note("nothing has happened to a group yet")
+            return
         found = run(spark, bootstrap, group)
     finally:
         spark.stop()

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from strandline.cli.command import Invocation, run
+from strandline.cli.command import Invocation
 from strandline.errors import SettingsError
 
 DIFFERS: Final = 2
@@ -22,14 +22,18 @@ FEW: Final = {"spark.sql.shuffle.partitions": "8", "spark.sql.codegen.wholeStage
 
 
 def topic_exists(invocation: Invocation, topic: str) -> bool:
-    """Whether there is such a topic yet: those of the system come with the first that there is to tell."""
+    """Whether there is such a topic yet: those of the system come with the first that there is to tell.
+
+    To be asked once there is a session: its JVM is forked from this process, which no gRPC survives.
+    """
+    from pipeline.loop_thread import call
     from strandline import Admin
 
     async def main() -> bool:
         async with Admin(invocation.bootstrap_servers()) as admin:
             return topic in await admin.list_topics()
 
-    return run(main)
+    return call(main())
 
 
 def open_session(master: str, app: str, **conf: str) -> Any:
