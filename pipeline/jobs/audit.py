@@ -38,6 +38,8 @@ PATIENCE_S: Final = 60
 """How long leaders that are elected meanwhile are waited for."""
 CLEANUP_POLICY: Final = "cleanup.policy"
 
+TASK_BYTES: Final = 32 << 20
+"""Of histories, for one task."""
 COMPRESSED: Final = "spark.sql.inMemoryColumnarStorage.compressed"
 
 SPANS: Final = "topic string, partition int, start bigint, end bigint"
@@ -99,7 +101,7 @@ def run(
 
     Raises InvalidHistory, UnknownTopicOrPartition, InvalidRequest for a compacted topic, JobFailed.
     """
-    with said_by_spark(), _kept_as_it_is(spark), read_events(spark, histories) as events:
+    with said_by_spark(), _suited(spark, histories), read_events(spark, histories) as events:
         spans = call(_spans(bootstrap, topics))
         starts = {TopicPartition(*name): span.start for name, span in spans.items()}
         ends = {TopicPartition(*name): span.end for name, span in spans.items()}
@@ -110,14 +112,21 @@ def run(
 
 
 @contextmanager
-def _kept_as_it_is(spark: SparkSession) -> Iterator[None]:
-    """Hashes do not compress, and Spark takes longer to find that out than to keep them."""
-    before = spark.conf.get(COMPRESSED) or "true"
-    spark.conf.set(COMPRESSED, "false")
+def _suited(spark: SparkSession, histories: Sequence[Path]) -> Iterator[None]:
+    """As many tasks as there is work for; and hashes do not compress, which Spark takes long to find out."""
+    tasks = sum(path.stat().st_size for path in histories) // TASK_BYTES + 1
+    settings = {
+        COMPRESSED: "false",
+        "spark.sql.shuffle.partitions": str(max(tasks, spark.sparkContext.defaultParallelism)),
+    }
+    before = {name: spark.conf.get(name) or "" for name in settings}
+    for name, value in settings.items():
+        spark.conf.set(name, value)
     try:
         yield
     finally:
-        spark.conf.set(COMPRESSED, before)
+        for name, value in before.items():
+            spark.conf.set(name, value)
 
 
 async def _spans(bootstrap: str, topics: Sequence[str]) -> dict[tuple[str, int], Span]:
