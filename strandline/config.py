@@ -417,8 +417,8 @@ class StreamsSettings(ClientSettings):
     """A learner is ready once its state is at most so many records behind."""
     commit_interval_ms: int = Field(default=100, ge=1)
     commit_bytes: int = Field(default=128 * KIB, ge=1, le=RECORDS_BYTES_MAX // 2)
-    """Changed state that is committed before the interval is over: a commit is one message of at most 512 KiB,
-    so one record may change what is left of that."""
+    """Changed state that is committed before the interval is over: a commit is one message of at most
+    512 KiB, so one record may change what is left of that."""
     slice_ms: int = Field(default=20, ge=1)
     """How long records are processed at a time before the rest of the program has its turn."""
     slice_records_max: int = Field(default=5_000, ge=1)

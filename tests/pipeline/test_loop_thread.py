@@ -8,10 +8,13 @@ import signal
 import threading
 from collections.abc import Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from typing import TypeVar
 
 import pytest
 
 from pipeline.loop_thread import LoopThread, call, loop_thread
+
+T = TypeVar("T")
 
 
 @pytest.fixture
@@ -41,12 +44,17 @@ async def loop_of_caller() -> asyncio.AbstractEventLoop:
     return asyncio.get_running_loop()
 
 
+async def given(value: T) -> T:
+    await asyncio.sleep(0)
+    return value
+
+
 async def fail() -> None:
     raise LookupError("this")
 
 
 def test_what_the_work_returns_and_raises_reaches_the_caller(thread: LoopThread) -> None:
-    assert thread.call(asyncio.sleep(0, "done"), 10) == "done"
+    assert thread.call(given("done"), 10) == "done"
     with pytest.raises(LookupError, match="this"):
         thread.call(fail())
 
@@ -104,7 +112,7 @@ def test_work_that_was_cancelled_before_it_began_is_not_left_behind(thread: Loop
             thread.call(work.run(), 0.01)
         go_on.set()
         holding.result()
-    assert thread.call(asyncio.sleep(0, "still there")) == "still there"
+    assert thread.call(given("still there")) == "still there"
     assert not work.began.is_set()
 
 
@@ -123,12 +131,12 @@ def test_a_forked_process_has_a_loop_of_its_own() -> None:
     child = os.fork()
     if child == 0:
         try:
-            fine = call(asyncio.sleep(0, 7), 20) == 7 and loop_thread() is not parents
+            fine = call(given(7), 20) == 7 and loop_thread() is not parents
         except BaseException:
             fine = False
         os._exit(0 if fine else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert call(asyncio.sleep(0, "parent"), 20) == "parent"
+    assert call(given("parent"), 20) == "parent"
 
 
 def test_closing_cancels_what_runs_and_is_done_twice_without_harm() -> None:
