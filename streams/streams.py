@@ -254,6 +254,7 @@ class Streams(Startable):
                 owners=lambda: self._assignor.owners,
                 servers=lambda: self._assignor.servers,
                 count=self._count,
+                on_damaged=self._stopped,
             ),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from heapq import merge
 from typing import Any, Generic, TypeVar
@@ -11,6 +12,7 @@ from producer.core.partitioner import partition_for
 from strandline.errors import StrandlineError
 from streams.core.changelog import state_key, store_prefix
 from streams.core.task import TaskId
+from streams.storage.errors import StoreCorrupt
 from streams.storage.task_store import TaskStore
 from streams.topology.stores import Store
 from streams.topology.subtopology import Subtopology
@@ -46,11 +48,13 @@ class Running:
         owners: Callable[[], Mapping[TaskId, str]],
         servers: Callable[[], Mapping[str, str]],
         count: Callable[[Subtopology], int],
+        on_damaged: Callable[[TaskId, StoreCorrupt], None],
     ) -> None:
         self.stores = stores
         self.owners = owners
         self.servers = servers
         self.count = count
+        self.on_damaged = on_damaged
 
 
 class StoreQuery(Generic[SK, SV]):
@@ -65,7 +69,7 @@ class StoreQuery(Generic[SK, SV]):
         self._running = running
 
     def get(self, key: SK) -> SV | None:
-        """None if there is none. Raises NotHere for a key of another member."""
+        """None if there is none. Raises NotHere for a key of another member, or while its task restores."""
         encoded = self._store.key.encode(key)
         task = self._task(encoded)
         store = self._running.stores(self._subtopology.name).get(task)
@@ -74,17 +78,21 @@ class StoreQuery(Generic[SK, SV]):
             who = "nobody is known to run it now" if owner.member is None else f"{owner.member} runs it"
             where = f", at {owner.application_server}" if owner.application_server else ""
             raise NotHere(f"key {key!r} of store {self._store.name!r} belongs to task {task}: {who}{where}")
-        value = store.get(state_key(self._store.name, encoded))
+        with self._reading(task):
+            value = store.get(state_key(self._store.name, encoded))
         return None if value is None else self._store.value.decode(value)
 
     def range(self, start: SK | None = None, end: SK | None = None) -> Iterator[tuple[SK, SV]]:
-        """Of the tasks that run here, from `start` until before `end` in the order of the keys' bytes."""
+        """Of the tasks that run here, from `start` until before `end` in the order of the keys' bytes.
+
+        The iterator raises NotHere if a store turns out to be damaged, StoreClosed if its task goes.
+        """
         prefix = store_prefix(self._store.name)
         first = prefix if start is None else state_key(self._store.name, self._store.key.encode(start))
         last = None if end is None else state_key(self._store.name, self._store.key.encode(end))
         rows = [
-            self._rows(store, first, last, prefix)
-            for store in self._running.stores(self._subtopology.name).values()
+            self._rows(task, store, first, last, prefix)
+            for task, store in self._running.stores(self._subtopology.name).items()
         ]
         decode_key, decode_value = self._store.key.decode, self._store.value.decode
         for key, value in merge(*rows):
@@ -103,14 +111,23 @@ class StoreQuery(Generic[SK, SV]):
             raise NotHere(f"store {self._store.name!r}: the application has not started")
         return TaskId(self._subtopology.name, partition_for(key, count))
 
-    @staticmethod
     def _rows(
-        store: TaskStore, first: bytes, last: bytes | None, prefix: bytes
+        self, task: TaskId, store: TaskStore, first: bytes, last: bytes | None, prefix: bytes
     ) -> Iterator[tuple[bytes, bytes]]:
-        for key, value in store.range(first, last):
-            if not key.startswith(prefix):
-                return
-            yield key[len(prefix) :], value
+        with self._reading(task):
+            for key, value in store.range(first, last):
+                if not key.startswith(prefix):
+                    return
+                yield key[len(prefix) :], value
+
+    @contextmanager
+    def _reading(self, task: TaskId) -> Iterator[None]:
+        """Damage that is met is the task's to mend (CORRECTNESS S6); until then nothing is here."""
+        try:
+            yield
+        except StoreCorrupt as error:
+            self._running.on_damaged(task, error)
+            raise NotHere(f"store {self._store.name!r} of task {task} is being restored") from error
 
 
 def find_store(subtopologies: Sequence[Subtopology], name: str) -> tuple[Store[Any, Any], Subtopology]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Iterator
 from itertools import count
 from random import Random
 from time import monotonic
@@ -10,7 +12,7 @@ from time import monotonic
 import pytest
 
 from strandline import LocalCluster, Producer
-from strandline.streams import INTEGER, STRING, ProcessingFailed, Record, Topology
+from strandline.streams import INTEGER, STRING, NotHere, ProcessingFailed, Record, Streams, Topology
 from streams.runtime.local_task import Wanted
 from tests.streams.runtime.applications import COUNTS, SETTLE_S, Application, found, running, words
 from tests.waiting import eventually
@@ -136,6 +138,15 @@ async def test_roles_may_change_at_any_moment_and_the_store_stays_open(applicati
     local.want(Wanted.RUN)
 
 
+def found_until_damaged(member: Streams) -> Iterator[Counter[str]]:
+    """Look by look; nothing while a store is restored, be it the look that finds the damage."""
+    while True:
+        try:
+            yield found(member)
+        except NotHere:
+            yield Counter()
+
+
 async def test_a_store_that_turns_out_to_be_damaged_is_restored_while_others_run(
     application: Application,
 ) -> None:
@@ -153,7 +164,8 @@ async def test_a_store_that_turns_out_to_be_damaged_is_restored_while_others_run
     table.write_bytes(data)
     again = await application.start()
     await application.write((f"word-{number:05}" for number in range(5_000)), partition=0)
-    await application.counted(again)
+    looked = found_until_damaged(again)
+    await eventually(lambda: next(looked) == application.written, deadline_s=SETTLE_S, what="all is counted")
     assert not (store / "corrupt").exists(), "it was begun anew"
     await application.running(again, [0, 1])
 
