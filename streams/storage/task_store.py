@@ -274,6 +274,7 @@ class _Range(Iterator[tuple[bytes, bytes]]):
         try:
             rows.status()
         except Exception as error:
+            rows = self._rows = None  # whoever keeps the error with its frames would keep the database open
             raise self._store._failure(error) from error
         raise StopIteration
 
