@@ -20,8 +20,6 @@ MASTER: Final = "local[2]"
 PARTITIONS: Final = 4
 REPLICAS: Final = 3
 LINGER_MS: Final = 5
-AT_ONCE: Final = 100_000
-"""Values of one bulk call, which are one batch of Parquet's as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +29,8 @@ class Case:
     name: str
     records: int
     value_bytes: int
+    at_once: int = 100_000
+    """Values of one bulk call."""
 
     @property
     def size(self) -> int:
@@ -40,8 +40,8 @@ class Case:
     def values(self) -> Iterator[list[bytes]]:
         """The same ones each time, in lists for a bulk call."""
         chance = random.Random(self.name)
-        for begin in range(0, self.records, AT_ONCE):
-            count = min(AT_ONCE, self.records - begin)
+        for begin in range(0, self.records, self.at_once):
+            count = min(self.at_once, self.records - begin)
             noise = chance.randbytes(count * self.value_bytes)
             yield [noise[at : at + self.value_bytes] for at in range(0, len(noise), self.value_bytes)]
 
