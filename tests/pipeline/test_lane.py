@@ -45,8 +45,8 @@ def drawn_attempt(data: st.DataObject, world: World, numbers: Sequence[int]) -> 
 def test_each_row_is_in_the_log_once_whatever_attempts_do_at_once_and_wherever_they_are_killed(
     data: st.DataObject,
 ) -> None:
-    """Rows in different orders, batches cut otherwise, answers and leaders lost, kills at any await: when one
-    attempt has come to its end every row is there, and when all have, none is there twice."""
+    """(CORRECTNESS P1, P2) Rows in different orders, batches cut otherwise, answers and leaders lost, kills at
+    any await: when one attempt has come to its end every row is there, and when all have, none is twice."""
     world = World()
     numbers = data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=8))
     attempts = [drawn_attempt(data, world, numbers) for _ in range(data.draw(st.integers(1, 3)))]
@@ -100,7 +100,7 @@ def test_an_attempt_that_is_killed_after_any_of_its_steps_is_completed_by_the_ne
 
 
 def test_a_batch_with_the_same_numbers_and_other_rows_is_not_taken_for_ones_own() -> None:
-    """Brokers answer for it as if it were: only its bytes tell."""
+    """(CORRECTNESS P2) Brokers answer for it as if it were: only its bytes tell."""
     world = World()
     one = Attempt(world, [rows_of([0, 1], 1_000)], bytes_max=500)
     two = Attempt(world, [rows_of([1, 2], 1_000)], bytes_max=500)

@@ -82,6 +82,7 @@ async def test_more_than_a_buffer_holds_is_read_in_order(world: LogWorld, reader
 async def test_changes_of_leaders_and_dead_brokers_cost_no_record(
     world: LogWorld, reader: RangeReader
 ) -> None:
+    """(CORRECTNESS P3)"""
     (log,) = world.create("t")
     for _ in range(100):
         log.write(10, value=b"x" * 20_000)
@@ -120,6 +121,7 @@ async def test_what_a_new_leader_hides_for_a_moment_is_waited_for(
 async def test_what_retention_took_is_told_to_the_offset_or_left_out(
     world: LogWorld, reader: RangeReader, caplog: pytest.LogCaptureFixture
 ) -> None:
+    """(CORRECTNESS P3)"""
     (log,) = world.create("t")
     for _ in range(4):
         log.write(10)
@@ -153,6 +155,7 @@ async def test_what_retention_takes_in_the_middle_of_a_read_is_told_too(
 async def test_a_log_that_was_truncated_is_a_loss_after_the_time_allowed(
     world: LogWorld, reader: RangeReader
 ) -> None:
+    """(CORRECTNESS P3)"""
     (log,) = world.create("t")
     log.write(10)
     for start in (5, 10, 12):

@@ -120,6 +120,7 @@ async def test_rows_arrive_with_all_that_they_have_where_they_say(world: World) 
 
 
 async def test_what_cannot_be_written_is_refused_with_what_to_change_before_anything_is(world: World) -> None:
+    """(CORRECTNESS P4)"""
     topic, compacted = await world.topic(2), await world.topic(1, config={"cleanup.policy": "compact"})
     spark = world.spark
     row = "concat('v', id) AS value"
@@ -180,7 +181,7 @@ def command(pid: int) -> bytes:
 
 
 async def test_workers_that_are_killed_in_the_middle_of_a_write_cost_and_double_no_row(world: World) -> None:
-    """Each attempt has its rows in another order: it knows which of them the dead have written."""
+    """(CORRECTNESS P1, P2) Each attempt has its rows in another order: it knows which the dead have written."""
     topic, count = await world.topic(3), 12_000
 
     def shuffled(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -212,7 +213,8 @@ async def test_workers_that_are_killed_in_the_middle_of_a_write_cost_and_double_
 async def test_a_driver_that_is_killed_again_and_again_has_each_row_written_once(
     world: World, tmp_path: Path
 ) -> None:
-    """The whole process, at random moments; then another one with the same checkpoint, until all is done."""
+    """(CORRECTNESS P1) The whole process, at random moments; then another one with the same checkpoint, until
+    all is done."""
     topic = await world.topic(2)
     lines = tmp_path / "lines"
     lines.mkdir()
@@ -278,7 +280,8 @@ async def attempt(world: World, topic: str, values: Sequence[str], query: str, b
 
 
 async def test_attempts_at_the_same_time_write_each_row_once(world: World) -> None:
-    """As with speculation, or an executor that was given up and lives; each has another order of the rows."""
+    """(CORRECTNESS P1, P2) As with speculation, or an executor that was given up and lives; each has another
+    order of the rows."""
     topic, query = await world.topic(2), uuid4().hex
     values = [f"v{number % 900}" for number in range(1_000)]
     orders = [random.sample(values, len(values)) for _ in range(3)]
@@ -289,6 +292,7 @@ async def test_attempts_at_the_same_time_write_each_row_once(world: World) -> No
 
 
 async def test_leaders_that_are_killed_meanwhile_cost_and_double_no_row(world: World) -> None:
+    """(CORRECTNESS P1)"""
     topic, query = await world.topic(1), uuid4().hex
     values = [f"v{number}" for number in range(3_000)]
     async with watching(world.cluster) as harness, asyncio.TaskGroup() as tasks:
@@ -322,6 +326,7 @@ async def replace_leader(world: World, harness: Harness, topic: str) -> None:
 
 
 async def test_an_attempt_at_a_batch_that_is_over_writes_nothing(world: World) -> None:
+    """(CORRECTNESS P1)"""
     topic, query = await world.topic(1), uuid4().hex
     assert await attempt(world, topic, ["old"], query, batch=5) == 0
     assert await attempt(world, topic, ["new"], query, batch=6) == 0

@@ -184,6 +184,7 @@ async def test_what_is_wrong_is_said_through_all_that_spark_wraps_around_it(
 
 
 async def test_what_retention_took_is_an_error_that_says_what_or_is_left_out(world: World, name: str) -> None:
+    """(CORRECTNESS P3)"""
     topic = await world.topic(config=SMALL)
     await world.fill(topic, numbered(200, size=200), batch_bytes=KIB)
     stream = partial(world.stream, subscribe=topic, startingOffsets="earliest", maxOffsetsPerTrigger="50")
@@ -226,6 +227,7 @@ async def expire(world: World, topic: str) -> None:
 async def test_a_leader_that_is_killed_in_the_middle_of_a_read_costs_no_record_and_doubles_none(
     world: World, tmp_path: Path
 ) -> None:
+    """(CORRECTNESS P3)"""
     topic = await world.topic()
     await world.fill(topic, numbered(40_000, size=1_000))
     begun, go_on = tmp_path / "begun", tmp_path / "go-on"
@@ -327,7 +329,7 @@ async def test_available_now_is_what_was_there_at_its_begin_in_batches_of_a_limi
 async def test_a_topic_that_is_created_again_is_a_loss_and_then_another_topic(
     world: World, name: str
 ) -> None:
-    """Its offsets go on from 0, and an offset of the old one says nothing of it."""
+    """(CORRECTNESS P3) Its offsets go on from 0, and an offset of the old one says nothing of it."""
     topic = await world.topic()
     await world.fill(topic, numbered(10))
     stream = partial(world.stream, subscribe=topic, startingOffsets="earliest")
