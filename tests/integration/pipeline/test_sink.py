@@ -181,7 +181,7 @@ def command(pid: int) -> bytes:
 
 
 async def test_workers_that_are_killed_in_the_middle_of_a_write_cost_and_double_no_row(world: World) -> None:
-    """(CORRECTNESS P1, P2) Each attempt has its rows in another order; it knows what the dead have written."""
+    """(CORRECTNESS P1, P2) Each attempt has its rows in another order, and knows what others wrote."""
     topic, count = await world.topic(3), 12_000
 
     def shuffled(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
