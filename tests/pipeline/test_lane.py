@@ -45,8 +45,8 @@ def drawn_attempt(data: st.DataObject, world: World, numbers: Sequence[int]) -> 
 def test_each_row_is_in_the_log_once_whatever_attempts_do_at_once_and_wherever_they_are_killed(
     data: st.DataObject,
 ) -> None:
-    """(CORRECTNESS P1, P2) Rows in other orders, batches cut otherwise, answers and leaders lost, kills at any
-    await: when one attempt has come to its end every row is there, and when all have, none is there twice.
+    """(CORRECTNESS P1, P2) Rows in other orders, batches cut otherwise, answers and leaders lost, kills at
+    any await: when one attempt has come to its end every row is there, and when all have, none is twice.
     """
     world = World()
     numbers = data.draw(st.lists(st.integers(0, 5), min_size=1, max_size=8))
