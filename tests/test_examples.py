@@ -39,7 +39,7 @@ def run(command: list[str], directory: Path, *, timeout_s: float = 50) -> str:
 @pytest.mark.parametrize(
     ("page", "containing", "printed"),
     [
-        ("README.md", "high water", "b'high water 11:42'\n"),
+        ("README.md", "high water 11:42", "b'high water 11:42'\n"),
         ("README.md", "low water", "b'low water 17:58'\n"),
         ("README.md", "by-harbour", "{'Hamburg': 2}\n"),
         ("docs/clients.md", "asyncio.run", "0 b'world' b'hello'\n"),

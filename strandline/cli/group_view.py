@@ -92,7 +92,9 @@ class GroupView:
 
     @property
     def lag(self) -> int | None:
-        """Of all partitions together; None while that of one is not known."""
+        """Of all partitions together; None while that of one is not known, or members have none yet."""
+        if self.members and not self.partitions:
+            return None
         lags = [partition.lag for partition in self.partitions]
         known = [lag for lag in lags if lag is not None]
         return sum(known) if len(known) == len(lags) else None

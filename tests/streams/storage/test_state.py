@@ -39,8 +39,8 @@ class StateAndModel(RuleBasedStateMachine):
         self.listed_positions = Positions()
         self.changed: list[bytes] = []
         """Since the last list that was settled, in the order of first change."""
-        self.fresh: set[bytes] = set()
-        """Since the last list."""
+        self.fresh: dict[bytes, None] = {}
+        """Since the last list, in the order of first change."""
         self.settled: Content = {}
         self.settled_positions = Positions()
         self.offset = 0
@@ -55,7 +55,7 @@ class StateAndModel(RuleBasedStateMachine):
         full = state_key(store, key)
         if full not in self.changed:
             self.changed.append(full)
-        self.fresh.add(full)
+        self.fresh[full] = None
 
     @rule(store=STORES, key=KEYS)
     def get(self, store: str, key: bytes) -> None:
@@ -86,7 +86,7 @@ class StateAndModel(RuleBasedStateMachine):
             assert value == self.value_of(key)
         assert changes[-1] == (POSITION_KEY, positions.encode())
         self.listed, self.listed_positions = dict(self.seen), positions
-        self.fresh = set()
+        self.fresh = {}
 
     @precondition(lambda self: self.listed is not None)
     @rule()
@@ -95,13 +95,13 @@ class StateAndModel(RuleBasedStateMachine):
         self.state.settle(self.store.checkpoint + 1)
         self.settled, self.settled_positions = self.listed, self.listed_positions
         self.listed = None
-        self.changed = [key for key in self.changed if key in self.fresh]
+        self.changed = list(self.fresh)
 
     @rule()
     def discard(self) -> None:
         self.state.discard()
         self.seen, self.listed = dict(self.settled), None
-        self.changed, self.fresh = [], set()
+        self.changed, self.fresh = [], {}
 
     @rule()
     def restart(self) -> None:
