@@ -22,8 +22,8 @@ demo: setup  ## Run a cluster of three brokers, kill a leader half way, and chec
 
 .PHONY: test
 test: setup  ## Run the tests. ARGS goes to pytest: make test ARGS="tests/broker -x -n 0"
-	@# Tests of one file stay together: they may share a cluster. In order, so that the last files are quick ones.
-	@$(PYTHON) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile --no-loadscope-reorder $(ARGS)
+	@# Tests of one file stay together: they may share a cluster.
+	@$(PYTHON) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile $(ARGS)
 
 .PHONY: check
 check: setup  ## Run every static check: format, lint, types, layers, generated code, docs, tidiness.

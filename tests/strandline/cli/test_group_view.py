@@ -58,6 +58,8 @@ def test_lag_is_counted_from_the_committed_offset_to_the_high_watermark() -> Non
     assert view.lag is None
     whole = group_view(described(), {A: CommittedOffset(7), B: CommittedOffset(4)}, {A: 10, B: 10})
     assert whole.lag == 9
+    assert group_view(described(member("m1")), {}, {}).lag is None, "it has not got its partitions yet"
+    assert group_view(described(), {}, {}).lag == 0
 
 
 def test_the_owner_is_who_said_so_and_who_is_still_to_follow_is_told_apart() -> None:
