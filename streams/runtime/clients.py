@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from typing import Final
 
 from consumer.consumer import Consumer
@@ -54,13 +55,6 @@ class Clients(Startable):
 
     async def stop(self) -> None:
         """All but the consumer, which leaves its group before: each, whatever became of the others."""
-        try:
-            await self.restorer.stop()
-        finally:
-            try:
-                await self.changelogs.stop()
-            finally:
-                try:
-                    await self.outputs.stop()
-                finally:
-                    await self.admin.stop()
+        async with AsyncExitStack() as closing:
+            for client in (self.admin, self.outputs, self.changelogs, self.restorer):
+                closing.push_async_callback(client.stop)

@@ -6,6 +6,7 @@ the source, and what comes out is one closure in another: a record costs the cal
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -44,7 +45,7 @@ class Surroundings:
 class Node:
     """`children` get what it forwards, in the order in which they were declared."""
 
-    children: list[Node] = field(default_factory=list, init=False, repr=False)
+    children: list[Operator] = field(default_factory=list, init=False, repr=False)
 
     ends = False
     """Whether a branch may end here: what is done is then worth something without anything downstream."""
@@ -52,10 +53,6 @@ class Node:
     @property
     def stores(self) -> tuple[Store[Any, Any], ...]:
         return ()
-
-    def opened(self, forward: Forward, around: Surroundings) -> Forward:
-        """What this operator does with a record, given what comes after it."""
-        raise NotImplementedError
 
     def downstream(self) -> Iterator[Node]:
         """Every node under it, a branch after the other."""
@@ -74,6 +71,16 @@ class Node:
                 step(record)
 
         return run
+
+
+class Operator(Node, ABC):
+    """What stands under a source, or under another operator."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def opened(self, forward: Forward, around: Surroundings) -> Forward:
+        """What it does with a record, given what comes after it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -113,7 +120,7 @@ class Source(Node):
 
 
 @dataclass(eq=False, slots=True)
-class Map(Node):
+class Map(Operator):
     f: Callable[[AnyRecord], AnyRecord]
 
     def __str__(self) -> str:
@@ -132,7 +139,7 @@ class Map(Node):
 
 
 @dataclass(eq=False, slots=True)
-class Filter(Node):
+class Filter(Operator):
     f: Callable[[AnyRecord], bool]
 
     def __str__(self) -> str:
@@ -156,7 +163,7 @@ class Filter(Node):
 
 
 @dataclass(eq=False, slots=True)
-class FlatMap(Node):
+class FlatMap(Operator):
     f: Callable[[AnyRecord], Iterable[AnyRecord]]
 
     def __str__(self) -> str:
@@ -172,7 +179,7 @@ class FlatMap(Node):
 
 
 @dataclass(eq=False, slots=True)
-class Process(Node):
+class Process(Operator):
     f: Callable[[AnyRecord, Any], Iterable[AnyRecord] | None]
     store: Store[Any, Any]
 
@@ -197,7 +204,7 @@ class Process(Node):
 
 
 @dataclass(eq=False, slots=True)
-class Count(Node):
+class Count(Operator):
     store: Store[Any, int]
 
     ends = True
@@ -230,7 +237,7 @@ class Count(Node):
 
 
 @dataclass(eq=False, slots=True)
-class Sink(Node):
+class Sink(Operator):
     topic: str
     key: Serde[Any]
     value: Serde[Any]
@@ -245,7 +252,7 @@ class Sink(Node):
 
 
 @dataclass(eq=False, slots=True)
-class Repartition(Node):
+class Repartition(Operator):
     """Writes what the source of the same name reads, by key."""
 
     name: str
@@ -328,7 +335,7 @@ class Graph:
         self._check_open(source)
         self.sources.append(source)
 
-    def add(self, parent: Node, child: Node) -> None:
+    def add(self, parent: Node, child: Operator) -> None:
         self._check_open(child)
         parent.children.append(child)
 

@@ -13,6 +13,7 @@ from streams.topology.graph import (
     Graph,
     Map,
     Node,
+    Operator,
     Process,
     Repartition,
     Sink,
@@ -110,6 +111,6 @@ class Stream(Generic[K, V]):
         check_serde(value, f"value serde of sink {topic!r}")
         self._graph.add(self._node, Sink(topic, key, value))
 
-    def _to(self, node: Node, key: Serde[NewK] | None) -> Stream[NewK, NewV]:
+    def _to(self, node: Operator, key: Serde[NewK] | None) -> Stream[NewK, NewV]:
         self._graph.add(self._node, node)
         return Stream(self._graph, node, key)
