@@ -26,6 +26,9 @@ _SETTINGS: Final = {
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_MAX),
+    # What is kept for several questions is cut into as many parts as its size asks for, like all else: two
+    # hundred parts of nearly nothing each make every question after it slow.
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
