@@ -15,8 +15,10 @@ class WorldFailed(StrandlineError):
 
 
 class World(Protocol):
-    """A cluster that serves. Each of these waits until what it does is done, and says WorldFailed if it cannot
-    be; what is done already (killing who is dead) is no error. A member that starts need not serve yet."""
+    """A cluster that serves. Each of these waits until what it does is done; WorldFailed if it cannot be.
+
+    What is done already (killing who is dead) is no error. A member that starts need not serve yet.
+    """
 
     @property
     def bootstrap(self) -> str:
@@ -59,7 +61,7 @@ class World(Protocol):
     async def free_disk(self, broker: Member) -> None: ...
 
     async def log_of(self, broker: Member) -> Path:
-        """A folder with what the broker keeps on disk (`topic-partition/…`), as it is now. Not to be changed."""
+        """A folder with what the broker has on disk now (`topic-partition/…`). It is not to be changed."""
 
     async def said(self, member: Member) -> bytes:
         """What it has printed, or the end of that."""

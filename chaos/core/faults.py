@@ -1,4 +1,4 @@
-"""What can be done to a cluster, and to whom. Plain values: a plan of them can be written down and repeated."""
+"""What can be done to a cluster, and to whom. Plain values: a plan can be written down and repeated."""
 
 from __future__ import annotations
 
