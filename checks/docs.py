@@ -13,7 +13,7 @@ from checks import doc_tables, links, rows
 
 CORRECTNESS = Path("docs/correctness.md")
 OPERATIONS = Path("docs/operations.md")
-PACKAGES = ("strandline", "broker", "controller", "producer", "consumer", "streams", "pipeline")
+PACKAGES = ("strandline", "broker", "controller", "producer", "consumer", "streams", "pipeline", "chaos")
 
 
 def pages(root: Path) -> list[Path]:
