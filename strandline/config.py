@@ -408,6 +408,14 @@ class StreamsSettings(ClientSettings):
     """Of all members: their group's name, and the beginning of the names of its own topics."""
     state_dir: Path
     """Where stores lie; several members on one machine may share it."""
+
+    @field_validator("state_dir", mode="before")
+    @classmethod
+    def _somewhere(cls, folder: object) -> object:
+        if folder == "":
+            raise ValueError("give a folder; for the current one say '.'")
+        return folder
+
     application_server: str = Field(default="", strict=True, max_length=GROUP_ID_LENGTH_MAX)
     """Where this member can be asked for what it has, as it likes to say it: others find it by key."""
     client_id: str = Field(default="streams", strict=True, max_length=GROUP_ID_LENGTH_MAX)

@@ -83,7 +83,7 @@ class Streams(Startable):
             stateless=[s.name for s in self._subtopologies if s.changelog is None],
         )
         self._clients = Clients(bootstrap, self._assignor, self._settings, self._clock)
-        self._topics = InternalTopics(self._clients.admin, self._subtopologies, self._settings)
+        self._topics = InternalTopics(self._clients.admin, self._subtopologies, self._settings, self._clock)
         self._folder: StateFolder | None = None
         self._scope = Scope("stream application", self._failed)
         consumer = self._clients.consumer

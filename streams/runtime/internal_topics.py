@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from itertools import count
 
 from strandline.client.admin import Admin, TopicDescription
+from strandline.client.backoff import backoff_s
 from strandline.config import StreamsSettings
-from strandline.errors import InvalidPartitions, TopicAlreadyExists, UnknownTopicOrPartition
+from strandline.errors import (
+    InvalidPartitions,
+    InvalidReplicationFactor,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
+from strandline.ports import Clock
 from streams.topology.subtopology import Subtopology
 
 logger = logging.getLogger(__name__)
@@ -18,10 +26,13 @@ NEVER = "-1"
 class InternalTopics:
     """Made by whichever member comes first. Changelogs are compacted; repartition topics keep everything."""
 
-    def __init__(self, admin: Admin, subtopologies: Sequence[Subtopology], settings: StreamsSettings) -> None:
+    def __init__(
+        self, admin: Admin, subtopologies: Sequence[Subtopology], settings: StreamsSettings, clock: Clock
+    ) -> None:
         self._admin = admin
         self._subtopologies = subtopologies
         self._settings = settings
+        self._clock = clock
         self._partitions: dict[str, int] = {}
         self._replicas: dict[str, int] = {}
 
@@ -29,7 +40,8 @@ class InternalTopics:
         """Return once all of them are there.
 
         Raises UnknownTopicOrPartition for a topic of the user's that is not, InvalidPartitions for a
-        repartition topic that has another number of partitions than the topology says.
+        repartition topic that has another number of partitions than the topology says, and
+        InvalidReplicationFactor where there are fewer brokers than copies are to be made.
         """
         wanted: dict[str, int | None] = {}
         for subtopology in self._subtopologies:
@@ -90,7 +102,7 @@ class InternalTopics:
         exact: int | None = None,
     ) -> None:
         try:
-            await self._admin.create_topic(topic, partitions, replicas, config)
+            await self._create(topic, partitions, replicas, config)
         except TopicAlreadyExists:
             (found,) = await self._describe([topic])
             self._know(found)
@@ -102,6 +114,20 @@ class InternalTopics:
                 ) from None
         else:
             self._partitions[topic], self._replicas[topic] = partitions, replicas
+
+    async def _create(self, topic: str, partitions: int, replicas: int, config: Mapping[str, str]) -> None:
+        """What the user's topics have as copies can be made once all brokers are back: that is waited for.
+        What the settings ask for may never be."""
+        deadline = self._clock.monotonic() + self._settings.delivery_timeout_ms / 1000
+        for attempt in count(1):
+            try:
+                await self._admin.create_topic(topic, partitions, replicas, config)
+                return
+            except InvalidReplicationFactor as error:
+                if self._settings.replication_factor is not None or self._clock.monotonic() >= deadline:
+                    raise
+                logger.warning("%s waits for brokers: %s", topic, error)
+            await self._clock.sleep(backoff_s(self._settings, attempt))
 
     def _know(self, found: TopicDescription) -> None:
         self._partitions[found.name] = len(found.partitions)

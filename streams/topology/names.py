@@ -67,7 +67,7 @@ def check_partitions(partitions: object, name: str) -> None:
     """Raises TopologyError unless it is None or a number of partitions that a topic can have."""
     if partitions is None:
         return
-    if not isinstance(partitions, int) or not 1 <= partitions <= PARTITIONS_PER_TOPIC_MAX:
+    if type(partitions) is not int or not 1 <= partitions <= PARTITIONS_PER_TOPIC_MAX:
         raise TopologyError(
             f"repartition {name!r}: partitions={partitions!r}; say 1 to {PARTITIONS_PER_TOPIC_MAX}, "
             "or nothing for as many as its source has"

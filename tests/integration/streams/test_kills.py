@@ -99,3 +99,17 @@ async def test_the_broker_that_leads_a_changelog_is_killed(cluster: LocalCluster
         assert all(member.alive for member in members)
         await app.running(*members)
         _ = await exactly_once(app)
+
+
+async def test_the_first_start_waits_for_a_broker_that_is_down(cluster: LocalCluster, tmp_path: Path) -> None:
+    """The topics of its own get as many copies as those that it reads, which two brokers cannot hold."""
+    async with streaming(cluster, tmp_path) as app:
+        await cluster.stop_broker(3)
+        member = await app.start()
+        await eventually(lambda: "waits for brokers" in member.log, deadline_s=SETTLE_S)
+        await cluster.start_broker(3)
+        async with feeding(app) as feed:
+            await app.running(member)
+            await feed.goes_on(100)
+            await feed.finish()
+        _ = await exactly_once(app)

@@ -14,6 +14,7 @@ import pytest
 from strandline.errors import (
     BrokerNotAvailable,
     InvalidPartitions,
+    InvalidReplicationFactor,
     InvalidRequest,
     SettingsError,
     StrandlineError,
@@ -67,6 +68,18 @@ async def test_a_repartition_topic_of_another_size_is_refused_with_what_to_do(
     async with leaving_nothing(application):
         with pytest.raises(InvalidPartitions, match="delete the topic, or say 3"):
             await application.start(topology=topology)
+
+
+async def test_more_copies_than_there_are_brokers_are_refused(application: Application) -> None:
+    await application.create()
+    async with leaving_nothing(application):
+        with pytest.raises(InvalidReplicationFactor, match="replication factor 9"):
+            await application.start(replication_factor=9)
+
+
+def test_a_state_folder_without_a_name_is_refused(application: Application) -> None:
+    with pytest.raises(SettingsError, match="state_dir"):
+        application.member(state_dir="")
 
 
 async def test_a_state_folder_that_cannot_be_is_refused(application: Application, tmp_path: Path) -> None:
@@ -263,6 +276,30 @@ async def test_a_signal_has_it_leave_and_a_second_one_makes_it_hurry(application
         for _ in range(2):
             os.kill(os.getpid(), signal.SIGTERM)
     await member.wait()
+
+
+async def test_a_signal_ends_one_that_reaches_no_broker(application: Application) -> None:
+    (port,) = free_ports(1)
+    member = Streams(
+        application.topology(),
+        f"127.0.0.1:{port}",
+        application_id=application.id,
+        state_dir=application.folder,
+        request_timeout_ms=600_000,
+    )
+    default = signal.getsignal(signal.SIGTERM)
+    async with leaving_nothing(application), asyncio.timeout(SETTLE_S), asyncio.TaskGroup() as tasks:
+        program = tasks.create_task(run(member))
+        await eventually(lambda: signal.getsignal(signal.SIGTERM) is not default, deadline_s=SETTLE_S)
+        await asyncio.sleep(0)
+        assert not program.done()
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is default
+
+
+async def test_a_program_that_cannot_start_says_why_as_it_is(application: Application) -> None:
+    with pytest.raises(UnknownTopicOrPartition, match="have to be there before it"):
+        await run(application.member())
 
 
 async def test_a_program_raises_what_made_it_fail_as_it_is(application: Application) -> None:

@@ -328,7 +328,7 @@ def test_a_process_without_a_declared_store() -> None:
     )
 
 
-@pytest.mark.parametrize("partitions", [0, -1, 10_001, 1.5, "3"])
+@pytest.mark.parametrize("partitions", [0, -1, 10_001, 1.5, "3", True])
 def test_a_number_of_partitions_that_no_topic_can_have(partitions: Any) -> None:
     stream = Topology().source("a")
     said = said_of(lambda: stream.repartition("r", key=BYTES, value=BYTES, partitions=partitions))
