@@ -3,6 +3,9 @@
 A log keeps its promise if none of them finds anything (CORRECTNESS: lost write, duplicate, non-monotonic send
 and poll, poll-skip, aborted read, inconsistent offsets, a high watermark that goes back). What the sentences
 say is decided in `reference.py` for histories in memory, and by the pipeline's audit for those that are not.
+
+A cluster can be held to more than what clients saw of a topic: `cluster.py`, `ownership.py`, `commits.py` and
+`requests.py` decide what that is, and `chaos/replica_logs.py` what is on the disks.
 """
 
 from __future__ import annotations
@@ -76,11 +79,47 @@ AMBIGUOUS: Final = Check(
 )
 
 CHECKS: Final = (LOST, DUPLICATED, REORDERED, UNSEEN, ABORTED, INCONSISTENT, WATERMARK, AMBIGUOUS)
+"""Of histories and the log."""
+
+REPLICAS: Final = Check(
+    "replicas",
+    "Below the high watermark, the log of an in-sync replica is not byte for byte that of the leader, is "
+    "damaged, or ends before it; or its list of leader epochs is not what its batches say.",
+)
+LEADERSHIP: Final = Check(
+    "leadership",
+    "A leader is not in its own ISR, a leader epoch fell, or one epoch had two leaders.",
+)
+FELL: Final = Check(
+    "fell",
+    "A leader told a high watermark below one that a leader of the same or an earlier epoch had told before.",
+)
+TWO_OWNERS: Final = Check(
+    "two-owners",
+    "Two members of a group held a partition at one time, though the earlier one was not expelled.",
+)
+HANDOVER: Final = Check(
+    "handover",
+    "A member was given a partition that it held already, or gave one up that it did not hold.",
+)
+COMMITTED: Final = Check(
+    "committed",
+    "The committed offset of a group fell, or passed a record that no member of the group had received.",
+)
+REQUESTS: Final = Check(
+    "requests",
+    "A state-change request has two ends, or none though all had time to settle.",
+)
+
+CLUSTER_CHECKS: Final = (REPLICAS, LEADERSHIP, FELL, TWO_OWNERS, HANDOVER, COMMITTED, REQUESTS)
+"""Of what a cluster says of itself and has on disk."""
+
+ALL_CHECKS: Final = (*CHECKS, *CLUSTER_CHECKS)
 
 
 def in_order(found: Iterable[Finding]) -> list[Finding]:
     """By check, topic, partition and offset; what has none of these before what has."""
-    order = {check.name: number for number, check in enumerate(CHECKS)}
+    order = {check.name: number for number, check in enumerate(ALL_CHECKS)}
 
     def key(each: Finding) -> tuple[int, str, int, int, str]:
         partition = -1 if each.partition is None else each.partition

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from strandline.errors import Outcome, StrandlineError
 
@@ -119,14 +119,30 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
 OUTCOMES: Final = {outcome.value: outcome for outcome in Outcome}
 
 
+class Told(NamedTuple):
+    """A line: its event, and all that it says, also what no audit of a log looks at."""
+
+    event: Event
+    said: Mapping[str, Any]
+
+
 def parse(line: bytes) -> Event:
     """The event of a line. Raises ValueError with what is wrong."""
+    return parse_whole(line).event
+
+
+def parse_whole(line: bytes) -> Told:
+    """A line. Raises ValueError with what is wrong."""
     try:
         said = json.loads(line)
     except ValueError as error:  # also what is not UTF-8
         raise ValueError(f"not JSON: {error}") from None
     if not isinstance(said, dict):
         raise ValueError("not a JSON object")
+    return Told(_event(said), said)
+
+
+def _event(said: Mapping[str, Any]) -> Event:
     name = said.get("event")
     if not isinstance(name, str) or name not in FIELDS:
         raise ValueError(f"there is no event {name!r}; known are {', '.join(FIELDS)}")
@@ -137,6 +153,11 @@ def parse(line: bytes) -> Event:
 def read_lines(name: str, lines: Iterable[bytes]) -> Iterator[Event]:
     """The events of a file's lines. Raises InvalidHistory for one that cannot be read, the last one excepted,
     and for a second beginning: two runs in one file are not one history."""
+    return (told.event for told in read_whole_lines(name, lines))
+
+
+def read_whole_lines(name: str, lines: Iterable[bytes]) -> Iterator[Told]:
+    """As `read_lines`, with all that they say."""
     wrong: str | None = None
     begun = False
     for number, line in enumerate(lines, 1):
@@ -145,16 +166,16 @@ def read_lines(name: str, lines: Iterable[bytes]) -> Iterator[Event]:
         if wrong is not None:
             raise InvalidHistory(wrong)
         try:
-            event = parse(line)
+            told = parse_whole(line)
         except ValueError as error:
             wrong = f"{name}, line {number}: {error}"
             continue
-        if event.seq == 0 and begun:
+        if told.event.seq == 0 and begun:
             raise InvalidHistory(
                 f"{name}, line {number}: a second run begins here; each has a file of its own"
             )
         begun = True
-        yield event
+        yield told
 
 
 def read(path: Path, name: str | None = None) -> History:

@@ -1,0 +1,215 @@
+"""What brokers have on disk: the replicas of each partition, and whether they are the same.
+
+Everything below the high watermark is on every in-sync replica, byte for byte: a follower appends what its
+leader stamped, and opens nothing. Replicas may differ above it, in where their segments begin, and in how
+much of the old end was deleted. Nothing is written, so brokers may run; their logs should be at rest.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from broker.storage.checkpoint import Checkpoint
+from broker.storage.epoch_file import EPOCH_FILE, read_epochs
+from broker.storage.log_state import LogState
+from broker.storage.partition_folder import DELETED_SUFFIX, DESCRIPTION, Description
+from broker.storage.recovery import Bad, scan
+from broker.storage.segment import LOG_SUFFIX, file_name, offset_in
+from strandline.adapters.files import SYSTEM_FILES
+from strandline.auditing.checks import REPLICAS, Finding
+from strandline.auditing.reference import Logged
+from strandline.records import decode
+
+WATERMARKS_FILE: Final = "watermarks"
+COMPACTED: Final = "compact"
+
+
+class Lane(NamedTuple):
+    """A partition of one incarnation of a topic."""
+
+    topic: str
+    partition: int
+    topic_id: str
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class Batch(NamedTuple):
+    """Where a batch stands. `position` and `size` are bytes of the file; offsets up to, without,
+    `next_offset`."""
+
+    path: Path
+    position: int
+    size: int
+    base_offset: int
+    next_offset: int
+    epoch: int
+
+
+@dataclass(slots=True)
+class Replica:
+    """One replica as it was found. Its log is good from `start` up to `end`; what ended it, if it was no
+    end of a file, is `damage`. `watermark` is the one that the broker wrote down last, 0 if it never
+    did."""
+
+    broker: int
+    folder: Path
+    compacted: bool
+    start: int = 0
+    end: int = 0
+    damage: str = ""
+    watermark: int = 0
+    batches: list[Batch] = field(default_factory=list)
+
+    def read(self, batch: Batch) -> bytes:
+        """Raises OSError."""
+        with batch.path.open("rb") as file:
+            file.seek(batch.position)
+            return file.read(batch.size)
+
+
+# --- finding -----------------------------------------------------------------------------------
+
+
+def find(logs: Mapping[int, Path]) -> dict[Lane, list[Replica]]:
+    """All replicas, by broker, in the folders of these brokers. Raises OSError, StorageFailed."""
+    found: defaultdict[Lane, list[Replica]] = defaultdict(list)
+    for broker, folder in sorted(logs.items()):
+        watermarks = Checkpoint(folder / WATERMARKS_FILE)
+        for each in sorted(child for child in folder.iterdir() if (child / DESCRIPTION).exists()):
+            if each.name.endswith(DELETED_SUFFIX):
+                continue
+            try:
+                whose = Description.load(each)
+            except ValueError:
+                continue  # its broker cannot tell either whose it is, and set it aside
+            replica = Replica(broker, each, COMPACTED in whose.config.get("cleanup.policy", ""))
+            replica.watermark = watermarks.get(each.name) or 0
+            _survey(replica)
+            found[Lane(whose.name.topic, whose.name.partition, whose.key.topic_id)].append(replica)
+    return dict(found)
+
+
+def _survey(replica: Replica) -> None:
+    """Fill in what its files hold, each batch with its checksum checked."""
+    try:
+        state = LogState.load(replica.folder, files=SYSTEM_FILES) or LogState()
+    except ValueError as error:
+        replica.damage = str(error)
+        return
+    replica.start = replica.end = state.log_start_offset
+    sizes = SYSTEM_FILES.sizes(replica.folder)
+    bases = sorted(base for name in sizes if (base := offset_in(name, LOG_SUFFIX)) is not None)
+    if bases:
+        replica.end = bases[0]
+        replica.start = max(replica.start, bases[0])
+    epoch = -1
+    for base in bases:
+        path = replica.folder / file_name(base, LOG_SUFFIX)
+        if base != replica.end:
+            replica.damage = f"segment {path.name} follows offset {replica.end}"
+            return
+        descriptor = SYSTEM_FILES.open(path)
+        try:
+            for item in scan(SYSTEM_FILES, descriptor, sizes[path.name], base, epoch=epoch):
+                if isinstance(item, Bad):
+                    replica.damage = f"{path.name}, byte {item.position}: {item.reason}"
+                    return
+                replica.batches.append(
+                    Batch(
+                        path, item.position, item.size, item.base_offset, item.next_offset, item.leader_epoch
+                    )
+                )
+                replica.end, epoch = item.next_offset, item.leader_epoch
+        finally:
+            SYSTEM_FILES.close(descriptor)
+
+
+def records(lane: Lane, replica: Replica, end: int) -> Iterator[Logged]:
+    """The records from the start of a log to an offset. Raises OSError, CorruptMessage."""
+    for batch in replica.batches:
+        if batch.next_offset > replica.start and batch.base_offset < end:
+            for record in decode(replica.read(batch), from_offset=replica.start):
+                if record.offset < end:
+                    yield Logged(lane.topic, lane.partition, record.offset, record.value)
+
+
+# --- comparing ---------------------------------------------------------------------------------
+
+
+def compare(lane: Lane, replicas: Sequence[Replica], watermark: int) -> Iterator[Finding]:
+    """How these replicas, all in sync, differ below the high watermark from the first of them, the leader; of
+    each replica the first difference. Raises OSError.
+
+    A compacted log is compared by its records, and only where both have one: each broker compacts its own.
+    """
+    for replica in replicas:
+        if replica.end < watermark:
+            why = f": {replica.damage}" if replica.damage else ""
+            yield _finding(
+                lane,
+                replica.end,
+                f"the log of broker {replica.broker}, which is in sync, ends at {replica.end}, below the "
+                f"high watermark {watermark}{why}",
+            )
+        yield from _epochs(lane, replica, watermark)
+    for other in replicas[1:]:
+        differ = _records_differ if replicas[0].compacted else _bytes_differ
+        yield from differ(lane, replicas[0], other, watermark)
+
+
+def _finding(lane: Lane, offset: int, detail: str) -> Finding:
+    return Finding(REPLICAS.name, lane.topic, lane.partition, offset, detail)
+
+
+def _between(replica: Replica, first: int, end: int) -> Iterator[Batch]:
+    """The batches that lie wholly between two offsets."""
+    return (batch for batch in replica.batches if batch.base_offset >= first and batch.next_offset <= end)
+
+
+def _bytes_differ(lane: Lane, leader: Replica, other: Replica, watermark: int) -> Iterator[Finding]:
+    first, end = max(leader.start, other.start), min(leader.end, other.end, watermark)
+    pairs = zip(_between(leader, first, end), _between(other, first, end), strict=False)
+    for one, two in pairs:
+        if (one.base_offset, one.size) != (two.base_offset, two.size) or leader.read(one) != other.read(two):
+            yield _finding(
+                lane,
+                min(one.base_offset, two.base_offset),
+                f"broker {leader.broker} has {_said(one)}, and broker {other.broker} {_said(two)}",
+            )
+            return
+
+
+def _said(batch: Batch) -> str:
+    last = batch.next_offset - 1
+    return f"{batch.base_offset} to {last} of epoch {batch.epoch} in {batch.size} bytes"
+
+
+def _records_differ(lane: Lane, leader: Replica, other: Replica, watermark: int) -> Iterator[Finding]:
+    theirs = {each.offset: each.value for each in records(lane, other, watermark)}
+    for each in records(lane, leader, watermark):
+        if each.offset in theirs and theirs[each.offset] != each.value:
+            detail = f"brokers {leader.broker} and {other.broker} have two values here"
+            yield _finding(lane, each.offset, detail)
+            return
+
+
+def _epochs(lane: Lane, replica: Replica, watermark: int) -> Iterator[Finding]:
+    """Each batch bears the epoch that wrote it, and the list of epochs has to say the same."""
+    cache = read_epochs(replica.folder, files=SYSTEM_FILES)
+    who = f"broker {replica.broker}"
+    if cache is None:
+        if (replica.folder / EPOCH_FILE).exists():
+            yield _finding(lane, replica.start, f"the list of epochs of {who} is damaged")
+        return
+    for batch in _between(replica, replica.start, watermark):
+        listed = cache.epoch_at(batch.base_offset)
+        if listed != batch.epoch:
+            detail = f"{who} has a batch of epoch {batch.epoch} here, and lists epoch {listed}"
+            yield _finding(lane, batch.base_offset, detail)
+            return

@@ -1,0 +1,128 @@
+"""What observers were told of partitions, and which elections were recorded. Pure.
+
+What is judged, for each partition:
+
+* An observation that names a leader has it among its in-sync replicas.
+* One epoch has one leader, whoever tells of it: an observation, or the record of an election.
+* The epochs of elections rise in the order in which they were recorded. (An observer may ask one broker
+  after the other, and be told by the second what the first knows better; so its epochs may fall.)
+* To one observer, a high watermark told in an epoch is not below one that it was told before in the same
+  epoch or an earlier one. What a leader of an older epoch says later is not held against a newer one's
+  words: it does not know yet that it was replaced, and clients that know the newer epoch do not listen to
+  it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from strandline.auditing.checks import FELL, LEADERSHIP, Finding, in_order
+from strandline.ids import PartitionKey
+from strandline.state_changes import Happening, StateChangeEvent
+
+NOBODY = -1
+Lane = tuple[str, int]
+"""Topic and partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What an observer was told of a partition at a moment. `leader` is NOBODY if there was none;
+    `watermark` and `end` (of the leader's log) are None if nobody answered."""
+
+    at_ms: int
+    observer: str
+    topic: str
+    partition: int
+    leader: int
+    epoch: int
+    isr: tuple[int, ...]
+    watermark: int | None = None
+    end: int | None = None
+
+    @property
+    def lane(self) -> Lane:
+        return self.topic, self.partition
+
+
+def findings(observations: Iterable[Observation], changes: Iterable[StateChangeEvent] = ()) -> list[Finding]:
+    """All that is wrong. Observations in the order in which they were made, `changes` in that of the
+    topic."""
+    seen = list(observations)
+    elections = [change for change in changes if change.command is Happening.ELECT_LEADER]
+    return in_order(
+        {
+            *_outside_isr(seen),
+            *_two_leaders(seen, elections),
+            *_epochs_fell(elections),
+            *_watermarks_fell(seen),
+        }
+    )
+
+
+def _outside_isr(seen: Iterable[Observation]) -> Iterator[Finding]:
+    """Of each partition and epoch the first."""
+    told: set[tuple[Lane, int]] = set()
+    for each in seen:
+        if each.leader == NOBODY or each.leader in each.isr or (each.lane, each.epoch) in told:
+            continue
+        told.add((each.lane, each.epoch))
+        isr = ", ".join(map(str, each.isr))
+        yield Finding(
+            LEADERSHIP.name,
+            *each.lane,
+            None,
+            f"{each.observer} saw leader {each.leader} of epoch {each.epoch}, and the ISR {isr or '-'}, "
+            f"at {each.at_ms}",
+        )
+
+
+def _epochs_fell(changes: Iterable[StateChangeEvent]) -> Iterator[Finding]:
+    highest: dict[PartitionKey, StateChangeEvent] = {}
+    for change in changes:
+        before = highest.get(change.key, change)
+        if change.epoch < before.epoch:
+            detail = (
+                f"the election of broker {change.broker} in epoch {change.epoch} is recorded after that of "
+                f"broker {before.broker} in epoch {before.epoch}"
+            )
+            yield Finding(LEADERSHIP.name, change.topic, int(change.key.partition), None, detail)
+        else:
+            highest[change.key] = change
+
+
+def _two_leaders(seen: Iterable[Observation], elections: Iterable[StateChangeEvent]) -> Iterator[Finding]:
+    leaders: dict[tuple[Lane, int], tuple[int, str]] = {}
+    elected = (
+        ((change.topic, int(change.key.partition)), int(change.epoch), int(change.broker), change.id)
+        for change in elections
+    )
+    observed = (
+        (each.lane, each.epoch, each.leader, f"{each.observer} at {each.at_ms}")
+        for each in seen
+        if each.leader != NOBODY
+    )
+    for lane, epoch, leader, who in (*elected, *observed):
+        first, by = leaders.setdefault((lane, epoch), (leader, who))
+        if first != leader:
+            detail = f"epoch {epoch} had leaders {first} ({by}) and {leader} ({who})"
+            yield Finding(LEADERSHIP.name, *lane, None, detail)
+
+
+def _watermarks_fell(seen: Iterable[Observation]) -> Iterator[Finding]:
+    highest: dict[tuple[str, Lane], dict[int, int]] = {}
+    for each in seen:
+        if each.watermark is None or each.leader == NOBODY:
+            continue
+        by_epoch = highest.setdefault((each.observer, each.lane), {})
+        told = max(((mark, epoch) for epoch, mark in by_epoch.items() if epoch <= each.epoch), default=None)
+        if told is not None and each.watermark < told[0]:
+            yield Finding(
+                FELL.name,
+                *each.lane,
+                each.watermark,
+                f"{each.observer} was told {each.watermark} in epoch {each.epoch}, at {each.at_ms}, after "
+                f"{told[0]} in epoch {told[1]}",
+            )
+        by_epoch[each.epoch] = max(each.watermark, by_epoch.get(each.epoch, 0))
