@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from contextlib import AsyncExitStack
+from dataclasses import replace
 
 import grpc
 import structlog
@@ -29,6 +30,7 @@ from broker.storage.data_folder import DataFolder
 from strandline.adapters import zookeeper
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.crash_points import arm
+from strandline.adapters.listeners import external_server
 from strandline.adapters.metrics_server import serve_metrics
 from strandline.adapters.request_times import RequestTimes
 from strandline.adapters.rpc import GrpcTransport
@@ -91,7 +93,7 @@ class Broker:
             manager = ReplicaManager(self._settings, folder, self._clock)
             view = ClusterView(manager, self._settings, self._clock)
             handlers = Handlers(manager, view, self._settings, self._clock, self._holds_lease)
-            server, endpoint = self._bind()
+            servers, endpoint = self._bind()
             transport = GrpcTransport()
             stack.push_async_callback(transport.close)
             topics = InternalTopics(manager, view, transport)
@@ -115,8 +117,12 @@ class Broker:
                     self._settings.host, self._settings.metrics_port, METRICS, metrics.read, self._clock
                 )
             )
-            await self._listen(server, handlers, groups)
-            stack.push_async_callback(server.stop, None)
+            for server in servers:
+                self._add_services(server, handlers, groups)
+            await self._set_health(serving=False)
+            for server in servers:
+                await server.start()
+                stack.push_async_callback(server.stop, None)
             loop = asyncio.get_running_loop()
             for signum in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(signum, self._stop.set)
@@ -139,7 +145,8 @@ class Broker:
                         task.cancel()
             except BaseExceptionGroup as group:
                 raise _settings_error(group) or group from None
-            await server.stop(None)
+            for server in servers:
+                await server.stop(None)
             manager.close(clean=True)
             logger.info("stopped", broker=self._settings.broker_id)
 
@@ -152,8 +159,8 @@ class Broker:
             return 0.0
         return max(0.0, self._session.membership.lease_until - self._clock.monotonic())
 
-    def _bind(self) -> tuple[grpc.aio.Server, Endpoint]:
-        """A server that does not serve yet, and where others will reach it. Raises SettingsError."""
+    def _bind(self) -> tuple[list[grpc.aio.Server], Endpoint]:
+        """A server a listener, not serving yet, and where others will reach them. Raises SettingsError."""
         settings = self._settings
         server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=[self._times])
         try:
@@ -165,16 +172,18 @@ class Broker:
             ) from error
         logger.info("listening", broker=settings.broker_id, host=settings.host, port=port)
         advertised = settings.advertised_host or settings.host
-        return server, Endpoint(
-            settings.broker_id, advertised, settings.advertised_port or port, settings.rack
+        endpoint = Endpoint(settings.broker_id, advertised, settings.advertised_port or port, settings.rack)
+        if settings.external_port is None:
+            return [server], endpoint
+        outer, external = external_server(
+            settings.host, settings.external_port, settings.external_host, SERVER_OPTIONS, [self._times]
         )
+        return [server, outer], replace(endpoint, external=external)
 
-    async def _listen(self, server: grpc.aio.Server, handlers: Handlers, groups: Groups) -> None:
+    def _add_services(self, server: grpc.aio.Server, handlers: Handlers, groups: Groups) -> None:
         add_services(server, LogService(handlers, self._settings, self._times), ReplicationService(handlers))
         add_group_service(server, groups.handlers)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-        await self._set_health(serving=False)
-        await server.start()
 
     async def _set_health(self, *, serving: bool) -> None:
         status = (

@@ -159,7 +159,7 @@ class ReplicaManager:
         if registration is None or replica.leader == self.me:
             return None
         end = registration.endpoint
-        return LeaderHint(replica.leader, end.host, end.port, replica.leader_epoch)
+        return LeaderHint(replica.leader, end.host, end.port, replica.leader_epoch, end.external)
 
     # --- opening and closing -----------------------------------------------------------------
 

@@ -48,7 +48,8 @@ class _ProduceStream:
         self._times_ms = times.of("Produce")
         self._in_flight_max = settings.produce_entries_in_flight_max
         self._in_flight = 0
-        self._results: list[log_pb2.ProduceResult] = []
+        self._results: list[tuple[int, Outcome]] = []
+        """Put into messages by `write`, within the call: what is told of a leader depends on the listener."""
         self._news = asyncio.Event()
         self._room = asyncio.Event()
         self._finished = False
@@ -60,7 +61,7 @@ class _ProduceStream:
         self._in_flight -= 1
         self._room.set()
         if acks != 0 or isinstance(outcome, StrandlineError):  # acks=0: only bad news is news
-            self._results.append(wire.produce_result(correlation_id, outcome))
+            self._results.append((correlation_id, outcome))
         self._news.set()
 
     async def read(self, requests: AsyncIterator[log_pb2.ProduceRequest]) -> None:
@@ -91,7 +92,9 @@ class _ProduceStream:
             self._news.clear()
             if self._results:
                 results, self._results = self._results, []
-                await write(context, log_pb2.ProduceResponse(results=results))
+                await write(
+                    context, log_pb2.ProduceResponse(results=[wire.produce_result(*r) for r in results])
+                )
 
 
 class LogService:

@@ -9,11 +9,12 @@ from broker.handlers import Fetched, FetchPartition, Listed
 from broker.leadership import Outcome, Produced
 from broker.pusher import Hello, Push, Subscribe
 from strandline.adapters.frames import nested, tag
+from strandline.adapters.listeners import endpoint_to_wire
 from strandline.adapters.wire_errors import error_from_wire, error_to_wire
 from strandline.errors import InvalidRequest, UnknownTopicOrPartition
 from strandline.ids import BrokerEpoch, BrokerId, PartitionId, PartitionKey, TopicId, TopicPartition
-from strandline.metadata import ClusterMetadata, Endpoint
-from strandline.rpc import common_pb2, log_pb2, replication_pb2
+from strandline.metadata import ClusterMetadata
+from strandline.rpc import log_pb2, replication_pb2
 
 # --- produce ------------------------------------------------------------------------------------
 
@@ -24,6 +25,7 @@ def produce_result(correlation_id: int, outcome: Outcome) -> log_pb2.ProduceResu
             correlation_id=correlation_id,
             base_offset=outcome.base_offset,
             log_start_offset=outcome.log_start_offset,
+            appended=outcome.appended,
         )
     return log_pb2.ProduceResult(correlation_id=correlation_id, error=error_to_wire(outcome), base_offset=-1)
 
@@ -75,10 +77,6 @@ def listed_offset(listed: Listed) -> log_pb2.ListedOffset:
 # --- metadata -----------------------------------------------------------------------------------
 
 
-def _endpoint(endpoint: Endpoint) -> common_pb2.Endpoint:
-    return common_pb2.Endpoint(id=endpoint.id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack)
-
-
 def leader_waits(request: log_pb2.MetadataRequest) -> list[tuple[TopicPartition, int]]:
     return [(TopicPartition(w.topic, w.partition), w.above_epoch) for w in request.waits]
 
@@ -88,8 +86,8 @@ def metadata_response(
 ) -> log_pb2.MetadataResponse:
     response = log_pb2.MetadataResponse(
         cluster_id=cluster.cluster_id,
-        brokers=[_endpoint(broker) for broker in cluster.brokers],
-        controller=None if cluster.controller is None else _endpoint(cluster.controller),
+        brokers=[endpoint_to_wire(broker) for broker in cluster.brokers],
+        controller=None if cluster.controller is None else endpoint_to_wire(cluster.controller),
     )
     for topic in cluster.topics:
         found = response.topics.add(topic=topic.name, topic_id=topic.topic_id)

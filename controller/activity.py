@@ -65,7 +65,7 @@ class Activity:
         end = self.known.endpoint
         raise NotController(
             f"controller {end.id} at {end.address} is the active one",
-            leader=LeaderHint(end.id, end.host, end.port, self.known.epoch),
+            leader=LeaderHint(end.id, end.host, end.port, self.known.epoch, end.external),
         )
 
     async def run(self) -> None:

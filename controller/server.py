@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Final
 
 import grpc
@@ -17,6 +19,7 @@ from controller.metrics import METRICS, ControllerMetrics
 from controller.service import AdminService
 from controller.state_changes_stream import StateChangeStreams
 from strandline.adapters.clock import SystemClock
+from strandline.adapters.listeners import external_server
 from strandline.adapters.metrics_server import serve_metrics
 from strandline.adapters.request_times import RequestTimes
 from strandline.adapters.served_stream import write
@@ -165,15 +168,16 @@ async def serve(settings: ControllerSettings) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     times = RequestTimes(SystemClock())
-    server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=[times])
+    servers, endpoint = _bind(settings, times)
     try:
-        await _serve(server, _listen(server, settings), settings, stop, times)
+        await _serve(servers, endpoint, settings, stop, times)
     finally:
-        await server.stop(None)
+        for server in servers:
+            await server.stop(None)
 
 
 async def _serve(
-    server: grpc.aio.Server,
+    servers: Sequence[grpc.aio.Server],
     endpoint: Endpoint,
     settings: ControllerSettings,
     stop: asyncio.Event,
@@ -186,9 +190,11 @@ async def _serve(
     servicer = health.aio.HealthServicer()
     await _set_health(servicer, serving=False)
     metrics = ControllerMetrics(activity, times, clock)
-    admin_pb2_grpc.add_AdminServicer_to_server(AdminServicer(AdminService(activity), streams), server)
-    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
-    await server.start()
+    admin = AdminServicer(AdminService(activity), streams)
+    for server in servers:
+        admin_pb2_grpc.add_AdminServicer_to_server(admin, server)
+        health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+        await server.start()
     logger.info("listening", controller=endpoint.id, address=endpoint.address)
     async with (
         serve_metrics(settings.host, settings.metrics_port, METRICS, metrics.read, clock),
@@ -201,13 +207,16 @@ async def _serve(
         await stop.wait()
         logger.info("stopping", controller=endpoint.id)
         streams.close()
-        await server.stop(STOP_GRACE_S)
+        async with asyncio.TaskGroup() as stopping:
+            for server in servers:
+                stopping.create_task(server.stop(STOP_GRACE_S))
         for task in running:
             task.cancel()
 
 
-def _listen(server: grpc.aio.Server, settings: ControllerSettings) -> Endpoint:
-    """Bind; where others reach this controller."""
+def _bind(settings: ControllerSettings, times: RequestTimes) -> tuple[list[grpc.aio.Server], Endpoint]:
+    """A server a listener, not serving yet, and where others will reach them. Raises SettingsError."""
+    server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=[times])
     address = f"{settings.host}:{settings.port}"
     try:
         port = server.add_insecure_port(address)
@@ -215,11 +224,17 @@ def _listen(server: grpc.aio.Server, settings: ControllerSettings) -> Endpoint:
         raise SettingsError(
             f"settings host, port = {address}: cannot listen there (set STRANDLINE_HOST, STRANDLINE_PORT)"
         ) from error
-    return Endpoint(
+    endpoint = Endpoint(
         settings.controller_id,
         settings.advertised_host or settings.host,
         settings.advertised_port or port,
     )
+    if settings.external_port is None:
+        return [server], endpoint
+    outer, external = external_server(
+        settings.host, settings.external_port, settings.external_host, SERVER_OPTIONS, [times]
+    )
+    return [server, outer], replace(endpoint, external=external)
 
 
 async def _tell_health(activity: Activity, servicer: health.aio.HealthServicer, news: asyncio.Event) -> None:

@@ -11,10 +11,10 @@ from controller.core.readiness import Readiness
 from controller.core.reassignment import Move
 from controller.core.state_changes import Told
 from controller.core.topics import Alteration, NewTopic
+from strandline.adapters.listeners import endpoint_to_wire
 from strandline.adapters.wire_errors import error_to_wire
 from strandline.client.messages import StateChangesQuery
 from strandline.ids import TopicPartition
-from strandline.metadata import Endpoint
 from strandline.rpc import admin_pb2, common_pb2
 from strandline.state_changes import ANY_LIFE
 
@@ -97,7 +97,7 @@ def topic_results(outcomes: Iterable[TopicOutcome]) -> list[admin_pb2.TopicResul
 def cluster_description(description: ClusterDescription) -> admin_pb2.DescribeClusterResponse:
     return admin_pb2.DescribeClusterResponse(
         cluster_id=description.cluster_id,
-        controller=_endpoint(description.controller),
+        controller=endpoint_to_wire(description.controller),
         brokers=[_broker_description(broker) for broker in description.brokers],
     )
 
@@ -112,7 +112,7 @@ def _broker_description(broker: BrokerDescription) -> admin_pb2.BrokerDescriptio
     )
     if (registration := broker.registration) is not None:
         described.alive = True
-        described.endpoint.CopyFrom(_endpoint(registration.endpoint))
+        described.endpoint.CopyFrom(endpoint_to_wire(registration.endpoint))
         described.broker_epoch = registration.epoch
         described.shutting_down = registration.shutting_down
     return described
@@ -143,10 +143,6 @@ def _bounded(problems: Sequence[str]) -> list[str]:
     if len(problems) > PROBLEMS_MAX:
         told.append(f"and {len(problems) - PROBLEMS_MAX} more")
     return told
-
-
-def _endpoint(endpoint: Endpoint) -> common_pb2.Endpoint:
-    return common_pb2.Endpoint(id=endpoint.id, host=endpoint.host, port=endpoint.port, rack=endpoint.rack)
 
 
 def state_changes_query(request: admin_pb2.StateChangesRequest) -> StateChangesQuery:

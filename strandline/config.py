@@ -185,6 +185,10 @@ class BrokerSettings(ZooKeeperSettings):
     advertised_host: str | None = None
     """The name under which clients and brokers reach this one; None: `host`."""
     advertised_port: int | None = Field(default=None, ge=1, le=65535)
+    external_port: int | None = Field(default=None, ge=0, le=65535)
+    """Listen here too, for clients in another network; None: do not. They are told external addresses."""
+    external_host: str = "localhost"
+    """The name under which those clients reach this one, at the external port."""
     rack: str = ""
 
     # replication
@@ -294,6 +298,9 @@ class ControllerSettings(ZooKeeperSettings):
     port: int = Field(default=0, ge=0, le=65535)
     advertised_host: str | None = None
     advertised_port: int | None = Field(default=None, ge=1, le=65535)
+    external_port: int | None = Field(default=None, ge=0, le=65535)
+    """As a broker's."""
+    external_host: str = "localhost"
     reconcile_ms: int = Field(default=5_000, ge=50)
     """How often the active one makes sure that it still is, and goes on with deletions that were left."""
     standby_poll_ms: int = Field(default=250, ge=10)

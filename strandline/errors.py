@@ -85,6 +85,8 @@ class LeaderHint:
     host: str
     port: int
     leader_epoch: int
+    external: tuple[str, int] | None = None
+    """As `Endpoint.external`. A client never sees it: it was told the one address that it can use."""
 
 
 class StrandlineError(Exception):

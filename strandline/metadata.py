@@ -18,6 +18,8 @@ class Endpoint:
     host: str
     port: int
     rack: str = ""
+    external: tuple[str, int] | None = None
+    """Where clients reach it that are not in its network, if that is somewhere else."""
 
     @property
     def address(self) -> str:

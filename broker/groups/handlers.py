@@ -130,7 +130,7 @@ class GroupHandlers:
         if registration is None or led.leader == self._manager.me:
             return None
         end = registration.endpoint
-        return LeaderHint(end.id, end.host, end.port, led.leader_epoch)
+        return LeaderHint(end.id, end.host, end.port, led.leader_epoch, end.external)
 
     # --- membership --------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
+from strandline.adapters.listeners import endpoint_to_wire
 from strandline.adapters.wire_errors import error_to_wire
 from strandline.errors import InvalidRequest, MemberIdRequired, StrandlineError
 from strandline.groups import (
@@ -91,8 +92,7 @@ def _find(data: bytes) -> str:
 
 
 def _found(end: Endpoint) -> bytes:
-    coordinator = common_pb2.Endpoint(id=end.id, host=end.host, port=end.port, rack=end.rack)
-    return group_pb2.FindCoordinatorResponse(coordinator=coordinator).SerializeToString()
+    return group_pb2.FindCoordinatorResponse(coordinator=endpoint_to_wire(end)).SerializeToString()
 
 
 def _join(data: bytes) -> JoinGroup:

@@ -6,6 +6,7 @@ from typing import Final, NoReturn, TypeVar
 
 import grpc
 
+from strandline.adapters.listeners import told
 from strandline.errors import (
     ErrorCode,
     InvalidRequest,
@@ -26,11 +27,8 @@ def error_to_wire(error: StrandlineError) -> common_pb2.Error:
     message = common_pb2.Error(code=error.code, message=error.message, limit=error.limit or 0)
     if error.leader is not None:
         leader = error.leader
-        message.leader.id, message.leader.host, message.leader.port = (
-            leader.broker_id,
-            leader.host,
-            leader.port,
-        )
+        message.leader.id = leader.broker_id
+        message.leader.host, message.leader.port = told(leader.host, leader.port, leader.external)
         message.leader_epoch = leader.leader_epoch
     return message
 

@@ -144,15 +144,22 @@ def dump_registration(registration: Registration) -> bytes:
             "host": end.host,
             "port": end.port,
             "rack": end.rack,
+            "external": end.external,
             "shutting_down": registration.shutting_down,
         }
     )
 
 
+def _external(raw: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Of a member. Absent in what was written before there were second listeners."""
+    found = raw.get("external")
+    return None if found is None else (found[0], found[1])
+
+
 def load_registration(broker_id: int, data: bytes, czxid: int) -> Registration:
     raw = load(broker(broker_id), data)
     try:
-        endpoint = Endpoint(broker_id, raw["host"], raw["port"], raw["rack"])
+        endpoint = Endpoint(broker_id, raw["host"], raw["port"], raw["rack"], _external(raw))
         return Registration(endpoint, BrokerEpoch(czxid), bool(raw["shutting_down"]))
     except (KeyError, TypeError) as error:
         raise ValueError(f"{broker(broker_id)} lacks {error}: {data[:200]!r}") from error
@@ -260,13 +267,16 @@ class ControllerNode:
 
 def dump_controller(node: ControllerNode) -> bytes:
     end = node.endpoint
-    return dump({"id": end.id, "host": end.host, "port": end.port, "epoch": node.epoch})
+    return dump(
+        {"id": end.id, "host": end.host, "port": end.port, "external": end.external, "epoch": node.epoch}
+    )
 
 
 def load_controller(data: bytes) -> ControllerNode:
     raw = load(CONTROLLER, data)
     try:
-        return ControllerNode(Endpoint(raw["id"], raw["host"], raw["port"]), raw["epoch"])
+        endpoint = Endpoint(raw["id"], raw["host"], raw["port"], external=_external(raw))
+        return ControllerNode(endpoint, raw["epoch"])
     except (KeyError, TypeError) as error:
         raise ValueError(f"{CONTROLLER} lacks {error}: {data[:200]!r}") from error
 
