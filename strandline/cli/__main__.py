@@ -8,6 +8,7 @@ from typing import Final
 import click
 
 from strandline.cli.broker import broker
+from strandline.cli.chaos import chaos
 from strandline.cli.cluster import down, status, up
 from strandline.cli.command import Root
 from strandline.cli.consume import consume
@@ -36,7 +37,7 @@ def cli() -> None:
 
 for _command in (
     up, down, status, state_changes, broker, topic, group, produce, consume, verify, log, perf, pipeline,
-    demo,
+    demo, chaos,
 ):  # fmt: skip
     cli.add_command(_command)
 

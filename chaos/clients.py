@@ -1,0 +1,208 @@
+"""The load of a round: `strandline verify` clients as processes of their own, each with a history."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from chaos.core.plan import TopicPlan
+from chaos.world import WorldFailed
+from strandline.adapters.clock import SystemClock
+from strandline.local import die_with_parent
+
+BEGINS_S_MAX: Final = 40.0
+"""For all clients to write or to read their first record."""
+ENDS_S_MAX: Final = 40.0
+"""For a client to end after SIGTERM: producers wait for every answer, members leave their groups."""
+FINAL_S_MAX: Final = 90.0
+AGAIN_S: Final = 0.5
+"""Before a client that ended with an error is started again."""
+POLL_S: Final = 0.05
+WATERMARKS_EVERY_S: Final = 0.5
+FINAL_IDLE_S: Final = 3.0
+SESSION_TIMEOUT_MS: Final = 4_000
+
+TOPICS: Final = (TopicPlan("swell", 4), TopicPlan("ebb", 2))
+MIN_INSYNC: Final = {"swell": 2, "ebb": 1}
+"""In `ebb` one replica alone may acknowledge, and then is the only one that may lead (E2)."""
+GROUPS: Final = ("eager", "cooperative", "mixed")
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A client of the load. `options` are those of `verify produce` or `verify consume`."""
+
+    name: str
+    """Of its history, without the number of its lives: `produce-p1`."""
+    topic: str
+    options: Sequence[str]
+    value_prefix: str = ""
+    """Of a producer. Each life has one of its own, so that no value is sent twice."""
+
+
+def _producer(name: str, topic: str, rate: int, *options: str) -> Role:
+    return Role(f"produce-{name}", topic, ("--rate", str(rate), *options), name)
+
+
+def _reader(name: str, topic: str, *options: str) -> Role:
+    return Role(
+        f"consume-{name}", topic, ("--from", "earliest", "--watermarks", str(WATERMARKS_EVERY_S), *options)
+    )
+
+
+def _member(group: str, number: int, topic: str, protocol: str) -> Role:
+    options = ("--group", group, "--rebalance-protocol", protocol, "--client-id", f"{group}-{number}")
+    session = ("--session-timeout-ms", str(SESSION_TIMEOUT_MS))
+    return _reader(f"group-{group}-{number}", topic, *options, *session)
+
+
+LOAD: Final = (
+    _producer("p1", "swell", 150),
+    _producer("p2", "swell", 100, "--keys", "50", "--delivery-timeout-ms", "15000"),
+    _producer("p3", "ebb", 100, "--delivery-timeout-ms", "30000"),
+    _reader("assign-1", "swell"),
+    _reader("assign-2", "ebb"),
+    _member("eager", 1, "swell", "eager"),
+    _member("eager", 2, "swell", "eager"),
+    _member("cooperative", 1, "swell", "cooperative"),
+    _member("cooperative", 2, "swell", "cooperative"),
+    _member("mixed", 1, "ebb", "eager"),
+    _member("mixed", 2, "ebb", "cooperative"),
+)
+
+
+@dataclass(slots=True)
+class _Running:
+    """A client, in the life that it has now."""
+
+    role: Role
+    lives: int = 0
+    process: Process | None = None
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+    """It is not to be started again, and has ended."""
+
+
+class Load:
+    """The clients of a round. What they tell is in `out`, what they print in `out`/stderr."""
+
+    def __init__(self, bootstrap: str, out: Path) -> None:
+        self._bootstrap = bootstrap
+        self._out = out
+        self._clients = [_Running(role) for role in LOAD]
+        self._clock = SystemClock()
+        self._leaving: set[str] = set()
+        self.hung: list[str] = []
+        """Clients that did not end when they were told to, and were killed."""
+
+    async def run(self) -> None:
+        """Keep all clients running, until each was told to end and has."""
+        async with asyncio.TaskGroup() as tasks:
+            for client in self._clients:
+                tasks.create_task(self._keep(client))
+
+    async def _keep(self, client: _Running) -> None:
+        """Start it, and again whenever it ends with an error: a new life, in a history of its own."""
+        role = client.role
+        try:
+            while role.name not in self._leaving:
+                client.lives += 1
+                name = role.name if client.lives == 1 else f"{role.name}-{client.lives}"
+                async with self._process(name, self._command(role, client.lives)) as process:
+                    client.process = process
+                    await process.wait()
+                    client.process = None
+                if role.name not in self._leaving:
+                    await self._clock.sleep(AGAIN_S)
+        finally:
+            client.ended.set()
+
+    def _command(self, role: Role, life: int) -> Sequence[str]:
+        if not role.value_prefix:
+            return ("verify", "consume", role.topic, *role.options)
+        prefix = f"{role.value_prefix}-" if life == 1 else f"{role.value_prefix}.{life}-"
+        return ("verify", "produce", role.topic, "--value-prefix", prefix, *role.options)
+
+    @asynccontextmanager
+    async def _process(self, name: str, arguments: Sequence[str]) -> AsyncIterator[Process]:
+        async with command(self._bootstrap, arguments, self._out / f"{name}.jsonl") as process:
+            yield process
+
+    async def begun(self) -> None:
+        """Return once every producer was answered, and every reader knows what it reads. Raises WorldFailed."""
+        waiting = {client.role.name for client in self._clients}
+        deadline = self._clock.monotonic() + BEGINS_S_MAX
+        while waiting:
+            waiting = {name for name in waiting if not self._has_begun(name)}
+            if waiting and self._clock.monotonic() >= deadline:
+                raise WorldFailed(f"{', '.join(sorted(waiting))} did nothing within {BEGINS_S_MAX:.0f} s")
+            await self._clock.sleep(POLL_S)
+
+    def _has_begun(self, name: str) -> bool:
+        path = self._out / f"{name}.jsonl"
+        wanted = b'"event": "acked"' if name.startswith("produce") else b'"event": "assigned"'
+        return path.exists() and wanted in path.read_bytes()
+
+    async def end(self, kind: str) -> None:
+        """Have those whose names begin with `kind` end, and wait until they have."""
+        leaving = [client for client in self._clients if client.role.name.startswith(kind)]
+        self._leaving |= {client.role.name for client in leaving}
+        for client in leaving:
+            if client.process is not None and client.process.returncode is None:
+                client.process.terminate()
+        for client in leaving:
+            try:
+                async with asyncio.timeout(ENDS_S_MAX):
+                    await client.ended.wait()
+            except TimeoutError:
+                self.hung.append(client.role.name)
+                if client.process is not None and client.process.returncode is None:
+                    client.process.kill()
+                await client.ended.wait()
+
+
+@asynccontextmanager
+async def command(bootstrap: str, arguments: Sequence[str], out: Path) -> AsyncIterator[Process]:
+    """`strandline ARGUMENT…` against the cluster; what it tells is in `out`, what it prints else in a file of
+    the folder `stderr` beside it. It is gone at the end of the block."""
+    stderr = out.parent / "stderr" / f"{out.stem}.txt"
+    stderr.parent.mkdir(exist_ok=True)
+    shim = (sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()))
+    strandline = (sys.executable, "-m", "strandline", "--bootstrap", bootstrap)
+    with out.open("wb") as told, stderr.open("wb") as printed:
+        process = await asyncio.create_subprocess_exec(
+            *shim, *strandline, *arguments, stdin=DEVNULL, stdout=told, stderr=printed
+        )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def read_finally(bootstrap: str, out: Path) -> list[str]:
+    """Have fresh readers read every topic from its beginning to its end; those that could not."""
+    options = ("--from", "earliest", "--idle-exit", str(FINAL_IDLE_S), "--watermarks", "0.5")
+    failed: list[str] = []
+    for topic in TOPICS:
+        path = out / f"final-{topic.topic}.jsonl"
+        if not await ended_well(bootstrap, ("verify", "consume", topic.topic, *options), path):
+            failed.append(path.stem)
+    return failed
+
+
+async def ended_well(bootstrap: str, arguments: Sequence[str], out: Path) -> bool:
+    """Run a command to its end: True if it says that all is well, within FINAL_S_MAX."""
+    async with command(bootstrap, arguments, out) as process:
+        try:
+            async with asyncio.timeout(FINAL_S_MAX):
+                return await process.wait() == 0
+        except TimeoutError:
+            return False

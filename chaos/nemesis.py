@@ -1,0 +1,326 @@
+"""Carries out a plan: finds out whom a fault is meant for when its time has come, does it, and undoes it.
+
+A member is under one fault at a time. One that finds nobody, or somebody who is under another already, is
+skipped, and the timeline says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, TypeVar
+
+from chaos.core.faults import Fault, FaultKind, Member, Role, Target
+from chaos.core.plan import Plan, moved
+from chaos.timeline import Timeline
+from chaos.world import World, WorldFailed
+from strandline import Admin, TopicPartition
+from strandline.adapters.clock import SystemClock
+from strandline.client.admin import PartitionDescription
+from strandline.errors import StrandlineError
+
+T = TypeVar("T")
+
+FIND_S_MAX: Final = 3.0
+"""For whom a fault is meant for to be known."""
+ASK_S_MAX: Final = 1.5
+CHASE_POLL_S: Final = 0.1
+WATCH_EVERY_S: Final = 0.5
+REQUEST_TIMEOUT_MS: Final = 1_000
+REPLICATION_FACTOR: Final = 3
+HEAL_TRIES: Final = 3
+
+
+class Skipped(Exception):
+    """A fault cannot be done to anybody now; the message says why."""
+
+
+class Nemesis:
+    """Of one round. `groups` are those that the numbers of faults stand for."""
+
+    def __init__(self, world: World, plan: Plan, groups: Sequence[str], timeline: Timeline) -> None:
+        self._world = world
+        self._plan = plan
+        self._groups = groups
+        self._timeline = timeline
+        self._clock = SystemClock()
+        self._under: dict[Member, FaultKind] = {}
+        self.died: list[str] = []
+        """Members that ended by themselves, though nothing was done to them."""
+
+    async def run(self) -> None:
+        """From the beginning of the round to its end, however soon the last fault is over."""
+        began = self._clock.monotonic()
+        async with (
+            Admin(self._world.bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin,
+            asyncio.TaskGroup() as watching,
+        ):
+            watch = watching.create_task(self._watch())
+            async with asyncio.TaskGroup() as tasks:
+                for index, fault in enumerate(self._plan.faults):
+                    tasks.create_task(self._happen(admin, began, index, fault))
+                await self._until(began + self._plan.seconds)
+            watch.cancel()
+
+    async def heal(self) -> None:
+        """Undo everything, done or not, and start whoever is dead. Raises WorldFailed."""
+        for member in self._world.members:
+            await self._heal(member)
+        for broker in self._brokers():
+            for other in self._brokers():
+                if broker != other and FaultKind.ONE_WAY in self._world.can:
+                    await self._world.join(broker, other)
+
+    async def _heal(self, member: Member) -> None:
+        can = self._world.can
+        for tries_left in reversed(range(HEAL_TRIES)):
+            try:
+                await self._world.resume(member)
+                if FaultKind.DISCONNECT in can:
+                    await self._world.connect(member)
+                if FaultKind.DISK_FULL in can and member.role is Role.BROKER:
+                    await self._world.free_disk(member)
+                if not await self._world.alive(member):
+                    await self._world.start(member)
+            except WorldFailed:
+                if not tries_left:
+                    raise
+            else:
+                return
+
+    def _brokers(self) -> list[Member]:
+        return [member for member in self._world.members if member.role is Role.BROKER]
+
+    async def _until(self, moment: float) -> None:
+        await self._clock.sleep(max(0.0, moment - self._clock.monotonic()))
+
+    async def _watch(self) -> None:
+        """Notice who dies by itself."""
+        known: set[Member] = set()
+        while True:
+            for member in self._world.members:
+                if member in self._under or await self._world.alive(member) or member in self._under:
+                    known.discard(member)
+                elif member not in known:
+                    known.add(member)
+                    self.died.append(str(member))
+                    self._timeline.note("died", who=[str(member)], detail="nothing was done to it")
+            await self._clock.sleep(WATCH_EVERY_S)
+
+    # --- one fault -----------------------------------------------------------------------------
+
+    async def _happen(self, admin: Admin, began: float, index: int, fault: Fault) -> None:
+        await self._until(began + fault.begins_s)
+        ends = began + fault.ends_s
+        try:
+            match fault.kind:
+                case FaultKind.REASSIGN:
+                    await self._reassign(admin, index, fault)
+                case FaultKind.ADD_PARTITIONS:
+                    await self._add_partition(admin, index, fault)
+                case FaultKind.CHASE:
+                    await self._chase(admin, index, fault, ends)
+                case _:
+                    who = await self._find(admin, fault)
+                    async with self._under_it(index, fault, who):
+                        await self._until(ends)
+        except Skipped as skipped:
+            self._timeline.note("fault_skipped", fault=index, kind=fault.kind, detail=str(skipped))
+
+    @asynccontextmanager
+    async def _under_it(self, index: int, fault: Fault, who: Sequence[Member]) -> AsyncIterator[None]:
+        """Under the fault while the block runs. Raises Skipped."""
+        self._take(fault, who)
+        try:
+            try:
+                await self._do(fault, who)
+            except WorldFailed as error:
+                raise Skipped(f"{_named(who)}: {error}") from None
+            self._began(index, fault, who)
+            yield
+            detail = ""
+            try:
+                await self._undo(fault, who)
+            except WorldFailed as error:
+                detail = f"not undone yet: {error}"
+            self._ended(index, fault, who, detail)
+        finally:
+            for member in who:
+                self._under.pop(member, None)
+
+    def _take(self, fault: Fault, who: Sequence[Member]) -> None:
+        for member in who:
+            if member in self._under:
+                raise Skipped(f"{member} is under {self._under[member]} already")
+        self._under.update(dict.fromkeys(who, fault.kind))
+
+    async def _do(self, fault: Fault, who: Sequence[Member]) -> None:
+        world, member = self._world, who[0]
+        match fault.kind:
+            case FaultKind.KILL:
+                await world.kill(member)
+            case FaultKind.TERMINATE:
+                await world.terminate(member)
+            case FaultKind.PAUSE:
+                await world.pause(member)
+            case FaultKind.DISCONNECT:
+                await world.disconnect(member)
+            case FaultKind.ONE_WAY:
+                await world.cut(member, who[1])
+            case FaultKind.DISK_FULL:
+                await world.fill_disk(member)
+
+    async def _undo(self, fault: Fault, who: Sequence[Member]) -> None:
+        world, member = self._world, who[0]
+        match fault.kind:
+            case FaultKind.KILL | FaultKind.TERMINATE:
+                await world.start(member)
+            case FaultKind.PAUSE:
+                await world.resume(member)
+            case FaultKind.DISCONNECT:
+                await world.connect(member)
+            case FaultKind.ONE_WAY:
+                await world.join(member, who[1])
+            case FaultKind.DISK_FULL:
+                # A replica that failed stays so until its broker is restarted (docs/operations.md).
+                await world.free_disk(member)
+                await world.terminate(member)
+                await world.start(member)
+
+    def _began(self, index: int, fault: Fault, who: Sequence[Member], detail: str = "") -> None:
+        said = detail or self._meaning(fault)
+        self._timeline.note("fault_began", fault=index, kind=fault.kind, who=list(map(str, who)), detail=said)
+
+    def _ended(self, index: int, fault: Fault, who: Sequence[Member], detail: str) -> None:
+        self._timeline.note(
+            "fault_ended", fault=index, kind=fault.kind, who=list(map(str, who)), detail=detail
+        )
+
+    def _meaning(self, fault: Fault) -> str:
+        match fault.target:
+            case Target.LEADER:
+                return f"leader of {self._name(fault)}"
+            case Target.FOLLOWER:
+                return f"follower of {self._name(fault)}"
+            case Target.COORDINATOR:
+                return f"coordinator of the group {self._groups[fault.number]}"
+            case Target.ACTIVE:
+                return "the active controller"
+            case _:
+                return f"what it sends to broker {fault.other}" if fault.other >= 0 else ""
+
+    def _name(self, fault: Fault) -> TopicPartition:
+        return TopicPartition(*self._plan.partition(fault.number))
+
+    # --- whom it is meant for ------------------------------------------------------------------
+
+    async def _find(self, admin: Admin, fault: Fault) -> list[Member]:
+        """Raises Skipped if nobody is that now, as far as anybody says."""
+        if fault.target is Target.ANY:
+            numbers = [fault.number] if fault.other < 0 else [fault.number, fault.other]
+            return [Member(fault.role, number) for number in numbers]
+        deadline = self._clock.monotonic() + FIND_S_MAX
+        while True:
+            try:
+                async with asyncio.timeout(ASK_S_MAX):
+                    found = await self._ask(admin, fault)
+                reason = "there is none"
+            except (StrandlineError, TimeoutError) as error:
+                found, reason = None, str(error) or "no answer"
+            member = None if found is None else Member(fault.role, found)
+            if member is not None and member in self._world.members:
+                return [member]
+            if self._clock.monotonic() >= deadline:
+                raise Skipped(f"{self._meaning(fault)}: {reason}")
+            await self._clock.sleep(CHASE_POLL_S)
+
+    async def _ask(self, admin: Admin, fault: Fault) -> int | None:
+        """The number of whoever it is."""
+        match fault.target:
+            case Target.COORDINATOR:
+                return (await admin.describe_group(self._groups[fault.number])).coordinator.id
+            case Target.ACTIVE:
+                controller = (await admin.metadata()).controller
+                return None if controller is None else controller.id
+        described = await self._described(admin, fault)
+        if fault.target is Target.LEADER:
+            return described.leader if described.leader >= 0 else None
+        followers = [broker for broker in described.isr if broker != described.leader]
+        return followers[0] if followers else None
+
+    async def _described(self, admin: Admin, fault: Fault) -> PartitionDescription:
+        name = self._name(fault)
+        (topic,) = await admin.describe_topics([name.topic])
+        return topic.partitions[name.partition]
+
+    # --- faults that are not done to one member --------------------------------------------------
+
+    async def _chase(self, admin: Admin, index: int, fault: Fault, ends: float) -> None:
+        """Kill whoever leads, and start all of them at the end."""
+        killed: list[Member] = []
+        try:
+            while self._clock.monotonic() < ends:
+                try:
+                    (leader,) = await self._find(admin, fault)
+                    if leader not in killed:
+                        self._take(fault, [leader])
+                        killed.append(leader)
+                        await self._world.kill(leader)
+                        self._began(index, fault, [leader])
+                except (Skipped, WorldFailed) as error:
+                    if not killed:
+                        raise Skipped(str(error)) from None
+                await self._clock.sleep(CHASE_POLL_S)
+            failed: list[str] = []
+            for member in killed:
+                try:
+                    await self._world.start(member)
+                except WorldFailed as error:
+                    failed.append(str(error))
+            if killed:
+                self._ended(index, fault, killed, "; ".join(failed))
+        finally:
+            for member in killed:
+                self._under.pop(member, None)
+
+    async def _reassign(self, admin: Admin, index: int, fault: Fault) -> None:
+        name = self._name(fault)
+        brokers = [member.number for member in self._brokers()]
+
+        async def ask() -> tuple[int, ...]:
+            replicas = (await self._described(admin, fault)).replicas
+            wanted = moved(replicas, brokers, min(REPLICATION_FACTOR, len(brokers)))
+            await admin.reassign({name: wanted})
+            return wanted
+
+        wanted = await self._asked(ask)
+        self._at_once(index, fault, f"{name} to the replicas {list(wanted)}")
+
+    async def _add_partition(self, admin: Admin, index: int, fault: Fault) -> None:
+        topic = self._name(fault).topic
+
+        async def ask() -> int:
+            (described,) = await admin.describe_topics([topic])
+            partitions = len(described.partitions) + 1
+            await admin.alter_topic(topic, partitions=partitions)
+            return partitions
+
+        partitions = await self._asked(ask)
+        self._at_once(index, fault, f"{topic} has {partitions} partitions")
+
+    async def _asked(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Raises Skipped if it is refused, or nobody answers."""
+        try:
+            async with asyncio.timeout(FIND_S_MAX):
+                return await ask()
+        except (StrandlineError, TimeoutError) as error:
+            raise Skipped(str(error) or "no answer") from None
+
+    def _at_once(self, index: int, fault: Fault, detail: str) -> None:
+        self._began(index, fault, [], detail)
+        self._ended(index, fault, [], "")
+
+
+def _named(who: Sequence[Member]) -> str:
+    return ", ".join(map(str, who))

@@ -1,0 +1,194 @@
+"""A world of plain processes on this machine: what SIGKILL, SIGTERM, SIGSTOP and a limit of file sizes do.
+
+Nothing can be done to a network here; `chaos.containers` does that.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from chaos.core.faults import FaultKind, Member, Role
+from chaos.world import World, WorldFailed
+from strandline.adapters.clock import SystemClock
+from strandline.errors import StrandlineError
+from strandline.local.cluster import LocalCluster
+
+CAN: Final = frozenset(
+    {
+        FaultKind.KILL,
+        FaultKind.TERMINATE,
+        FaultKind.PAUSE,
+        FaultKind.DISK_FULL,
+        FaultKind.CHASE,
+        FaultKind.REASSIGN,
+        FaultKind.ADD_PARTITIONS,
+    }
+)
+PRINTED_BYTES_MAX: Final = 48 * 1024
+"""What a broker may still print once its disk is full: it prints into a file, too."""
+TERMINATED_S_MAX: Final = 15.0
+POLL_S: Final = 0.05
+SAID_BYTES_MAX: Final = 16 * 1024 * 1024
+
+
+class ProcessWorld:
+    """A World on a cluster that runs."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+        self._clock = SystemClock()
+
+    @property
+    def bootstrap(self) -> str:
+        return self._cluster.bootstrap
+
+    @property
+    def members(self) -> Sequence[Member]:
+        return [
+            *(Member(Role.BROKER, number) for number in self._cluster.broker_ids),
+            *(Member(Role.CONTROLLER, number) for number in self._cluster.controller_ids),
+            Member(Role.ZOOKEEPER, 1),
+        ]
+
+    @property
+    def can(self) -> frozenset[FaultKind]:
+        return CAN
+
+    async def alive(self, member: Member) -> bool:
+        return self._pid(member) is not None
+
+    async def kill(self, member: Member) -> None:
+        match member.role:
+            case Role.BROKER:
+                await self._cluster.kill_broker(member.number)
+            case Role.CONTROLLER:
+                await self._cluster.kill_controller(member.number)
+            case Role.ZOOKEEPER:
+                await self._cluster.kill_zookeeper()
+
+    async def terminate(self, member: Member) -> None:
+        match member.role:
+            case Role.BROKER:
+                await self._cluster.stop_broker(member.number)
+            case Role.CONTROLLER:
+                await self._cluster.stop_controller(member.number)
+            case Role.ZOOKEEPER:
+                await self._terminate_zookeeper(member)
+
+    async def _terminate_zookeeper(self, member: Member) -> None:
+        self._signal(member, signal.SIGTERM)
+        deadline = self._clock.monotonic() + TERMINATED_S_MAX
+        while await self.alive(member) and self._clock.monotonic() < deadline:
+            await self._clock.sleep(POLL_S)
+        await self._cluster.kill_zookeeper()
+
+    async def start(self, member: Member) -> None:
+        if await self.alive(member):
+            return
+        await self.kill(member)  # one that died by itself is still to be waited for
+        try:
+            match member.role:
+                case Role.BROKER:
+                    await self._cluster.start_broker(member.number, wait_s=None)
+                case Role.CONTROLLER:
+                    await self._cluster.start_controller(member.number, wait_s=None)
+                case Role.ZOOKEEPER:
+                    await self._cluster.start_zookeeper()
+        except (StrandlineError, OSError) as error:
+            raise WorldFailed(f"{member} could not be started: {error}") from error
+
+    async def pause(self, member: Member) -> None:
+        self._signal(member, signal.SIGSTOP)
+
+    async def resume(self, member: Member) -> None:
+        self._signal(member, signal.SIGCONT)
+
+    async def disconnect(self, member: Member) -> None:
+        raise WorldFailed("processes of one machine have no network that could be cut")
+
+    async def connect(self, member: Member) -> None:
+        """Nothing was cut."""
+
+    async def cut(self, sender: Member, receiver: Member) -> None:
+        raise WorldFailed("processes of one machine have no network that could be cut")
+
+    async def join(self, sender: Member, receiver: Member) -> None:
+        """Nothing was cut."""
+
+    async def fill_disk(self, broker: Member) -> None:
+        """No file of the broker grows beyond what it has printed so far and a little (RLIMIT_FSIZE): its
+        longer segments take nothing more, with EFBIG instead of ENOSPC, and the shorter ones soon."""
+        pid = self._pid(broker)
+        if pid is None:
+            raise WorldFailed(f"{broker} is dead")
+        printed = self._log_path(broker).stat().st_size
+        _set_file_size_max(pid, printed + PRINTED_BYTES_MAX)
+
+    async def free_disk(self, broker: Member) -> None:
+        pid = self._pid(broker)
+        if pid is not None:
+            _set_file_size_max(pid, resource.RLIM_INFINITY)
+
+    async def log_of(self, broker: Member) -> Path:
+        return self._cluster.data_dir(broker.number)
+
+    async def said(self, member: Member) -> bytes:
+        try:
+            with self._log_path(member).open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - SAID_BYTES_MAX))
+                return file.read()
+        except FileNotFoundError:
+            return b""
+
+    def _log_path(self, member: Member) -> Path:
+        name = "zookeeper" if member.role is Role.ZOOKEEPER else f"{member.role}-{member.number}"
+        return self._cluster.directory / "logs" / f"{name}.log"
+
+    def _pid(self, member: Member) -> int | None:
+        """None if it is dead."""
+        for status in self._cluster.members():
+            if status.kind == member.role and status.id == member.number:
+                return status.pid
+        raise WorldFailed(f"there is no {member}")
+
+    def _signal(self, member: Member, number: signal.Signals) -> None:
+        pid = self._pid(member)
+        if pid is not None:  # our own child that nobody has waited for: the number is still its own
+            os.kill(pid, number)
+
+
+def _set_file_size_max(pid: int, size: int) -> None:
+    """The soft limit, in bytes. Raises WorldFailed."""
+    try:
+        _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
+    except OSError as error:
+        raise WorldFailed(f"the file sizes of process {pid} could not be limited: {error}") from error
+
+
+@asynccontextmanager
+async def local_world(
+    brokers: int, controllers: int, directory: Path, **broker_settings: Any
+) -> AsyncIterator[World]:
+    """A cluster that serves, for as long as the block runs; its files stay in `directory`.
+
+    Every process is gone at the end, whatever ended the block. Raises WorldFailed.
+    """
+    settings: Mapping[str, Any] = broker_settings
+    try:
+        cluster = LocalCluster(
+            brokers, controllers=controllers, directory=directory, broker_settings=settings
+        )
+        await cluster.start()
+    except StrandlineError as error:
+        raise WorldFailed(f"no cluster could be started: {error}") from error
+    try:
+        yield ProcessWorld(cluster)
+    finally:
+        await cluster.stop(clean=False)

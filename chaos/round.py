@@ -1,0 +1,219 @@
+"""One round: load, faults, healing, and what is found wrong. docs/chaos.md says what its files hold."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from chaos import clients, settling
+from chaos.core.faults import Role
+from chaos.core.plan import Plan, dump
+from chaos.nemesis import REPLICATION_FACTOR, Nemesis
+from chaos.observer import Observer
+from chaos.timeline import Tell, Timeline
+from chaos.world import World, WorldFailed
+from strandline import Admin, NewTopic
+from strandline.adapters.clock import SystemClock
+from strandline.auditing.checks import Finding
+from strandline.errors import StrandlineError
+
+WRITABLE_S_MAX: Final = 15.0
+CALM_S: Final = 1.0
+"""The load goes on for this long once the cluster has settled."""
+SETTLED_AGAIN_S_MAX: Final = 30.0
+"""After the load has ended, before logs are compared."""
+TRACEBACK: Final = b"Traceback (most recent call last)"
+TRACEBACK_JSON: Final = b'"exc_type"'
+SHOWN_MAX: Final = 2_000
+
+DIED: Final = "died"
+HUNG: Final = "hung"
+TRACEBACK_FOUND: Final = "traceback"
+UNREADABLE: Final = "unreadable"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a round. `settled_ms`, `writable_ms`: since it was healed; None: not within the time
+    that it may take."""
+
+    seed: int
+    findings: Sequence[Finding]
+    settled_ms: int | None
+    writable_ms: int | None
+    out: Path
+
+    @property
+    def ok(self) -> bool:
+        return (
+            not self.findings
+            and self.settled_ms is not None
+            and self.writable_ms is not None
+            and self.writable_ms <= WRITABLE_S_MAX * 1000
+        )
+
+
+@dataclass(slots=True)
+class _Course:
+    """What is known of a round while it runs."""
+
+    world: World
+    plan: Plan
+    out: Path
+    timeline: Timeline
+    clock: SystemClock = field(default_factory=SystemClock)
+    findings: list[Finding] = field(default_factory=list)
+    settled_ms: int | None = None
+    writable_ms: int | None = None
+
+    def found(self, check: str, detail: str) -> None:
+        """Something that is wrong with no record in particular."""
+        self.findings.append(Finding(check, "", None, None, detail))
+
+
+async def run_round(world: World, plan: Plan, out: Path, tell: Tell = lambda _: None) -> Verdict:
+    """Do what the plan says to a cluster that serves, under load, and judge what became of it.
+
+    `out` is a folder of its own, made here. Whatever ends the round, the clients are gone; the cluster may be
+    left harmed if it was cancelled. Raises WorldFailed, StrandlineError if it could not be run at all.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "plan.json").write_text(dump(plan))
+    course = _Course(world, plan, out, Timeline(out / "timeline.jsonl", tell))
+    await _make_topics(world, plan)
+    load = clients.Load(world.bootstrap, out)
+    observer = Observer(world.bootstrap, plan.topics, clients.GROUPS, out)
+    async with asyncio.TaskGroup() as tasks:
+        background = [tasks.create_task(load.run()), tasks.create_task(observer.run())]
+        try:
+            await load.begun()
+            await _harm(course)
+            await _recover(course)
+            await _end(course, load)
+        finally:
+            for task in background:
+                task.cancel()
+    course.timeline.note("ended")
+    await _look_at_members(course)
+    await _judge(course)
+    return Verdict(plan.seed, course.findings, course.settled_ms, course.writable_ms, out)
+
+
+async def _make_topics(world: World, plan: Plan) -> None:
+    brokers = sum(member.role is Role.BROKER for member in world.members)
+    factor = min(REPLICATION_FACTOR, brokers)
+    async with Admin(world.bootstrap) as admin:
+        await admin.create_topics(
+            [
+                NewTopic(
+                    topic.topic,
+                    topic.partitions,
+                    factor,
+                    {"min.insync.replicas": str(min(clients.MIN_INSYNC[topic.topic], factor))},
+                )
+                for topic in plan.topics
+            ]
+        )
+
+
+async def _harm(course: _Course) -> None:
+    """Do what the plan says, and heal everything."""
+    course.timeline.note("began", detail=f"{len(course.plan.faults)} faults in {course.plan.seconds:g} s")
+    nemesis = Nemesis(course.world, course.plan, clients.GROUPS, course.timeline)
+    await nemesis.run()
+    await nemesis.heal()
+    for member in nemesis.died:
+        course.found(DIED, f"{member} ended, and nothing was done to it")
+    course.timeline.note("healed")
+
+
+async def _recover(course: _Course) -> None:
+    """Wait until it is well again, and meanwhile until all can be written to."""
+    since = course.clock.monotonic()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(_settle(course, since))
+        tasks.create_task(_write(course, since))
+
+
+def _ms_since(course: _Course, since: float) -> int:
+    return round((course.clock.monotonic() - since) * 1000)
+
+
+async def _settle(course: _Course, since: float) -> None:
+    missing = await settling.until_settled(course.world)
+    if missing:
+        course.timeline.note("not_settled", detail=missing)
+        return
+    course.settled_ms = _ms_since(course, since)
+    course.timeline.note("settled", took_ms=course.settled_ms, detail="")
+
+
+async def _write(course: _Course, since: float) -> None:
+    topics = [topic.topic for topic in course.plan.topics]
+    try:
+        async with Admin(course.world.bootstrap, request_timeout_ms=settling.REQUEST_TIMEOUT_MS) as admin:
+            partitions = await settling.partitions_of(admin, topics, settling.SETTLE_S_MAX)
+    except StrandlineError:
+        course.timeline.note("not_writable", partitions=topics)
+        return
+    refused = await settling.unwritable(course.world.bootstrap, partitions, course.out)
+    if refused:
+        course.timeline.note("not_writable", partitions=list(map(str, refused)))
+        return
+    course.writable_ms = _ms_since(course, since)
+    course.timeline.note("writable", took_ms=course.writable_ms)
+
+
+async def _end(course: _Course, load: clients.Load) -> None:
+    """Let the load come to its end, and read what there is once more, and what was told of it."""
+    await course.clock.sleep(CALM_S)
+    await load.end("produce")
+    await course.clock.sleep(CALM_S)
+    await load.end("consume")
+    for name in load.hung:
+        course.found(HUNG, f"{name} did not end within {clients.ENDS_S_MAX:.0f} s of SIGTERM")
+    bootstrap, out = course.world.bootstrap, course.out
+    for name in await clients.read_finally(bootstrap, out):
+        course.found(UNREADABLE, f"{name}: a fresh reader did not come to the end; see stderr/{name}.txt")
+    for name, arguments in (
+        ("state-changes", ("-o", "json", "state-changes")),
+        ("group-events", ("-o", "json", "group", "events")),
+    ):
+        if not await clients.ended_well(bootstrap, arguments, out / f"{name}.jsonl"):
+            course.found(UNREADABLE, f"{name} could not be asked for; see stderr/{name}.txt")
+    if course.settled_ms is not None:
+        missing = await settling.until_settled(course.world, SETTLED_AGAIN_S_MAX)
+        if missing:
+            course.found("unsettled", f"it had settled, and now {missing}")
+
+
+async def _look_at_members(course: _Course) -> None:
+    """A traceback that a member printed is a fault of ours, whatever was done to it."""
+    for member in course.world.members:
+        if member.role is Role.ZOOKEEPER:
+            continue
+        said = await course.world.said(member)
+        for mark in (TRACEBACK, TRACEBACK_JSON):
+            at = said.find(mark)
+            if at >= 0:
+                begin = said.rfind(b"\n", 0, at) + 1
+                shown = said[begin : begin + SHOWN_MAX].decode(errors="replace")
+                course.found(TRACEBACK_FOUND, f"{member}: {shown}")
+                break
+
+
+async def _judge(course: _Course) -> None:
+    """Write down what is wrong."""
+    with (course.out / "findings.jsonl").open("w") as file:
+        for finding in course.findings:
+            file.write(json.dumps(finding._asdict()) + "\n")
+
+
+def check_brokers(world: World) -> None:
+    """Raises WorldFailed for a cluster that is too small to be harmed."""
+    if sum(member.role is Role.BROKER for member in world.members) < 2:
+        raise WorldFailed("one broker alone cannot keep what it has when it is killed: give it two at least")

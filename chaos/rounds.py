@@ -1,0 +1,43 @@
+"""From a seed to a verdict: draws a plan, makes a cluster for it, and runs the round."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Collection
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from random import Random
+
+from chaos import clients
+from chaos.core.faults import FaultKind
+from chaos.core.plan import Plan, Setting, draw
+from chaos.round import Verdict, run_round
+from chaos.timeline import Tell
+from chaos.world import World, WorldFailed
+
+OpenWorld = Callable[[Path], AbstractAsyncContextManager[World]]
+"""Makes a cluster whose files, if it has any here, are in this folder."""
+
+
+def plan_for(world: World, seed: int, seconds: float, kinds: Collection[FaultKind]) -> Plan:
+    """The plan of a seed. The same seed, time, kinds and members give the same plan."""
+    can = [kind for kind in FaultKind if kind in world.can and kind in kinds]
+    setting = Setting(seconds, world.members, clients.TOPICS, len(clients.GROUPS), can)
+    return draw(Random(seed).random, seed, setting)
+
+
+async def play(
+    open_world: OpenWorld, seed: int, seconds: float, kinds: Collection[FaultKind], out: Path, tell: Tell
+) -> Verdict:
+    """One round on a cluster of its own, in `out`. The cluster's files stay there only if all is not well.
+
+    Raises WorldFailed, StrandlineError if it could not be run.
+    """
+    if out.exists() and any(out.iterdir()):
+        raise WorldFailed(f"{out} holds something already: each round has a folder of its own")
+    cluster = out / "cluster"
+    async with open_world(cluster) as world:
+        verdict = await run_round(world, plan_for(world, seed, seconds, kinds), out, tell)
+    if verdict.ok:
+        shutil.rmtree(cluster, ignore_errors=True)
+    return verdict

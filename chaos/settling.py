@@ -1,0 +1,146 @@
+"""Whether a cluster is well again once nothing is done to it any more, and how soon."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from chaos.world import World
+from strandline import Admin, Producer, TopicPartition
+from strandline.adapters.clock import SystemClock
+from strandline.errors import Outcome, StrandlineError
+
+SETTLE_S_MAX: Final = 60.0
+POLL_S: Final = 0.1
+ANSWER_S_MAX: Final = 5.0
+REQUEST_TIMEOUT_MS: Final = 2_000
+PROBE: Final = "produce-probe"
+
+
+async def settled(world: World, admin: Admin) -> str:
+    """What is not well yet; nothing if all members serve and every partition has its full ISR."""
+    try:
+        async with asyncio.timeout(ANSWER_S_MAX):
+            return await _missing(world, admin)
+    except TimeoutError:
+        return f"no answer within {ANSWER_S_MAX:.0f} s"
+    except StrandlineError as error:
+        return f"{type(error).__name__}: {error}"
+
+
+async def _missing(world: World, admin: Admin) -> str:
+    for member in world.members:
+        if not await world.alive(member):
+            return f"{member} is dead"
+    cluster = await admin.describe_cluster()
+    serving = {broker.endpoint.id for broker in cluster.brokers if broker.alive and not broker.shutting_down}
+    for member in world.members:
+        if member.role == "broker" and member.number not in serving:
+            return f"{member} does not serve"
+    for topic in await admin.describe_topics():
+        for each in topic.partitions:
+            name = f"{topic.name}-{each.partition}"
+            if each.leader < 0:
+                return f"{name} has no leader"
+            if set(each.isr) != set(each.replicas):
+                return f"{name} has replicas {list(each.replicas)} and of them in sync {list(each.isr)}"
+            if each.high_watermark is None:
+                return f"the leader of {name} does not answer"
+    under_way = await admin.list_reassignments()
+    return f"{under_way[0].name} is being reassigned" if under_way else ""
+
+
+async def until_settled(world: World, deadline_s: float = SETTLE_S_MAX) -> str:
+    """Return once the cluster is well, or at the deadline with what is not."""
+    clock = SystemClock()
+    deadline = clock.monotonic() + deadline_s
+    async with Admin(world.bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+        while missing := await settled(world, admin):
+            if clock.monotonic() >= deadline:
+                return missing
+            await clock.sleep(POLL_S)
+    return ""
+
+
+@dataclass(slots=True)
+class _History:
+    """Told as `strandline verify produce` tells it: what is written here is in the log like all else."""
+
+    path: Path
+    clock: SystemClock
+    seq: int = 0
+
+    def note(self, event: str, topic: str, **facts: Any) -> None:
+        now = {"at": self.clock.wall_ms(), "monotonic_ms": round(self.clock.monotonic() * 1000, 3)}
+        with self.path.open("a") as file:
+            file.write(json.dumps({"event": event, "seq": self.seq, **now, "topic": topic, **facts}) + "\n")
+        self.seq += 1
+
+
+async def unwritable(
+    bootstrap: str, partitions: Sequence[TopicPartition], out: Path, deadline_s: float = SETTLE_S_MAX
+) -> list[TopicPartition]:
+    """Write one record to each partition; return once all are acknowledged, or at the deadline with the
+    partitions of which some are not. What was sent stands in the history `produce-probe.jsonl`."""
+    clock = SystemClock()
+    history = _History(out / f"{PROBE}.jsonl", clock)
+    refused: list[TopicPartition] = []
+    deadline = clock.monotonic() + deadline_s
+
+    async def probe(producer: Producer, record: int, name: TopicPartition) -> None:
+        value = f"probe-{record}"
+        history.note("sent", name.topic, record=record, key=None, value=value)
+        outcome = Outcome.UNKNOWN
+        try:
+            async with asyncio.timeout(deadline - clock.monotonic()):
+                future = await producer.send(name.topic, value.encode(), partition=name.partition)
+                told = await future
+        except (StrandlineError, TimeoutError) as error:
+            if isinstance(error, StrandlineError):
+                outcome = error.outcome
+            refused.append(name)
+            history.note(
+                "failed",
+                name.topic,
+                record=record,
+                code=-1,
+                error=type(error).__name__,
+                outcome=outcome.value,
+                message=str(error),
+            )
+        else:
+            history.note("acked", name.topic, record=record, partition=told.partition, offset=told.offset)
+
+    try:
+        async with (
+            Producer(bootstrap, delivery_timeout_ms=int(deadline_s * 1000)) as producer,
+            asyncio.TaskGroup() as tasks,
+        ):
+            for record, name in enumerate(partitions):
+                tasks.create_task(probe(producer, record, name))
+    except StrandlineError:  # nobody answered a producer that wanted to begin
+        return list(partitions)
+    return sorted(refused)
+
+
+async def partitions_of(admin: Admin, topics: Sequence[str], deadline_s: float) -> list[TopicPartition]:
+    """The partitions that these topics have now. Raises StrandlineError if nobody says it in time."""
+    clock = SystemClock()
+    deadline = clock.monotonic() + deadline_s
+    while True:
+        try:
+            described = await admin.metadata(topics)
+        except StrandlineError:
+            if clock.monotonic() >= deadline:
+                raise
+            await clock.sleep(POLL_S)
+        else:
+            return [
+                TopicPartition(topic.name, each.partition)
+                for topic in described.topics
+                for each in topic.partitions
+            ]

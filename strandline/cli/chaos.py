@@ -1,0 +1,134 @@
+"""`strandline chaos`: harm a cluster on purpose, under load, and see whether it keeps its promise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from strandline.cli.command import Command, Invocation, pass_invocation, run
+
+if TYPE_CHECKING:
+    from chaos.round import Verdict
+
+FOUND: Final = 2
+SHOWN_MAX: Final = 10
+SEED_MAX: Final = 2**31 - 1
+DEFAULT_OUT: Final = Path(".chaos")
+
+
+class FaultsType(click.ParamType["frozenset[str]"]):
+    """Kinds of faults, with commas."""
+
+    name = "faults"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[str]:
+        """Read the names; one that is not known is wrong usage."""
+        from chaos.core.faults import FaultKind
+
+        if isinstance(value, frozenset):
+            return value
+        names = frozenset(filter(None, value.split(",")))
+        known = [str(kind) for kind in FaultKind]
+        for name in sorted(names.difference(known)):
+            self.fail(f"there is no fault {name!r}; there are {', '.join(known)}", param, ctx)
+        return names
+
+
+@click.command(cls=Command)
+@click.option(
+    "--seconds", type=click.FloatRange(min=5), default=60.0, show_default=True, metavar="S",
+    help="How long faults are done; healing and judging come after it.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(0, SEED_MAX), help="Do again what this one did; default: any.")
+@click.option("--rounds", type=click.IntRange(min=1), default=1, show_default=True, help="Seeds count up.")
+@click.option("--brokers", type=click.IntRange(min=2, max=9), default=3, show_default=True)
+@click.option("--controllers", type=click.IntRange(min=1, max=5), default=2, show_default=True)
+@click.option("--faults", type=FaultsType(), help="Only these kinds, with commas; default: all there are.")
+@click.option(
+    "--out", type=click.Path(file_okay=False, path_type=Path), default=DEFAULT_OUT, show_default=True,
+    help="Where each round leaves its folder, seed-N.",
+)  # fmt: skip
+@pass_invocation
+def chaos(
+    invocation: Invocation,
+    seconds: float,
+    seed: int | None,
+    rounds: int,
+    brokers: int,
+    controllers: int,
+    faults: frozenset[str] | None,
+    out: Path,
+) -> None:
+    """Kill, hang and fill a cluster of its own while clients write and read, and judge what they saw.
+
+    Exits with 0 if all is well, 2 if something was found or the cluster did not recover, 1 if it could not
+    be run.
+    """
+    import secrets
+
+    from chaos.core.faults import FaultKind
+    from chaos.processes import local_world
+    from chaos.rounds import play
+
+    first = secrets.randbelow(SEED_MAX) if seed is None else seed
+    kinds = frozenset(FaultKind) if faults is None else frozenset(map(FaultKind, faults))
+
+    def tell(line: str) -> None:
+        if invocation.out.json:
+            invocation.out.note(line)
+        else:
+            click.echo(line)
+
+    async def main() -> bool:
+        well = True
+        for number in range(first, first + rounds):
+            tell(f"seed {number}: {brokers} brokers, {controllers} controllers, {seconds:g} s")
+            folder = free_folder(out, number)
+            verdict = await play(
+                lambda cluster: local_world(brokers, controllers, cluster),
+                number,
+                seconds,
+                kinds,
+                folder,
+                tell,
+            )
+            show(invocation, verdict, tell)
+            well = well and verdict.ok
+        return well
+
+    if not run(main):
+        click.get_current_context().exit(FOUND)
+
+
+def free_folder(out: Path, seed: int) -> Path:
+    """A folder for a round that is not there yet: one seed may be run again and again."""
+    folder, again = out / f"seed-{seed}", 1
+    while folder.exists():
+        again += 1
+        folder = out / f"seed-{seed}-{again}"
+    return folder
+
+
+def show(invocation: Invocation, verdict: Verdict, tell: Any) -> None:
+    """Say how a round ended."""
+    if invocation.out.json:
+        invocation.out.emit(
+            {
+                "seed": verdict.seed,
+                "ok": verdict.ok,
+                "settled_ms": verdict.settled_ms,
+                "writable_ms": verdict.writable_ms,
+                "findings": [finding._asdict() for finding in verdict.findings],
+                "out": str(verdict.out),
+            },
+            flush=True,
+        )
+    for finding in verdict.findings[:SHOWN_MAX]:
+        where = f" {finding.topic}-{finding.partition}" if finding.topic else ""
+        tell(f"found: {finding.check}{where}: {finding.detail}")
+    if len(verdict.findings) > SHOWN_MAX:
+        tell(f"found: {len(verdict.findings)} in all; see findings.jsonl")
+    word = "all is well" if verdict.ok else "NOT WELL"
+    tell(f"seed {verdict.seed}: {word}; {verdict.out}")
