@@ -60,10 +60,11 @@ TIMER_SLACK_S = 0.001
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """Where a batch landed."""
+    """Where a batch landed. `appended`: now; else it was there before."""
 
     base_offset: int
     log_start_offset: int
+    appended: bool = True
 
 
 Outcome = Produced | StrandlineError
@@ -169,7 +170,7 @@ class Leadership:
         except StorageFailed:
             self._on_step_down(self.replica, None)
             raise
-        produced = Produced(appended.base_offset, log.log_start_offset)
+        produced = Produced(appended.base_offset, log.log_start_offset, not appended.duplicate)
         counts = self.replica.counts
         counts.produce_requests += 1
         now = self._clock.monotonic()

@@ -1,8 +1,9 @@
 """Writes one task's rows for one partition of a topic, each of them once, whoever else writes them too.
 
-One batch is on its way at a time. After each acknowledgement the batch is read back: brokers answer for a
-batch with these sequence numbers, and it may be that of another attempt that cut its rows alike. Only who
-has seen what lies in the log may append behind it; that is what makes each append a compare-and-set.
+One batch is on its way at a time. Brokers answer for a batch with these sequence numbers, and it may be that
+of another attempt that cut its rows alike: unless the answer says that this very request appended it, it is
+read back. Only who knows what lies in the log may append behind it; that is what makes each append a
+compare-and-set.
 """
 
 from __future__ import annotations
@@ -60,12 +61,20 @@ class TopicFacts:
     compacts: bool
 
 
+class Acked(NamedTuple):
+    """A committed batch with the sequence numbers that were sent. `appended`: by the request that was
+    answered, so it is the one that was sent; if not, it was there already, and may be another one."""
+
+    offset: int
+    appended: bool
+
+
 class PartitionLog(Protocol):
     """One partition, through whatever happens to its leaders. Each raises when the time is up."""
 
-    async def append(self, records: bytes) -> int:
-        """Send a sealed batch until it is committed: its first offset, or that of a batch with the same
-        identity and sequence numbers. Raises what brokers refuse it with."""
+    async def append(self, records: bytes) -> Acked:
+        """Send a sealed batch until it is committed, or one with the same identity and sequence numbers is.
+        Raises what brokers refuse it with."""
         ...
 
     async def batch_at(self, offset: int) -> bytes:
@@ -209,7 +218,7 @@ class Lane:
             base_sequence=self._progress.next_sequence,
         )
         try:
-            offset = await self._log.append(sealed)
+            acked = await self._log.append(sealed)
         except InvalidProducerEpoch as error:
             raise InvalidProducerEpoch(
                 f"{self.name} has records of a later batch than this one, {identity.producer_epoch}: this is "
@@ -219,16 +228,20 @@ class Lane:
         except (DuplicateSequence, OutOfOrderSequence, UnknownProducerId) as error:
             await self._search(error)
             return False
-        stored = await self._log.batch_at(offset)
-        if not stored:
-            logger.warning("%s: what was written at offset %d is deleted already", self.name, offset)
-        elif not same_batch(sealed, stored, offset):
+        if not acked.appended and not await self._is_mine(sealed, acked.offset):
             await self._search(None)
             return False
-        self._progress.appended(offset, len(rows))
+        self._progress.appended(acked.offset, len(rows))
         self._nothing_found_in = None
         self._refusals = 0
         return True
+
+    async def _is_mine(self, sealed: bytes, offset: int) -> bool:
+        """Whether the batch at an offset is the one that was sent: an earlier answer may be lost."""
+        stored = await self._log.batch_at(offset)
+        if not stored:
+            logger.warning("%s: what was written at offset %d is deleted already", self.name, offset)
+        return not stored or same_batch(sealed, stored, offset)
 
     def _pack(self, rows: Sequence[RecordFields]) -> PackedRecords:
         packed = pack(rows, codec=self._codec)

@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final, Generic, TypeVar
 
-from pipeline.lane import LogEnd
+from pipeline.lane import Acked, LogEnd
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster, Leader
 from strandline.client.fetch_wire import FETCH
@@ -104,8 +104,8 @@ class ClusterPartitionLog:
 
     # --- appending -----------------------------------------------------------------------------
 
-    async def append(self, records: bytes) -> int:
-        async def send() -> int:
+    async def append(self, records: bytes) -> Acked:
+        async def send() -> Acked:
             leader = await self._cluster.led_by(self._name)
             number = next(self._numbers)
             entry = Entry(number, self._name, -1, self._settings.request_timeout_ms, records)
@@ -115,7 +115,7 @@ class ClusterPartitionLog:
             result = next(r for r in results if r.correlation_id == number)
             if result.error is not None:
                 raise result.error
-            return result.base_offset
+            return Acked(result.base_offset, result.appended)
 
         return await self._patiently("write to", send)
 

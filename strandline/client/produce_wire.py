@@ -32,11 +32,13 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of the entry with this correlation id."""
+    """What became of the entry with this correlation id. `appended`: by this very request; if not, its batch
+    may have been there already."""
 
     correlation_id: int
     error: StrandlineError | None
     base_offset: int
+    appended: bool = False
 
 
 _ENTRIES: Final = tag(log_pb2.ProduceRequest.ENTRIES_FIELD_NUMBER)
@@ -61,7 +63,12 @@ def _encode(entries: Sequence[Entry]) -> bytes:
 
 def _decode(data: bytes) -> Sequence[Result]:
     return [
-        Result(r.correlation_id, error_from_wire(r.error) if r.HasField("error") else None, r.base_offset)
+        Result(
+            r.correlation_id,
+            error_from_wire(r.error) if r.HasField("error") else None,
+            r.base_offset,
+            r.appended,
+        )
         for r in log_pb2.ProduceResponse.FromString(data).results
     ]
 

@@ -117,10 +117,13 @@ class ProduceResult(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     BASE_OFFSET_FIELD_NUMBER: _builtins.int
     LOG_START_OFFSET_FIELD_NUMBER: _builtins.int
+    APPENDED_FIELD_NUMBER: _builtins.int
     correlation_id: _builtins.int
     base_offset: _builtins.int
     """offset of the batch's first record"""
     log_start_offset: _builtins.int
+    appended: _builtins.bool
+    """This very request appended the batch. False: it may be a repeat of what was there already."""
     @_builtins.property
     def error(self) -> _common_pb2.Error: ...
     def __init__(
@@ -130,10 +133,11 @@ class ProduceResult(_message.Message):
         error: _common_pb2.Error | None = ...,
         base_offset: _builtins.int = ...,
         log_start_offset: _builtins.int = ...,
+        appended: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_offset", b"base_offset", "correlation_id", b"correlation_id", "error", b"error", "log_start_offset", b"log_start_offset"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["appended", b"appended", "base_offset", b"base_offset", "correlation_id", b"correlation_id", "error", b"error", "log_start_offset", b"log_start_offset"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from broker.core.producer_state import Duplicate, ProducerState
 from pipeline.core.identity import identity_of
-from pipeline.lane import Lane, LogEnd
+from pipeline.lane import Acked, Lane, LogEnd
 from strandline.client.messages import ProducerIdentity
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
@@ -51,16 +51,16 @@ class World:
         kept = self.batches[: self.committed]
         return BatchHeader.parse(kept[-1]).next_offset if kept else self.start
 
-    def append(self, records: bytes) -> int:
+    def append(self, records: bytes) -> Acked:
         """As a leader does it. Raises what its state of producers refuses."""
         header = BatchHeader.parse(records)
         verdict = self.producers.check(header, NOW_MS)
         if isinstance(verdict, Duplicate):
-            return verdict.base_offset
+            return Acked(verdict.base_offset, appended=False)
         base_offset = self.end
         self.producers.record(header, base_offset, NOW_MS)
         self.batches.append(stamp(header, base_offset=base_offset, leader_epoch=self.epoch) + records[16:])
-        return base_offset
+        return Acked(base_offset, appended=True)
 
     def commit(self) -> None:
         self.committed = len(self.batches)
@@ -104,7 +104,7 @@ class WorldLog:
         self._world = world
         self._fate = fate
 
-    async def append(self, records: bytes) -> int:
+    async def append(self, records: bytes) -> Acked:
         world = self._world
         while True:
             await Turn()
@@ -112,7 +112,7 @@ class WorldLog:
             if fate == 1:
                 continue
             try:
-                offset = world.append(records)
+                acked = world.append(records)
             except StrandlineError:
                 await Turn()
                 if fate == 2:
@@ -120,10 +120,10 @@ class WorldLog:
                 raise
             epoch = world.epoch
             await Turn()
-            while world.epoch == epoch and world.committed_end <= offset:
+            while world.epoch == epoch and world.committed_end <= acked.offset:
                 await Turn()
             if world.epoch == epoch and fate == 0:
-                return offset
+                return acked
 
     async def batch_at(self, offset: int) -> bytes:
         await Turn()

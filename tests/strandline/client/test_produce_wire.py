@@ -45,8 +45,9 @@ def test_who_writes_the_systems_own_topics_says_so() -> None:
 
 def test_results_come_with_their_errors() -> None:
     response = log_pb2.ProduceResponse()
-    response.results.add(correlation_id=1, base_offset=7)
+    response.results.add(correlation_id=1, base_offset=7, appended=True)
     response.results.add(correlation_id=2, base_offset=-1, error=error_to_wire(NotLeaderOrFollower("no")))
     first, second = PRODUCE.decode(response.SerializeToString())
-    assert first == Result(1, None, 7)
+    assert first == Result(1, None, 7, appended=True)
     assert isinstance(second.error, NotLeaderOrFollower) and second.correlation_id == 2
+    assert not second.appended
