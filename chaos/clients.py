@@ -188,21 +188,27 @@ async def command(bootstrap: str, arguments: Sequence[str], out: Path) -> AsyncI
 
 
 async def read_finally(bootstrap: str, out: Path) -> list[str]:
-    """Have fresh readers read every topic from its beginning to its end; those that could not."""
+    """Have fresh readers read every topic from its beginning to its end, and ask for what was told of state
+    changes and groups: the histories of those that did not end well."""
     options = ("--from", "earliest", "--idle-exit", str(FINAL_IDLE_S), "--watermarks", "0.5")
+    questions: dict[str, Sequence[str]] = {
+        "state-changes": ("-o", "json", "state-changes"),
+        "group-events": ("-o", "json", "group", "events"),
+        **{f"final-{topic.topic}": ("verify", "consume", topic.topic, *options) for topic in TOPICS},
+    }
     failed: list[str] = []
-    for topic in TOPICS:
-        path = out / f"final-{topic.topic}.jsonl"
-        if not await ended_well(bootstrap, ("verify", "consume", topic.topic, *options), path):
-            failed.append(path.stem)
-    return failed
 
+    async def ask(name: str, arguments: Sequence[str]) -> None:
+        async with command(bootstrap, arguments, out / f"{name}.jsonl") as process:
+            try:
+                async with asyncio.timeout(FINAL_S_MAX):
+                    status = await process.wait()
+            except TimeoutError:
+                status = -1
+        if status != 0:
+            failed.append(name)
 
-async def ended_well(bootstrap: str, arguments: Sequence[str], out: Path) -> bool:
-    """Run a command to its end: True if it says that all is well, within FINAL_S_MAX."""
-    async with command(bootstrap, arguments, out) as process:
-        try:
-            async with asyncio.timeout(FINAL_S_MAX):
-                return await process.wait() == 0
-        except TimeoutError:
-            return False
+    async with asyncio.TaskGroup() as tasks:
+        for name, arguments in questions.items():
+            tasks.create_task(ask(name, arguments))
+    return sorted(failed)
