@@ -7,8 +7,10 @@ much of the old end was deleted. Nothing is written, so brokers may run; their l
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -66,11 +68,24 @@ class Replica:
     watermark: int = 0
     batches: list[Batch] = field(default_factory=list)
 
-    def read(self, batch: Batch) -> bytes:
-        """Raises OSError."""
-        with batch.path.open("rb") as file:
-            file.seek(batch.position)
-            return file.read(batch.size)
+
+Read = Callable[[Batch], bytes]
+
+
+@contextmanager
+def _reading() -> Iterator[Read]:
+    """What reads batches, each file opened once. It raises OSError."""
+    with ExitStack() as opened:
+        descriptors: dict[Path, int] = {}
+
+        def read(batch: Batch) -> bytes:
+            descriptor = descriptors.get(batch.path)
+            if descriptor is None:
+                descriptor = descriptors[batch.path] = os.open(batch.path, os.O_RDONLY)
+                opened.callback(os.close, descriptor)
+            return os.pread(descriptor, batch.size, batch.position)
+
+        yield read
 
 
 # --- finding -----------------------------------------------------------------------------------
@@ -132,11 +147,12 @@ def _survey(replica: Replica) -> None:
 
 def records(lane: Lane, replica: Replica, end: int) -> Iterator[Logged]:
     """The records from the start of a log to an offset. Raises OSError, CorruptMessage."""
-    for batch in replica.batches:
-        if batch.next_offset > replica.start and batch.base_offset < end:
-            for record in decode(replica.read(batch), from_offset=replica.start):
-                if record.offset < end:
-                    yield Logged(lane.topic, lane.partition, record.offset, record.value)
+    with _reading() as read:
+        for batch in replica.batches:
+            if batch.next_offset > replica.start and batch.base_offset < end:
+                for record in decode(read(batch), from_offset=replica.start):
+                    if record.offset < end:
+                        yield Logged(lane.topic, lane.partition, record.offset, record.value)
 
 
 # --- comparing ---------------------------------------------------------------------------------
@@ -174,13 +190,14 @@ def _between(replica: Replica, first: int, end: int) -> Iterator[Batch]:
 
 def _bytes_differ(lane: Lane, leader: Replica, other: Replica, watermark: int) -> Iterator[Finding]:
     first, end = max(leader.start, other.start), min(leader.end, other.end, watermark)
-    pairs = zip(_between(leader, first, end), _between(other, first, end), strict=False)
-    for one, two in pairs:
-        if (one.base_offset, one.size) != (two.base_offset, two.size) or leader.read(one) != other.read(two):
+    with _reading() as read:
+        for one, two in zip(_between(leader, first, end), _between(other, first, end), strict=False):
+            if (one.base_offset, one.size) == (two.base_offset, two.size) and read(one) == read(two):
+                continue
             yield _finding(
                 lane,
                 min(one.base_offset, two.base_offset),
-                f"broker {leader.broker} has {_said(one)}, and broker {other.broker} {_said(two)}",
+                f"broker {leader.broker} has {_said(one)}, broker {other.broker} {_said(two)}: they differ",
             )
             return
 
