@@ -135,7 +135,10 @@ class Load:
             yield process
 
     async def begun(self) -> None:
-        """Return once every producer was answered, and every reader knows what it reads. Raises WorldFailed."""
+        """Return once every producer was answered and every reader knows what it reads.
+
+        Raises WorldFailed.
+        """
         waiting = {client.role.name for client in self._clients}
         deadline = self._clock.monotonic() + BEGINS_S_MAX
         while waiting:

@@ -12,10 +12,11 @@ from typing import Final
 from chaos import clients, settling
 from chaos.core.faults import Role
 from chaos.core.plan import Plan, dump
+from chaos.judge import judge
 from chaos.nemesis import REPLICATION_FACTOR, Nemesis
 from chaos.observer import Observer
 from chaos.timeline import Tell, Timeline
-from chaos.world import World, WorldFailed
+from chaos.world import World
 from strandline import Admin, NewTopic
 from strandline.adapters.clock import SystemClock
 from strandline.auditing.checks import Finding
@@ -28,12 +29,16 @@ SETTLED_AGAIN_S_MAX: Final = 30.0
 """After the load has ended, before logs are compared."""
 TRACEBACK: Final = b"Traceback (most recent call last)"
 TRACEBACK_JSON: Final = b'"exc_type"'
-SHOWN_MAX: Final = 2_000
+QUOTED_MAX: Final = 2_000
+"""Characters of what a member printed."""
+SHOWN_MAX: Final = 10
 
 DIED: Final = "died"
 HUNG: Final = "hung"
 TRACEBACK_FOUND: Final = "traceback"
 UNREADABLE: Final = "unreadable"
+UNSETTLED: Final = "unsettled"
+UNJUDGED: Final = "unjudged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,20 @@ class Verdict:
             and self.writable_ms is not None
             and self.writable_ms <= WRITABLE_S_MAX * 1000
         )
+
+    def lines(self) -> list[str]:
+        """For people: what was found, and how it ended."""
+        said = [
+            f"found: {each.check}{f' {each.topic}-{each.partition}' if each.topic else ''}: {each.detail}"
+            for each in self.findings[:SHOWN_MAX]
+        ]
+        if len(self.findings) > SHOWN_MAX:
+            said.append(f"found: {len(self.findings)} in all; findings.jsonl has them")
+        if self.settled_ms is None:
+            said.append("found: it did not settle")
+        if self.writable_ms is None or self.writable_ms > WRITABLE_S_MAX * 1000:
+            said.append(f"found: not all partitions were writable within {WRITABLE_S_MAX:.0f} s")
+        return [*said, f"seed {self.seed}: {'all is well' if self.ok else 'NOT WELL'}; {self.out}"]
 
 
 @dataclass(slots=True)
@@ -181,7 +200,7 @@ async def _end(course: _Course, load: clients.Load) -> None:
     if course.settled_ms is not None:
         missing = await settling.until_settled(course.world, SETTLED_AGAIN_S_MAX)
         if missing:
-            course.found("unsettled", f"it had settled, and now {missing}")
+            course.found(UNSETTLED, f"it had settled, and now {missing}")
 
 
 async def _look_at_members(course: _Course) -> None:
@@ -194,13 +213,22 @@ async def _look_at_members(course: _Course) -> None:
             at = said.find(mark)
             if at >= 0:
                 begin = said.rfind(b"\n", 0, at) + 1
-                shown = said[begin : begin + SHOWN_MAX].decode(errors="replace")
+                shown = said[begin : begin + QUOTED_MAX].decode(errors="replace")
                 course.found(TRACEBACK_FOUND, f"{member}: {shown}")
                 break
 
 
 async def _judge(course: _Course) -> None:
-    """Write down what is wrong."""
+    """Hold what clients saw against the logs, and write down what is wrong."""
+    logs = {
+        member.number: await course.world.log_of(member)
+        for member in course.world.members
+        if member.role is Role.BROKER
+    }
+    try:
+        course.findings += await asyncio.to_thread(judge, course.out, logs)
+    except (StrandlineError, OSError) as error:
+        course.found(UNJUDGED, f"{type(error).__name__}: {error}")
     with (course.out / "findings.jsonl").open("w") as file:
         for finding in course.findings:
             file.write(json.dumps(finding._asdict()) + "\n")

@@ -41,3 +41,12 @@ async def play(
     if verdict.ok:
         shutil.rmtree(cluster, ignore_errors=True)
     return verdict
+
+
+def free_folder(out: Path, seed: int) -> Path:
+    """A folder for a round that is not there yet: one seed may be run again and again."""
+    folder, again = out / f"seed-{seed}", 1
+    while folder.exists():
+        again += 1
+        folder = out / f"seed-{seed}-{again}"
+    return folder

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from chaos.round import Verdict
 
 FOUND: Final = 2
-SHOWN_MAX: Final = 10
 SEED_MAX: Final = 2**31 - 1
 DEFAULT_OUT: Final = Path(".chaos")
 
@@ -70,7 +69,7 @@ def chaos(
 
     from chaos.core.faults import FaultKind
     from chaos.processes import local_world
-    from chaos.rounds import play
+    from chaos.rounds import free_folder, play
 
     first = secrets.randbelow(SEED_MAX) if seed is None else seed
     kinds = frozenset(FaultKind) if faults is None else frozenset(map(FaultKind, faults))
@@ -102,15 +101,6 @@ def chaos(
         click.get_current_context().exit(FOUND)
 
 
-def free_folder(out: Path, seed: int) -> Path:
-    """A folder for a round that is not there yet: one seed may be run again and again."""
-    folder, again = out / f"seed-{seed}", 1
-    while folder.exists():
-        again += 1
-        folder = out / f"seed-{seed}-{again}"
-    return folder
-
-
 def show(invocation: Invocation, verdict: Verdict, tell: Any) -> None:
     """Say how a round ended."""
     if invocation.out.json:
@@ -125,10 +115,5 @@ def show(invocation: Invocation, verdict: Verdict, tell: Any) -> None:
             },
             flush=True,
         )
-    for finding in verdict.findings[:SHOWN_MAX]:
-        where = f" {finding.topic}-{finding.partition}" if finding.topic else ""
-        tell(f"found: {finding.check}{where}: {finding.detail}")
-    if len(verdict.findings) > SHOWN_MAX:
-        tell(f"found: {len(verdict.findings)} in all; see findings.jsonl")
-    word = "all is well" if verdict.ok else "NOT WELL"
-    tell(f"seed {verdict.seed}: {word}; {verdict.out}")
+    for line in verdict.lines():
+        tell(line)

@@ -1,0 +1,81 @@
+"""`python -m chaos`: rounds until a time is over, each of a seed of its own."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import secrets
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from chaos.core.faults import FaultKind
+from chaos.processes import local_world
+from chaos.rounds import OpenWorld, free_folder, play
+from strandline.adapters.clock import SystemClock
+from strandline.errors import StrandlineError
+
+FAILED: Final = 1
+FOUND: Final = 2
+SEED_MAX: Final = 2**31 - 1
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60.0, help="of faults in each round")
+    parser.add_argument("--seeds", type=int, nargs="*", default=[], help="these first, then any")
+    parser.add_argument("--rounds", type=int, help="at most so many")
+    parser.add_argument("--hours", type=float, help="begin no round after so long; without both, one round")
+    parser.add_argument("--brokers", type=int, default=3)
+    parser.add_argument("--controllers", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=Path(".chaos"), help="each round's folder is below")
+    return parser.parse_args(given)
+
+
+def world_of(wanted: argparse.Namespace) -> OpenWorld:
+    """Where the rounds are played."""
+    return partial(local_world, wanted.brokers, wanted.controllers)
+
+
+async def rounds(wanted: argparse.Namespace) -> bool:
+    """Play them; True if all is well in all of them. Raises WorldFailed, StrandlineError."""
+    clock = SystemClock()
+    ends = clock.monotonic() + (wanted.hours or 0) * 3600
+    count = wanted.rounds or (len(wanted.seeds) or 1 if wanted.hours is None else sys.maxsize)
+    seeds = list(wanted.seeds)
+    bad: list[int] = []
+    played = 0
+    while played < count and (wanted.hours is None or clock.monotonic() < ends):
+        seed = seeds.pop(0) if seeds else secrets.randbelow(SEED_MAX)
+        print(f"seed {seed}: {wanted.seconds:g} s", flush=True)
+        verdict = await play(
+            world_of(wanted),
+            seed,
+            wanted.seconds,
+            frozenset(FaultKind),
+            free_folder(wanted.out, seed),
+            partial(print, flush=True),
+        )
+        for line in verdict.lines():
+            print(line, flush=True)
+        played += 1
+        if not verdict.ok:
+            bad.append(seed)
+    named = f": seeds {', '.join(map(str, bad))}" if bad else ""
+    print(f"{played} rounds, {len(bad)} not well{named}")
+    return not bad
+
+
+def main() -> int:
+    """0: all is well; 2: not; 1: a round could not be run."""
+    try:
+        return 0 if asyncio.run(rounds(arguments())) else FOUND
+    except (StrandlineError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
