@@ -1,0 +1,65 @@
+"""Each request of the state queue ends once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from strandline.auditing.checks import REQUESTS
+from strandline.auditing.requests import findings
+from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
+from strandline.state_changes import Command, Happening, RequestState, StateChangeEvent
+
+KEY = PartitionKey(TopicId("5f0c"), PartitionId(0))
+SETTLED_MS = 1_000
+
+
+def step(
+    id: str, state: RequestState, command: Command | Happening = Command.START_REPLICA, at_ms: int = 10
+) -> StateChangeEvent:
+    return StateChangeEvent(
+        id, command, state, "orders", KEY, BrokerId(2), LeaderEpoch(1), at_ms, requester=BrokerId(-1)
+    )
+
+
+def life(id: str, *states: RequestState) -> list[StateChangeEvent]:
+    return [step(id, state) for state in states]
+
+
+REQUESTED, RECEIVED, COMPLETED = RequestState.REQUESTED, RequestState.RECEIVED, RequestState.COMPLETED
+SUPERSEDED, FAILED = RequestState.SUPERSEDED, RequestState.FAILED
+WHOLE = [
+    *life("a", REQUESTED, RECEIVED, COMPLETED),
+    *life("b", REQUESTED, REQUESTED, SUPERSEDED, SUPERSEDED),  # told twice by those who could not know
+    *life("c", REQUESTED, RECEIVED, FAILED),
+    step("d", REQUESTED, Happening.REASSIGN),
+    step("d", COMPLETED, Happening.REASSIGN),
+    step("e", COMPLETED, Happening.ELECT_LEADER),
+]
+
+
+def test_a_request_that_ended_once_is_well_though_it_was_told_twice() -> None:
+    assert findings(WHOLE, settled_ms=SETTLED_MS) == []
+
+
+def test_a_request_that_never_ended_is_found_once_all_has_settled() -> None:
+    """Q2."""
+    changes = [*WHOLE, *life("x", REQUESTED, RECEIVED)]
+    (found,) = findings(changes, settled_ms=SETTLED_MS)
+    assert (found.check, found.topic, found.partition) == (REQUESTS.name, "orders", 0)
+    assert found.detail == "start-replica x to broker 2, requested at 10, has no end"
+    assert findings(changes, settled_ms=None) == []
+    assert findings(changes, settled_ms=SETTLED_MS, gone={2}) == []
+    late = [replace(change, at_ms=SETTLED_MS) for change in life("y", REQUESTED)]
+    assert findings([*WHOLE, *late], settled_ms=SETTLED_MS) == []
+
+
+def test_a_reassignment_that_never_ended_is_found_too() -> None:
+    (found,) = findings([step("r", REQUESTED, Happening.REASSIGN)], settled_ms=SETTLED_MS)
+    assert found.detail.startswith("reassign-replicas r")
+
+
+def test_a_request_with_two_ends_is_found_whether_all_has_settled_or_not() -> None:
+    """Q2."""
+    for settled_ms in (SETTLED_MS, None):
+        (found,) = findings([*WHOLE, step("c", SUPERSEDED)], settled_ms=settled_ms)
+        assert found.detail == "start-replica c to broker 2 has the ends failed and superseded"

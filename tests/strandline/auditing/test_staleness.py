@@ -1,0 +1,25 @@
+"""How long an acknowledged record took to be read."""
+
+from __future__ import annotations
+
+from strandline.auditing.staleness import Reading, Staleness, longest
+
+LANE = ("orders", 0)
+
+
+def test_the_longest_time_from_acknowledgement_to_reading_is_told_with_who_and_what() -> None:
+    acked = {LANE: {0: 100.0, 1: 110.0, 2: 120.0}}
+    readings = [
+        Reading("fast", *LANE, 0, 101.0, 50.0),
+        Reading("slow", *LANE, 0, 130.0, 50.0),
+        Reading("slow", *LANE, 1, 180.5, 50.0),
+        Reading("slow", *LANE, 2, 181.0, 50.0),
+        Reading("slow", "orders", 1, 2, 999.0, 50.0),  # nobody was told of that one
+    ]
+    assert longest(acked, readings) == [Staleness("orders", 0, 1, "slow", 70.5)]
+
+
+def test_what_was_read_before_its_acknowledgement_or_before_the_reader_came_took_no_time() -> None:
+    acked = {LANE: {0: 100.0, 1: 110.0}}
+    readings = [Reading("early", *LANE, 0, 99.0, 50.0), Reading("late", *LANE, 1, 510.0, 509.0)]
+    assert longest(acked, readings) == [Staleness("orders", 0, 1, "late", 1.0)]
