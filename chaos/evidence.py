@@ -50,6 +50,8 @@ class Evidence:
     """All that is judged. `settled_ms` is when all was well again, None if it never was."""
 
     histories: list[History] = field(default_factory=list)
+    final: list[History] = field(default_factory=list)
+    """Of the histories, those of readers that began when all had ended."""
     beliefs: list[Belief] = field(default_factory=list)
     acked_ms: dict[Lane, dict[int, float]] = field(default_factory=dict)
     """When each offset was acknowledged, by the clock that the processes of a machine share."""
@@ -83,7 +85,8 @@ def read(out: Path) -> Evidence:
         found.histories.append(history)
         found.beliefs.append(belief)
     for path in _paths(out, FINAL):
-        found.histories.append(_reader(path, []))
+        found.final.append(_reader(path, []))
+    found.histories += found.final
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from chaos import evidence, replica_logs
@@ -24,7 +24,9 @@ def judge(out: Path, logs: Mapping[int, Path]) -> list[Finding]:
     after all has settled and nobody writes any more.
 
     The log that histories are held against is the leader's on disk, up to the high watermark: no client is
-    between. Raises BrokenEvidence, InvalidHistory, StorageFailed, CorruptMessage, OSError.
+    between. Of a partition that is in none of `logs` it is what the readers of the end were given.
+
+    Raises BrokenEvidence, InvalidHistory, StorageFailed, CorruptMessage, OSError.
     """
     told = evidence.read(out)
     on_disk = replica_logs.find(logs)
@@ -42,6 +44,9 @@ def judge(out: Path, logs: Mapping[int, Path]) -> list[Finding]:
             end = min(watermark, leader.end)
             spans[lane.topic, lane.partition] = Span(min(leader.start, end), end)
             log += replica_logs.records(lane, leader, end)
+    read = list(_read_finally(told, spans))
+    log += read
+    spans |= _spans_of(read)
     for topic in topics - {topic for topic, _ in spans}:
         spans[topic, 0] = reference.NO_LOG
     found += reference.findings(told.histories, log, spans)
@@ -60,6 +65,18 @@ def longest_staleness(out: Path) -> list[Staleness]:
 
 
 # --- replicas ---------------------------------------------------------------------------------
+
+
+def _read_finally(told: Evidence, known: Collection[Place]) -> Iterator[Logged]:
+    """What readers that began in the end were given, of other partitions than these."""
+    for history in told.final:
+        for event in history.events:
+            if isinstance(event, Received) and (event.topic, event.partition) not in known:
+                yield Logged(event.topic, event.partition, event.offset, event.value)
+
+
+def _spans_of(log: Iterable[Logged]) -> dict[Place, Span]:
+    return {place: Span(offsets[0], offsets[-1] + 1) for place, offsets in _offsets(log).items()}
 
 
 def _in_sync(told: Evidence) -> dict[Place, tuple[int, ...]]:
@@ -123,4 +140,5 @@ def _offsets(log: Iterable[Logged]) -> dict[Place, list[int]]:
 
 
 def _gone(told: Evidence, logs: Mapping[int, Path]) -> set[int]:
+    """Brokers that something was asked of, and that do not come back."""
     return {int(change.broker) for change in told.changes} - set(logs)
