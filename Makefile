@@ -75,6 +75,11 @@ lock: setup  ## Make requirements.lock anew; add ARGS=--upgrade to take newer ve
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@$(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --group dev --extra local --extra streams --extra spark --custom-compile-command 'make lock' $(ARGS) pyproject.toml -o requirements.lock
+	@# What goes into the images: the same versions, and of those only what is needed.
+	@pin() { $(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --custom-compile-command 'make lock' --constraints requirements.lock "$$@"; }; \
+	  echo setuptools | pin pyproject.toml - -o docker/strandline.lock; \
+	  printf 'pyspark\njdk4py\n' | pin --no-deps - -o docker/zookeeper.lock
 
 .PHONY: clean
 clean:  ## Remove the environment and the tools' caches.
