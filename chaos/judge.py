@@ -36,9 +36,12 @@ def judge(out: Path, logs: Mapping[int, Path]) -> list[Finding]:
     topics = {event.topic for history in told.histories for event in history.events}
     in_sync = _in_sync(told)
     for lane, all_replicas in on_disk.items():
-        replicas = _of_isr(all_replicas, in_sync.get((lane.topic, lane.partition)))
+        isr = in_sync.get((lane.topic, lane.partition), ())
+        replicas = _of_isr(all_replicas, isr)
         watermark = _watermark(told, lane, replicas)
         found += replica_logs.compare(lane, replicas, watermark)
+        missing = logs.keys() & set(isr) - {replica.broker for replica in replicas}
+        found += [replica_logs.missing(lane, broker, watermark) for broker in missing]
         if lane.topic in topics:
             leader = replicas[0]
             end = min(watermark, leader.end)
@@ -99,10 +102,10 @@ def _first(leader: int, members: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted(members, key=lambda each: (each != leader, each)))
 
 
-def _of_isr(replicas: Iterable[Replica], isr: tuple[int, ...] | None) -> list[Replica]:
+def _of_isr(replicas: Iterable[Replica], isr: tuple[int, ...]) -> list[Replica]:
     """Those that are in sync, the leader first; all, the longest first, if nobody knows who is."""
     by_broker = {replica.broker: replica for replica in replicas}
-    known = [by_broker[broker] for broker in isr or () if broker in by_broker]
+    known = [by_broker[broker] for broker in isr if broker in by_broker]
     return known or sorted(by_broker.values(), key=lambda replica: -replica.end)
 
 

@@ -179,6 +179,11 @@ def compare(lane: Lane, replicas: Sequence[Replica], watermark: int) -> Iterator
         yield from differ(lane, replicas[0], other, watermark)
 
 
+def missing(lane: Lane, broker: int, watermark: int) -> Finding:
+    """A broker is in sync, and has nothing of the partition."""
+    return _finding(lane, 0, f"broker {broker} is in sync up to {watermark}, and has no log of this")
+
+
 def _finding(lane: Lane, offset: int, detail: str) -> Finding:
     return Finding(REPLICAS.name, lane.topic, lane.partition, offset, detail)
 

@@ -1,0 +1,276 @@
+"""A round is judged: nothing is found in a sound one, and in a doctored one what was done to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from broker.core.epochs import EpochCache, EpochEntry
+from broker.storage.epoch_file import write_epochs
+from broker.storage.log_state import LogState
+from chaos.evidence import BrokenEvidence
+from chaos.judge import judge, longest_staleness
+from strandline.adapters.files import SYSTEM_FILES
+from strandline.auditing import checks
+from strandline.auditing.checks import Check
+from strandline.auditing.history import InvalidHistory
+from strandline.auditing.staleness import Staleness
+from strandline.records import emptied, split
+from tests.chaos import sound_round
+from tests.chaos.sound_round import TOPIC, Line, Round, batch, change, epoch_of, seen, value, write_log
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Round:
+    return sound_round.make(tmp_path)
+
+
+def test_nothing_is_found_in_a_sound_round(made: Round) -> None:
+    assert judge(made.out, made.logs) == []
+
+
+def test_without_logs_what_the_last_readers_were_given_counts(made: Round) -> None:
+    assert judge(made.out, {}) == []
+    made.change("final-swell.jsonl", lambda lines: lines.pop(5))
+    assert {each.check for each in judge(made.out, {})} == {checks.LOST.name}
+
+
+# --- doctored ---------------------------------------------------------------------------------
+
+
+def _in_file(name: str, doctor: Callable[[list[Line]], object]) -> Callable[[Round], None]:
+    return lambda made: made.change(name, doctor)
+
+
+def _insert(at: int, line: Line) -> Callable[[list[Line]], object]:
+    return lambda lines: lines.insert(at, line)
+
+
+def _set(at: int, **facts: object) -> Callable[[list[Line]], object]:
+    return lambda lines: lines[at].update(facts)
+
+
+def _shorten_all(made: Round) -> None:
+    """Every replica has lost the end that was acknowledged."""
+    made.change("observations.jsonl", _set(4, hw=8))
+    for broker in made.logs:
+        write_log(made, broker, end=10)
+
+
+def _append_again(made: Round) -> None:
+    """Two values of the beginning, at two more offsets."""
+    for broker in made.logs:
+        with made.segment(broker, 8 if broker == 2 else 0).open("ab") as file:
+            file.write(batch(12, epoch=4, values=lambda offset: value(offset - 12)))
+
+
+def _change_a_byte(made: Round) -> None:
+    data = bytearray(made.segment(3).read_bytes())
+    data[-1] ^= 0x40
+    made.segment(3).write_bytes(data)
+
+
+def _another_value(made: Round) -> None:
+    """Well formed, with a right checksum."""
+    first = [batch(at, epoch=epoch_of(at)) for at in range(0, 4, 2)]
+    other = batch(4, epoch=epoch_of(4), values=lambda offset: f"p{offset % 2 + 1}-x")
+    rest = [batch(at, epoch=epoch_of(at)) for at in range(6, 12, 2)]
+    made.segment(3).write_bytes(b"".join([*first, other, *rest]))
+
+
+def _another_epoch(made: Round) -> None:
+    """A batch that an old leader stamped: its checksum does not cover that."""
+    data = [batch(at, epoch=3 if at < 8 else 4) for at in range(0, 12, 2)]
+    made.segment(3).write_bytes(b"".join(data))
+
+
+def _short(made: Round) -> None:
+    write_log(made, 3, end=10)
+
+
+def _no_log(made: Round) -> None:
+    for path in made.folder(3).iterdir():
+        path.unlink()
+    made.folder(3).rmdir()
+
+
+def _wrong_epochs(made: Round) -> None:
+    write_epochs(made.folder(3), EpochCache([EpochEntry(3, 0), EpochEntry(4, 8)]), files=SYSTEM_FILES)
+
+
+_READER, _FIRST, _SECOND = (
+    "consume-assign-1.jsonl",
+    "consume-group-tide-1.jsonl",
+    "consume-group-tide-2.jsonl",
+)
+_SENT = {
+    "event": "sent",
+    "seq": 99,
+    "at": 1,
+    "monotonic_ms": 1.0,
+    "topic": TOPIC,
+    "record": 9,
+    "value": "p1-0",
+}
+
+DOCTORED: list[tuple[str, Check, Callable[[Round], None]]] = [
+    ("the end is gone everywhere", checks.LOST, _shorten_all),
+    ("a value is there twice", checks.DUPLICATED, _append_again),
+    (
+        "acknowledged out of order",
+        checks.REORDERED,
+        _in_file(_READER, lambda lines: lines.insert(4, lines[3])),
+    ),
+    ("passed over", checks.UNSEEN, _in_file(_READER, lambda lines: lines.pop(4))),
+    (
+        "denied",
+        checks.ABORTED,
+        _in_file("produce-p1.jsonl", _set(1, event="failed", outcome="fatal")),
+    ),
+    ("two values", checks.INCONSISTENT, _in_file("final-swell.jsonl", _set(3, value="p9-9"))),
+    ("told less", checks.WATERMARK, _in_file(_READER, _set(13, offset=4))),
+    ("sent twice", checks.AMBIGUOUS, _in_file("produce-p1.jsonl", _insert(12, _SENT))),
+    ("a byte on a disk", checks.REPLICAS, _change_a_byte),
+    ("another value on a disk", checks.REPLICAS, _another_value),
+    ("another epoch on a disk", checks.REPLICAS, _another_epoch),
+    ("a replica that is short", checks.REPLICAS, _short),
+    ("a replica that is not there", checks.REPLICAS, _no_log),
+    ("a list of epochs that is wrong", checks.REPLICAS, _wrong_epochs),
+    ("a leader out of sync", checks.LEADERSHIP, _in_file("observations.jsonl", _set(1, isr=[2, 3]))),
+    ("two leaders", checks.LEADERSHIP, _in_file("observations.jsonl", _set(3, leader=3))),
+    (
+        "epochs that fall",
+        checks.LEADERSHIP,
+        _in_file("state-changes.jsonl", _insert(5, change("elect-2", "completed", "elect-leader", 3, 2, 70))),
+    ),
+    (
+        "a watermark that falls",
+        checks.FELL,
+        _in_file("observations.jsonl", _insert(4, seen(80, 2, 4, [2, 3], 5))),
+    ),
+    ("assigned too early", checks.TWO_OWNERS, _in_file(_SECOND, _set(0, at_ms=sound_round.T0 + 89))),
+    ("given up twice", checks.HANDOVER, _in_file(_FIRST, lambda lines: lines.append(lines[-1]))),
+    ("a commit that falls", checks.COMMITTED, _in_file("committed.jsonl", _set(3, offset=7))),
+    (
+        "a commit of what nobody received",
+        checks.COMMITTED,
+        _in_file(_SECOND, lambda lines: [lines.pop(3), lines.pop(3)]),
+    ),
+    (
+        "a request without an end",
+        checks.REQUESTS,
+        _in_file("state-changes.jsonl", lambda lines: lines.pop(2)),
+    ),
+    ("a request with two", checks.REQUESTS, _in_file("state-changes.jsonl", _set(1, state="superseded"))),
+]
+
+
+@pytest.mark.parametrize(
+    ("check", "doctor"), [each[1:] for each in DOCTORED], ids=[each[0] for each in DOCTORED]
+)
+def test_what_was_doctored_is_found(made: Round, check: Check, doctor: Callable[[Round], None]) -> None:
+    doctor(made)
+    assert check.name in {each.check for each in judge(made.out, made.logs)}
+
+
+def test_every_check_has_its_fault() -> None:
+    assert {check for _, check, _ in DOCTORED} == set(checks.ALL_CHECKS)
+
+
+# --- what is no fault -------------------------------------------------------------------------
+
+
+def test_replicas_may_differ_above_the_high_watermark(made: Round) -> None:
+    """T1: what is not committed may be cut. So it is for who is not in sync, wherever it is."""
+    with made.segment(1).open("ab") as file:
+        file.write(batch(12, epoch=4))
+        file.write(batch(14, epoch=4)[:40])  # it is being written
+    assert judge(made.out, made.logs) == []
+    made.change("observations.jsonl", lambda lines: lines[-1].update(isr=[2, 1]))
+    _another_value(made)
+    assert judge(made.out, made.logs) == []
+
+
+def test_replicas_may_have_deleted_more_or_less_of_their_beginning(made: Round) -> None:
+    LogState(log_start_offset=8).save(made.folder(2), files=SYSTEM_FILES)
+    made.segment(2).unlink()
+    write_epochs(made.folder(2), EpochCache([EpochEntry(4, 8)]), files=SYSTEM_FILES)
+    assert judge(made.out, made.logs) == []
+
+
+def test_compacted_replicas_may_lack_different_records_but_not_have_different_ones(made: Round) -> None:
+    for broker in made.logs:
+        write_log(made, broker, config={"cleanup.policy": "compact"})
+    compacted = [batch(at, epoch=epoch_of(at)) for at in range(0, 12, 2)]
+    compacted[1] = emptied(split(compacted[1])[0])
+    made.segment(3).write_bytes(b"".join(compacted))
+    assert judge(made.out, made.logs) == []
+    _another_value(made)
+    found = [each for each in judge(made.out, made.logs) if each.check == checks.REPLICAS.name]
+    assert [(each.offset, each.detail) for each in found] == [(4, "brokers 2 and 3 have two values here")]
+
+
+def test_requests_may_wait_while_nothing_has_settled_and_for_brokers_that_are_gone(made: Round) -> None:
+    made.change("state-changes.jsonl", lambda lines: lines.pop(2))
+    without_it = {broker: path for broker, path in made.logs.items() if broker != 3}
+    assert judge(made.out, without_it) == []
+    made.change("timeline.jsonl", lambda lines: lines.pop(2))
+    assert judge(made.out, made.logs) == []
+
+
+def test_who_was_expelled_may_believe_for_a_while(made: Round) -> None:
+    made.change(_FIRST, lambda lines: lines[-1].update(event="lost", at_ms=sound_round.T0 + 120))
+    assert judge(made.out, made.logs) == []
+
+
+def test_the_longest_time_until_an_acknowledged_record_was_read_is_told(made: Round) -> None:
+    made.change(_READER, lambda lines: lines[3].update(monotonic_ms=61.0))
+    assert longest_staleness(made.out) == [Staleness(TOPIC, 0, 2, _READER, 36.0)]
+
+
+# --- what cannot be read ----------------------------------------------------------------------
+
+FILES = [
+    "observations.jsonl",
+    "committed.jsonl",
+    "state-changes.jsonl",
+    "group-events.jsonl",
+    "timeline.jsonl",
+]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_half_a_line_at_the_end_counts_for_nothing(made: Round, name: str) -> None:
+    with (made.out / name).open("a") as file:
+        file.write('{"at_ms": 17')
+    assert judge(made.out, made.logs) == []
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("line", ["{", "[]", "{}"])
+def test_a_line_that_cannot_be_read_is_an_error_with_its_place(made: Round, name: str, line: str) -> None:
+    whole = (made.out / name).read_text()
+    (made.out / name).write_text(f"{line}\n{whole}")
+    with pytest.raises(BrokenEvidence, match=f"{name}, line 1: "):
+        judge(made.out, made.logs)
+
+
+def test_a_history_that_cannot_be_read_is_an_error_with_its_place(made: Round) -> None:
+    made.change(_READER, lambda lines: lines[2].update(event="dreamt"))
+    with pytest.raises(InvalidHistory, match=f"{_READER}, line 3: there is no event 'dreamt'"):
+        judge(made.out, made.logs)
+    made.change(_READER, lambda lines: lines.pop(2))
+    made.change(_FIRST, lambda lines: lines[0].pop("member"))
+    with pytest.raises(BrokenEvidence, match=f"{_FIRST}, seq 0: .*member"):
+        judge(made.out, made.logs)
+
+
+@pytest.mark.parametrize("name", [*FILES, _READER, _FIRST, "final-swell.jsonl"])
+def test_a_file_that_is_not_there_is_an_error(made: Round, name: str) -> None:
+    """What was not looked at is not known to be well."""
+    for path in made.out.glob("consume-group-*" if name == _FIRST else name):
+        path.unlink()
+    with pytest.raises(BrokenEvidence, match="has no"):
+        judge(made.out, made.logs)
