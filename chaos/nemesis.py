@@ -112,7 +112,7 @@ class Nemesis:
 
     async def _happen(self, admin: Admin, began: float, index: int, fault: Fault) -> None:
         await self._until(began + fault.begins_s)
-        ends = began + fault.ends_s
+        over = began + self._plan.seconds
         try:
             match fault.kind:
                 case FaultKind.REASSIGN:
@@ -120,11 +120,12 @@ class Nemesis:
                 case FaultKind.ADD_PARTITIONS:
                     await self._add_partition(admin, index, fault)
                 case FaultKind.CHASE:
-                    await self._chase(admin, index, fault, ends)
+                    await self._chase(admin, index, fault, min(over, self._clock.monotonic() + fault.lasts_s))
                 case _:
                     who = await self._find(admin, fault)
                     async with self._under_it(index, fault, who):
-                        await self._until(ends)
+                        # To find out who it is may have taken a while: it lasts as long all the same.
+                        await self._until(min(over, self._clock.monotonic() + fault.lasts_s))
         except Skipped as skipped:
             self._timeline.note("fault_skipped", fault=index, kind=fault.kind, detail=str(skipped))
 

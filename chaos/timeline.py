@@ -42,9 +42,9 @@ def _in_words(event: str, facts: dict[str, Any]) -> str:
     detail = facts.get("detail", "")
     match event:
         case "fault_began":
-            said = [f"{facts['kind']}: {who}", detail]
+            said = [f"{facts['kind']}: {who}" if who else facts["kind"], detail]
         case "fault_ended":
-            said = [f"{facts['kind']} over: {who}", detail]
+            said = [f"{facts['kind']} over: {who}" if who else f"{facts['kind']} asked for", detail]
         case "fault_skipped":
             said = [f"{facts['kind']} not done", detail]
         case "not_writable":
