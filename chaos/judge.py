@@ -43,10 +43,11 @@ def judge(out: Path, logs: Mapping[int, Path]) -> list[Finding]:
         missing = logs.keys() & set(isr) - {replica.broker for replica in replicas}
         found += [replica_logs.missing(lane, broker, watermark) for broker in missing]
         if lane.topic in topics:
-            leader = replicas[0]
-            end = min(watermark, leader.end)
-            spans[lane.topic, lane.partition] = Span(min(leader.start, end), end)
-            log += replica_logs.records(lane, leader, end)
+            # The leader's, unless it is damaged, which was found already.
+            whole = max(replicas, key=lambda replica: min(replica.end, watermark))
+            end = min(whole.end, watermark)
+            spans[lane.topic, lane.partition] = Span(min(whole.start, end), end)
+            log += replica_logs.records(lane, whole, end)
     read = list(_read_finally(told, spans))
     log += read
     spans |= _spans_of(read)
