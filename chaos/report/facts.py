@@ -1,0 +1,260 @@
+"""What a page says of a round, counted from what it left behind. Pure; times are milliseconds since 1970."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from chaos.core.faults import Fault
+from chaos.report import partitions, traffic
+from chaos.report.spans import Held, Span
+from chaos.report.told import Election, Found, Moment, Observation, Outcome, Sending, Told
+from strandline.ids import TopicPartition
+
+WRITABLE_MS_MAX: Final = 15_000
+"""From healing until every partition must be writable again."""
+
+
+class Verdict(Enum):
+    GOOD = "nothing wrong was found"
+    WRONG = "something wrong was found"
+    UNWELL = "the cluster did not become well again"
+    UNFINISHED = "the round did not come to its end"
+    UNJUDGED = "nobody has looked for what is wrong"
+
+
+@dataclass(frozen=True, slots=True)
+class FaultFact:
+    """One fault. `span` is None if it was not done, and `detail` then says why."""
+
+    number: int
+    kind: str
+    who: tuple[str, ...]
+    detail: str
+    span: Span | None
+    gap: tuple[TopicPartition, Span] | None = None
+    """Of the times without an acknowledged write of a partition that were in part meanwhile, the longest."""
+    whole_after_ms: float | None = None
+    """From its end until every ISR was seen full."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFact:
+    """`gap` is its longest time without an acknowledged write; `whole_after_ms` counts from healing until its
+    ISR was seen full, to stay so. None where nobody knows."""
+
+    place: TopicPartition
+    acked: int
+    gap: Span | None
+    high_watermark: int | None
+    """The last that was told."""
+    elections: int
+    unclean: int
+    least_isr: int | None
+    whole_after_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that the page and the picture show."""
+
+    seed: int | None
+    verdict: Verdict
+    reasons: tuple[str, ...]
+    span: Span
+    loaded: Span | None
+    """From the first record sent to the last."""
+    faults: tuple[FaultFact, ...]
+    places: tuple[TopicPartition, ...]
+    leaders: tuple[Held, ...]
+    members: tuple[Held, ...]
+    """Of ISRs."""
+    growth: Mapping[TopicPartition, Sequence[traffic.Rate]]
+    """Of high watermarks."""
+    falls: Mapping[TopicPartition, Sequence[float]]
+    """When one observer was told a lower high watermark than before."""
+    unclean: tuple[Election, ...]
+    died: tuple[tuple[str, int], ...]
+    """Members that ended by themselves, and when that was seen."""
+    gaps: Mapping[TopicPartition, Sequence[Span]]
+    """All times between two acknowledged writes of a partition."""
+    partitions: tuple[PartitionFact, ...]
+    senders: tuple[traffic.SenderFact, ...]
+    acked: tuple[traffic.Rate, ...]
+    received: tuple[traffic.Rate, ...]
+    failed: tuple[traffic.Rate, ...]
+    """Failed for certain, or with an unknown outcome; when it was told."""
+    latencies: tuple[traffic.Latency, ...]
+    healed_ms: int | None
+    settled_after_ms: float | None
+    """From healing until every ISR was full and every member served."""
+    writable_after_ms: float | None
+
+
+def facts_of(told: Told) -> Facts:
+    """Count all of it."""
+    span = whole_span(told)
+    sendings = [each for sender in told.senders for each in sender.sendings]
+    loaded = traffic.loaded(sendings)
+    seen = partitions.newest(told.observations)
+    acks = traffic.acks_of(sendings)
+    places = tuple(sorted({*seen, *acks}))
+    gaps = {
+        place: traffic.gaps_of(acks.get(place, ()), loaded, seen[place][0].at_ms if place in seen else None)
+        for place in places
+    }
+    settled_ms = _when(told.moments, "settled")
+    full = {place: partitions.full_size(observed, settled_ms) for place, observed in seen.items()}
+    verdict, reasons = judged(told.moments, told.findings)
+    return Facts(
+        seed=told.plan.seed if told.plan else None,
+        verdict=verdict,
+        reasons=reasons,
+        span=span,
+        loaded=loaded,
+        faults=tuple(faults_of(told, span, gaps, partitions.wholeness(seen, full))),
+        places=places,
+        leaders=tuple(held for those in seen.values() for held in partitions.leaders_of(those, span.to_ms)),
+        members=tuple(held for those in seen.values() for held in partitions.members_of(those, span.to_ms)),
+        growth={place: partitions.growth_of(observed, span) for place, observed in seen.items()},
+        falls={place: partitions.falls_of(observed) for place, observed in seen.items()},
+        unclean=tuple(each for each in told.elections if each.unclean),
+        died=tuple(
+            (who, moment.at_ms) for moment in told.moments if moment.event == "died" for who in moment.who
+        ),
+        gaps=gaps,
+        partitions=tuple(
+            _partition(
+                told, span, place, seen.get(place, ()), full.get(place, 0), acks.get(place, ()), gaps[place]
+            )
+            for place in places
+        ),
+        senders=tuple(traffic.sender_fact(sender) for sender in told.senders),
+        acked=traffic.rates(_ends(sendings, Outcome.ACKED), span),
+        received=traffic.rates((at for reader in told.readers for at in reader.received_ms), span),
+        failed=traffic.rates(_ends(sendings, Outcome.FAILED, Outcome.UNKNOWN), span, gapless=False),
+        latencies=traffic.latencies_of(sendings, span),
+        healed_ms=_when(told.moments, "healed"),
+        settled_after_ms=_took(told.moments, "settled"),
+        writable_after_ms=_took(told.moments, "writable"),
+    )
+
+
+def whole_span(told: Told) -> Span:
+    """From `began` to `ended`; where the timeline does not say, from the first to the last thing told."""
+    times = [
+        *(float(moment.at_ms) for moment in told.moments),
+        *(float(each.at_ms) for each in told.observations),
+        *(sending.sent_ms for sender in told.senders for sending in sender.sendings),
+    ]
+    began, ended = _when(told.moments, "began"), _when(told.moments, "ended")
+    first = float(began) if began is not None else min(times, default=0.0)
+    last = float(ended) if ended is not None else max(times, default=first)
+    return Span(first, max(first, last))
+
+
+def judged(moments: Sequence[Moment], findings: Sequence[Found] | None) -> tuple[Verdict, tuple[str, ...]]:
+    """The verdict, and the sentences that it rests on."""
+    events = {moment.event: moment for moment in moments}
+    verdict = Verdict.GOOD
+    reasons = []
+    if findings is None:
+        verdict = Verdict.UNJUDGED
+        reasons.append("There are no findings, not even an empty list of them.")
+    if "ended" not in events:
+        verdict = Verdict.UNFINISHED
+        last = f"The last that is known of it is “{moments[-1].event}”." if moments else "It never began."
+        reasons.append(last)
+    for event, what in (("not_settled", "It did not settle"), ("not_writable", "Not writable")):
+        if event in events:
+            verdict = Verdict.UNWELL
+            why = events[event].detail or ", ".join(events[event].partitions) or "nobody says why"
+            reasons.append(f"{what}: {why}")
+    writable_ms = _took(moments, "writable")
+    if writable_ms is not None and writable_ms > WRITABLE_MS_MAX:
+        verdict = Verdict.UNWELL
+        allowed = f"{WRITABLE_MS_MAX / 1000:g} s are allowed"
+        reasons.append(f"Writable after {writable_ms / 1000:.1f} s only; {allowed}")
+    if findings:
+        verdict = Verdict.WRONG
+        reasons.insert(0, f"{len(findings)} finding{'s' if len(findings) > 1 else ''}.")
+    return verdict, tuple(reasons)
+
+
+def faults_of(
+    told: Told,
+    span: Span,
+    gaps: Mapping[TopicPartition, Sequence[Span]],
+    whole: Sequence[tuple[float, bool]],
+) -> Iterable[FaultFact]:
+    """Each fault that was planned or done, in the plan's order. One without an end ended when all was
+    healed."""
+    healed_ms = _when(told.moments, "healed")
+    steps: dict[int, dict[str, Moment]] = defaultdict(dict)
+    for moment in told.moments:
+        if moment.event.startswith("fault_"):
+            steps[moment.fault].setdefault(moment.event, moment)
+    planned = told.plan.faults if told.plan else ()
+    for number in sorted({*range(len(planned)), *steps}):
+        said = steps[number]
+        began, ended, skipped = (said.get(f"fault_{name}") for name in ("began", "ended", "skipped"))
+        kind = _kind(planned, number, said.values())
+        if began is None:
+            why = skipped.detail if skipped else "it was never begun"
+            yield FaultFact(number, kind, skipped.who if skipped else (), why, None)
+            continue
+        end_ms = ended.at_ms if ended else healed_ms if healed_ms is not None else span.to_ms
+        lasted = Span(began.at_ms, max(began.at_ms, end_ms))
+        told_of_it = [began, ended] if ended else [began]
+        meanwhile = ((place, gap) for place, each in gaps.items() for gap in each if gap.meets(lasted))
+        yield FaultFact(
+            number=number,
+            kind=kind,
+            who=tuple(dict.fromkeys(member for moment in told_of_it for member in moment.who)),
+            detail="; ".join(dict.fromkeys(moment.detail for moment in told_of_it if moment.detail)),
+            span=lasted,
+            gap=max(meanwhile, key=lambda each: each[1].took_ms, default=None),
+            whole_after_ms=partitions.first_whole(whole, lasted.to_ms),
+        )
+
+
+def _kind(planned: Sequence[Fault], number: int, said: Iterable[Moment]) -> str:
+    if 0 <= number < len(planned):
+        return planned[number].kind
+    return next((moment.kind for moment in said if moment.kind), "?")
+
+
+def _partition(
+    told: Told,
+    span: Span,
+    place: TopicPartition,
+    observed: Sequence[Observation],
+    full: int,
+    acks: Sequence[float],
+    gaps: Sequence[Span],
+) -> PartitionFact:
+    return PartitionFact(
+        place=place,
+        acked=len(acks),
+        gap=max(gaps, key=lambda gap: gap.took_ms, default=None),
+        high_watermark=next((each.hw for each in reversed(observed) if each.hw is not None), None),
+        elections=partitions.elections_of(told.elections, place, observed, span),
+        unclean=sum(each.unclean for each in told.elections if each.place == place),
+        least_isr=min((len(each.isr) for each in observed), default=None),
+        whole_after_ms=partitions.whole_after(observed, full, _when(told.moments, "healed")),
+    )
+
+
+def _ends(sendings: Iterable[Sending], *outcomes: Outcome) -> Iterable[float]:
+    return (s.ended_ms for s in sendings if s.outcome in outcomes and s.ended_ms is not None)
+
+
+def _when(moments: Iterable[Moment], event: str) -> int | None:
+    return next((moment.at_ms for moment in moments if moment.event == event), None)
+
+
+def _took(moments: Iterable[Moment], event: str) -> float | None:
+    return next((moment.took_ms for moment in moments if moment.event == event), None)

@@ -1,0 +1,34 @@
+"""Stretches of time. Pure; times are milliseconds since 1970."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from strandline.ids import TopicPartition
+
+NOBODY: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From then until then."""
+
+    from_ms: float
+    to_ms: float
+
+    @property
+    def took_ms(self) -> float:
+        return self.to_ms - self.from_ms
+
+    def meets(self, other: Span) -> bool:
+        """Whether they have a moment in common; one that takes no time has its own."""
+        return self.from_ms <= other.to_ms and other.from_ms <= self.to_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Span):
+    """A broker led a partition, or was in its ISR, from then until then. NOBODY: there was no leader."""
+
+    place: TopicPartition
+    broker: int

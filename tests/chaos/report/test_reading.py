@@ -1,0 +1,119 @@
+"""The files of a round as values, whole or broken off."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from chaos.core.faults import FaultKind
+from chaos.report.reading import read_round
+from chaos.report.told import Election, Found, Moment, Observation, Outcome, Reader, Sending, Told
+from strandline.ids import TopicPartition
+from tests.chaos.report.made_up import FAULTS, T0, Line, write_lines, write_round
+
+A = TopicPartition("a", 1)
+PLACE = {"topic": "a", "partition": 1}
+
+
+def line(seq: int, event: str, **facts: Any) -> Line:
+    return {"event": event, "seq": seq, "at": T0 + seq, "monotonic_ms": 5.5 * seq, "topic": "a", **facts}
+
+
+def test_a_whole_round_is_read(tmp_path: Path) -> None:
+    told = read_round(
+        write_round(tmp_path / "seed-4711", findings=[{"check": "lost", **PLACE, "offset": 3, "detail": "x"}])
+    )
+    assert told.name == "seed-4711"
+    assert told.plan is not None and told.plan.seed == 4711
+    assert [fault.kind for fault in told.plan.faults] == [
+        *(fault[0] for fault in FAULTS),
+        FaultKind.DISK_FULL,
+    ]
+    assert told.moments[0] == Moment(T0, "began")
+    assert told.findings == (Found("lost", "a", 1, 3, "x"),)
+    assert [sender.name for sender in told.senders] == ["produce-p1.jsonl", "produce-p2.jsonl"]
+    assert told.unread == ()
+
+
+def test_records_are_told_by_what_became_of_them(tmp_path: Path) -> None:
+    failed = {"code": 7, "error": "E", "message": "m"}
+    write_lines(
+        tmp_path / "produce-p1.jsonl",
+        [
+            *(line(number, "sent", record=number, key=None, value="v") for number in range(4)),
+            line(4, "acked", record=2, partition=1, offset=0),
+            line(5, "failed", record=0, outcome="unknown outcome", **failed),
+            line(6, "failed", record=1, outcome="retriable", **failed),
+            line(7, "acked", record=9, partition=1, offset=1),
+            line(8, "summary", sent=4),
+        ],
+    )
+    (sender,) = read_round(tmp_path).senders
+    assert sender.sendings == (
+        Sending(T0, Outcome.UNKNOWN, T0 + 5, 27.5),
+        Sending(T0 + 1, Outcome.FAILED, T0 + 6, 27.5),
+        Sending(T0 + 2, Outcome.ACKED, T0 + 4, 11, A),
+        Sending(T0 + 3, Outcome.UNANSWERED),
+    )
+
+
+def test_readers_are_told_by_when_they_received_and_how_they_ended(tmp_path: Path) -> None:
+    write_lines(
+        tmp_path / "consume-group-mixed-1.jsonl",
+        [
+            line(0, "assigned", partitions=[1]),
+            line(1, "received", partition=1, offset=0, value="v"),
+            line(2, "error", error="SessionLost", message="gone", code=1, outcome="fatal"),
+        ],
+    )
+    assert read_round(tmp_path).readers == (
+        Reader("consume-group-mixed-1.jsonl", (T0 + 1,), "SessionLost: gone"),
+    )
+
+
+def test_an_election_that_was_recorded_twice_is_one(tmp_path: Path) -> None:
+    elected = {
+        "command": "elect-leader",
+        **PLACE,
+        "broker": 3,
+        "at": T0,
+        "state": "completed",
+        "unclean": True,
+    }
+    asked = {"command": "start-replica", "id": "r", **PLACE, "broker": 2, "at": T0, "state": "requested"}
+    write_lines(tmp_path / "state-changes.jsonl", [{"id": "e", **elected}, asked, {"id": "e", **elected}])
+    assert read_round(tmp_path).elections == (Election(T0, A, 3, unclean=True),)
+
+
+def test_an_observation_without_an_answer_has_no_watermark(tmp_path: Path) -> None:
+    said = {
+        "at_ms": T0,
+        "observer": "o",
+        **PLACE,
+        "leader": -1,
+        "epoch": 4,
+        "isr": [1],
+        "hw": None,
+        "leo": None,
+    }
+    write_lines(tmp_path / "observations.jsonl", [said])
+    assert read_round(tmp_path).observations == (Observation(T0, "o", A, -1, 4, frozenset({1}), None),)
+
+
+def test_what_is_missing_is_empty(tmp_path: Path) -> None:
+    told = read_round(tmp_path / "nowhere")
+    assert told.unread[0].startswith("plan.json: FileNotFoundError")
+    assert (told, told.findings) == (Told("nowhere", unread=told.unread), None)
+
+
+def test_half_a_last_line_counts_for_nothing_and_a_broken_one_is_named(tmp_path: Path) -> None:
+    began = json.dumps({"at_ms": T0, "event": "began"})
+    (tmp_path / "plan.json").write_text("[]")
+    (tmp_path / "timeline.jsonl").write_text(f"{began}\n{began[:9]}")
+    (tmp_path / "findings.jsonl").write_text('{"check": "lost"}\nnull\n')
+    told = read_round(tmp_path)
+    assert told.moments == (Moment(T0, "began"),)
+    assert told.findings == ()
+    assert [each.partition(":")[0] for each in told.unread] == ["plan.json", "findings.jsonl"]
+    assert told.unread[1] == "findings.jsonl: 2 lines cannot be read, the first of them is 1"
