@@ -32,6 +32,7 @@ CAN: Final = frozenset(
 )
 PRINTED_BYTES_MAX: Final = 48 * 1024
 """What a broker may still print once its disk is full: it prints into a file, too."""
+START_S_MAX: Final = 90.0
 TERMINATED_S_MAX: Final = 15.0
 POLL_S: Final = 0.05
 SAID_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -185,7 +186,7 @@ async def local_world(
         cluster = LocalCluster(
             brokers, controllers=controllers, directory=directory, broker_settings=settings
         )
-        await cluster.start()
+        await cluster.start(timeout_s=START_S_MAX)
     except StrandlineError as error:
         raise WorldFailed(f"no cluster could be started: {error}") from error
     try:

@@ -1,0 +1,130 @@
+"""Whole rounds on processes: what is promised holds through faults, and a round that is not well says so."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.core.faults import Fault, FaultKind, Member, Role, Target
+from chaos.core.plan import Plan, TopicPlan, load
+from chaos.judge import judge
+from chaos.processes import local_world
+from chaos.round import run_round
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.timeout(180)
+
+TOPICS = (TopicPlan("swell", 4), TopicPlan("ebb", 2))
+
+
+def plan(seconds: float, *faults: Fault) -> Plan:
+    brokers = [Member(Role.BROKER, number) for number in (1, 2, 3)]
+    members = (*brokers, Member(Role.CONTROLLER, 1), Member(Role.ZOOKEEPER, 1))
+    return Plan(1, seconds, members, TOPICS, faults)
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+async def test_a_round_keeps_every_promise_and_a_history_that_was_doctored_does_not(tmp_path: Path) -> None:
+    """A leader is killed, the active controller hangs, a disk is full, a partition moves, another is added.
+
+    Then an acknowledgement is added to a producer's history that nobody was ever given: it is found.
+    """
+    broker, any_leader = Role.BROKER, Target.LEADER
+    faults = (
+        Fault(FaultKind.KILL, broker, any_leader, 0, 0.5, 2.0),
+        Fault(FaultKind.PAUSE, Role.CONTROLLER, Target.ACTIVE, 0, 0.6, 1.0),
+        Fault(FaultKind.REASSIGN, broker, any_leader, 1, 5.0, 0.0),
+        Fault(FaultKind.ADD_PARTITIONS, broker, any_leader, 4, 5.2, 0.0),
+        Fault(FaultKind.DISK_FULL, broker, Target.FOLLOWER, 2, 5.5, 1.5),
+    )
+    out = tmp_path / "round"
+    told: list[str] = []
+    async with local_world(3, 1, tmp_path / "cluster") as world:
+        verdict = await run_round(world, plan(8.0, *faults), out, told.append)
+        assert verdict.ok, verdict.lines()
+        logs = {number: await world.log_of(Member(Role.BROKER, number)) for number in (1, 2, 3)}
+        history = lines(out / "produce-p1.jsonl")
+        sent = next(each for each in history if each["event"] == "sent")
+        acked = next(each for each in history if each["event"] == "acked")
+        last = {**history.pop(), "seq": len(history) + 2}
+        invented = [
+            {**sent, "seq": len(history), "record": 1_000_000, "value": "never sent"},
+            {**acked, "seq": len(history) + 1, "record": 1_000_000, "offset": acked["offset"]},
+        ]
+        with (out / "produce-p1.jsonl").open("w") as file:
+            file.writelines(json.dumps(each) + "\n" for each in [*history, *invented, last])
+        found = await asyncio.to_thread(judge, out, logs)
+    assert {finding.check for finding in found} & {"lost", "inconsistent"}
+    events = lines(out / "timeline.jsonl")
+    names = [event["event"] for event in events]
+    assert next(name for name in names if not name.startswith("fault")) == "began"
+    assert {"healed", "settled", "writable", "ended"} <= set(names)
+    begun = {event["fault"] for event in events if event["event"] == "fault_began"}
+    over = {event["fault"] for event in events if event["event"] == "fault_ended"}
+    skipped = {event["fault"] for event in events if event["event"] == "fault_skipped"}
+    assert begun == over
+    assert begun | skipped == set(range(len(faults)))
+    assert 0 in begun, "there is a leader to be killed in a cluster that is well"
+    assert load((out / "plan.json").read_text()).faults == faults
+    assert len(told) == len(events)
+    assert lines(out / "observations.jsonl")
+    assert lines(out / "committed.jsonl")
+    assert lines(out / "state-changes.jsonl")
+    assert lines(out / "group-events.jsonl")
+
+
+async def test_who_interrupts_a_round_finds_nothing_left_of_it(tmp_path: Path) -> None:
+    """Ctrl-C in the midst of it: all clients and members are gone."""
+    chaos = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "strandline", "chaos", "--seconds", "60", "--seed", "4"),
+        *("--faults", "pause", "--out", str(tmp_path)),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        assert chaos.stdout is not None
+        while b"began" not in await chaos.stdout.readline():
+            assert chaos.returncode is None
+        ours = _mentioning(str(tmp_path))
+        assert ours
+        chaos.send_signal(signal.SIGINT)
+        assert await chaos.wait() == 130
+        await eventually(lambda: not _mentioning(str(tmp_path)), what="all are gone")
+    finally:
+        if chaos.returncode is None:
+            chaos.kill()
+            _ = await chaos.wait()
+
+
+def _mentioning(folder: str) -> list[int]:
+    """Processes but this one whose environment or command line names the folder."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal() and int(entry.name) != os.getpid():
+            try:
+                words = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if folder.encode() in words:
+                found.append(int(entry.name))
+    return found
+
+
+async def test_a_seed_that_cannot_be_played_is_an_error(tmp_path: Path) -> None:
+    chaos = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "strandline", "chaos", "--faults", "earthquake", "--out", str(tmp_path)),
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, said = await chaos.communicate()
+    assert chaos.returncode == 2
+    assert b"there is no fault 'earthquake'" in said
