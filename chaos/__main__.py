@@ -39,6 +39,14 @@ def world_of(wanted: argparse.Namespace) -> OpenWorld:
     return partial(local_world, wanted.brokers, wanted.controllers)
 
 
+def command_of(wanted: argparse.Namespace, seed: int) -> str:
+    """What plays a seed again."""
+    return (
+        f"python -m chaos --seeds {seed} --seconds {wanted.seconds:g} "
+        f"--brokers {wanted.brokers} --controllers {wanted.controllers}"
+    )
+
+
 async def rounds(wanted: argparse.Namespace) -> bool:
     """Play them; True if all is well in all of them. Raises WorldFailed, StrandlineError."""
     clock = SystemClock()
@@ -57,6 +65,7 @@ async def rounds(wanted: argparse.Namespace) -> bool:
             frozenset(FaultKind),
             free_folder(wanted.out, seed),
             partial(print, flush=True),
+            command_of(wanted, seed),
         )
         for line in verdict.lines():
             print(line, flush=True)

@@ -15,6 +15,7 @@ from chaos.core.plan import Plan, dump
 from chaos.judge import judge
 from chaos.nemesis import REPLICATION_FACTOR, Nemesis
 from chaos.observer import Observer
+from chaos.report.page import write_report
 from chaos.timeline import Tell, Timeline
 from chaos.world import World
 from strandline import Admin, NewTopic
@@ -119,6 +120,7 @@ async def run_round(world: World, plan: Plan, out: Path, tell: Tell = lambda _: 
     course.timeline.note("ended")
     await _look_at_members(course)
     await _judge(course)
+    await asyncio.to_thread(write_report, out)
     return Verdict(plan.seed, course.findings, course.settled_ms, course.writable_ms, out)
 
 

@@ -27,14 +27,24 @@ def plan_for(world: World, seed: int, seconds: float, kinds: Collection[FaultKin
 
 
 async def play(
-    open_world: OpenWorld, seed: int, seconds: float, kinds: Collection[FaultKind], out: Path, tell: Tell
+    open_world: OpenWorld,
+    seed: int,
+    seconds: float,
+    kinds: Collection[FaultKind],
+    out: Path,
+    tell: Tell,
+    command: str,
 ) -> Verdict:
     """One round on a cluster of its own, in `out`. The cluster's files stay there only if all is not well.
+
+    `command`: what repeats the round, for its report.
 
     Raises WorldFailed, StrandlineError if it could not be run.
     """
     if out.exists() and any(out.iterdir()):
         raise WorldFailed(f"{out} holds something already: each round has a folder of its own")
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "command.txt").write_text(f"{command}\n")
     cluster = out / "cluster"
     async with open_world(cluster) as world:
         verdict = await run_round(world, plan_for(world, seed, seconds, kinds), out, tell)

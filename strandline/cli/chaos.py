@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,6 +75,12 @@ def chaos(
     first = secrets.randbelow(SEED_MAX) if seed is None else seed
     kinds = frozenset(FaultKind) if faults is None else frozenset(map(FaultKind, faults))
 
+    again = (
+        f"strandline chaos --seed {{}} --seconds {seconds:g} --brokers {brokers} --controllers {controllers}"
+    )
+    if faults is not None:
+        again += f" --faults {','.join(sorted(faults))}"
+
     def tell(line: str) -> None:
         if invocation.out.json:
             invocation.out.note(line)
@@ -84,14 +91,14 @@ def chaos(
         well = True
         for number in range(first, first + rounds):
             tell(f"seed {number}: {brokers} brokers, {controllers} controllers, {seconds:g} s")
-            folder = free_folder(out, number)
             verdict = await play(
-                lambda cluster: local_world(brokers, controllers, cluster),
+                partial(local_world, brokers, controllers),
                 number,
                 seconds,
                 kinds,
-                folder,
+                free_folder(out, number),
                 tell,
+                again.format(number),
             )
             show(invocation, verdict, tell)
             well = well and verdict.ok

@@ -77,6 +77,8 @@ async def test_a_round_keeps_every_promise_and_a_history_that_was_doctored_does_
     assert 0 in begun, "there is a leader to be killed in a cluster that is well"
     assert load((out / "plan.json").read_text()).faults == faults
     assert len(told) == len(events)
+    assert (out / "report.html").read_text().startswith("<!doctype html>")
+    assert lines(out / "findings.jsonl") == []
     assert lines(out / "observations.jsonl")
     assert lines(out / "committed.jsonl")
     assert lines(out / "state-changes.jsonl")
