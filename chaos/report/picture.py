@@ -24,6 +24,8 @@ LANES_MAX: Final = 32
 """Partitions in one picture: more cannot be told apart."""
 GAP_SHOWN_MS: Final = 500
 """A time without an acknowledged write that is longer than this is marked."""
+CALM_MS: Final = 1_500
+"""What is drawn after the last that happened."""
 _DOTS_PER_INCH: Final = 140
 _BROKERS: Final = (
     "#4477aa", "#ee8866", "#228833", "#aa3377", "#66ccee", "#ccbb44", "#775544", "#9988cc", "#44aa99",
@@ -83,9 +85,19 @@ def _whole(facts: Facts) -> Figure:
     _draw_latencies(latency, facts, axis)
     for axes in (faults, leaders, marks, rate, latency):
         _draw_moments(axes, facts, axis, named=axes is faults)
-    latency.set_xlim(0, axis.of(facts.span.to_ms) or 1)
+    latency.set_xlim(0, axis.of(_last_ms(facts)) or 1)
     latency.set_xlabel("seconds since the round began", fontsize=9, loc="left")
     return figure
+
+
+def _last_ms(facts: Facts) -> float:
+    """When there is no more to be seen: what comes after the load are readers that read all once more."""
+    ends = [fault.span.to_ms for fault in facts.faults if fault.span is not None]
+    if facts.loaded is None:
+        return facts.span.to_ms
+    after = (facts.writable_after_ms, facts.settled_after_ms)
+    ends += [facts.healed_ms + each for each in after if each is not None and facts.healed_ms is not None]
+    return min(facts.span.to_ms, max(facts.loaded.to_ms, *ends, facts.loaded.to_ms) + CALM_MS)
 
 
 def _headline(facts: Facts) -> str:
@@ -271,6 +283,7 @@ def _partition_legend(axes: Axes, brokers: Iterable[int]) -> None:
     handles = [
         *(Patch(color=_colour(broker), label=f"broker {broker}") for broker in brokers),
         Patch(facecolor="white", edgecolor=_RED, hatch="/////", label="no leader"),
+        Patch(facecolor="white", edgecolor=_GREY, linewidth=0.5, label="nobody answered"),
         Patch(color=_RED, label=f"no acknowledged\nwrite for > {GAP_SHOWN_MS / 1000:g} s"),
     ]
     _legend(axes, handles)
@@ -317,7 +330,7 @@ def _led_by(led: Iterable[Held], at_ms: float) -> str:
 
 
 def _draw_rates(axes: Axes, facts: Facts, axis: _Time) -> None:
-    _title(axes, "records a second")
+    _title(axes, "records a second, on a scale of square roots")
     axes.grid(axis="y", color=_FAINT)
     if not facts.acked and not facts.received:
         _say(axes, "no record was acknowledged or received")
@@ -329,8 +342,18 @@ def _draw_rates(axes: Axes, facts: Facts, axis: _Time) -> None:
     if facts.failed:
         times = [axis.of(rate.at_ms) for rate in facts.failed]
         axes.vlines(times, 0, [rate.per_s for rate in facts.failed], color=_RED, linewidth=2, label="failed")
-    axes.set_ylim(bottom=0)
+    _root_scale(axes)
     _legend(axes)
+
+
+def _root_scale(axes: Axes) -> None:
+    """From zero, by square roots: what was missed comes all at once, and hides what is usual otherwise."""
+    top = 1.05 * max(line.get_ydata().max() for line in axes.lines)  # type: ignore[union-attr]
+    axes.set_yscale("function", functions=(lambda rate: rate.clip(0) ** 0.5, lambda root: root**2))
+    axes.set_ylim(0, top)
+    round_ones = [digit * 10**power for power in range(7) for digit in (1, 2, 5)]
+    axes.set_yticks([0, *(each for each in round_ones if top / 20 <= each <= top)])
+    axes.yaxis.set_major_formatter(lambda rate, _: f"{rate:,.0f}")
 
 
 def _draw_latencies(axes: Axes, facts: Facts, axis: _Time) -> None:
