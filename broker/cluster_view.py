@@ -147,7 +147,7 @@ class ClusterView:
                     p.partition, state.leader, state.leader_epoch, p.replicas, state.isr_ids
                 )
             if replica.leader_epoch > p.leader_epoch and replica.leader != NO_BROKER:
-                return PartitionMetadata(p.partition, replica.leader, replica.leader_epoch, p.replicas, p.isr)
+                return p.led_by(replica.leader, replica.leader_epoch)
             return p
 
         return TopicMetadata(topic.name, topic.topic_id, tuple(map(newest, topic.partitions)), topic.config)

@@ -152,6 +152,12 @@ class PartitionMetadata:
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
 
+    def led_by(self, leader: int, leader_epoch: int) -> PartitionMetadata:
+        """The same with the leader of a later epoch. The ISR is the one of before until it is read again, but
+        for the leader: that one is in it, or it would not lead."""
+        isr = self.isr if leader in self.isr else (leader, *self.isr)
+        return PartitionMetadata(self.partition, leader, leader_epoch, self.replicas, isr)
+
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
