@@ -9,7 +9,7 @@ from pathlib import Path
 from chaos import evidence, replica_logs
 from chaos.evidence import Evidence
 from chaos.replica_logs import Lane, Replica
-from strandline.auditing import beliefs, cluster, commits, reference, requests, staleness
+from strandline.auditing import beliefs, cluster, commits, reference, reigns, requests, staleness
 from strandline.auditing.checks import Finding, in_order
 from strandline.auditing.history import Received
 from strandline.auditing.reference import Logged, Span
@@ -55,6 +55,7 @@ def judge(out: Path, logs: Mapping[int, Path]) -> list[Finding]:
         spans[topic, 0] = reference.NO_LOG
     found += reference.findings(told.histories, log, spans)
     found += cluster.findings(told.observations, told.changes)
+    found += reigns.findings(told.changes)
     found += beliefs.findings(told.beliefs, told.group_events)
     found += commits.findings(told.committed, _received(told), _offsets(log))
     found += requests.findings(told.changes, settled_ms=told.settled_ms, gone=_gone(told, logs))

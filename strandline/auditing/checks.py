@@ -88,7 +88,8 @@ REPLICAS: Final = Check(
 )
 LEADERSHIP: Final = Check(
     "leadership",
-    "A leader is not in its own ISR, a leader epoch fell, or one epoch had two leaders.",
+    "A leader is not in its own ISR or came from outside it, epochs fell, one epoch had two leaders or none, "
+    "or a change of the ISR was not told.",
 )
 FELL: Final = Check(
     "fell",
@@ -108,7 +109,7 @@ COMMITTED: Final = Check(
 )
 REQUESTS: Final = Check(
     "requests",
-    "A state-change request has two ends, or none though all had time to settle.",
+    "A state-change request has two ends, or none though all had time to settle, or nobody asked for it.",
 )
 
 CLUSTER_CHECKS: Final = (REPLICAS, LEADERSHIP, FELL, TWO_OWNERS, HANDOVER, COMMITTED, REQUESTS)

@@ -1,7 +1,7 @@
 """How requests of the state queue ended. Pure.
 
-Every request has exactly one end: completed, superseded or failed; so has every reassignment. A record that
-was written twice, of one id and one state, is one step: of it the first counts.
+Every request was asked for, and has exactly one end: completed, superseded or failed; so has every
+reassignment. A record that was written twice, of one id and one state, is one step: of it the first counts.
 
 None is left without an end, save what was asked for once all had settled, and what was asked of a broker
 that is gone for good.
@@ -19,6 +19,7 @@ from strandline.state_changes import ENDS, Command, Happening, RequestState, Sta
 @dataclass(slots=True)
 class _Life:
     first: StateChangeEvent
+    asked: bool = False
     ends: list[RequestState] = field(default_factory=list)
 
 
@@ -32,12 +33,15 @@ def findings(
         if not isinstance(change.command, Command) and change.command is not Happening.REASSIGN:
             continue
         life = lives.setdefault(change.id, _Life(change))
+        life.asked |= change.state is RequestState.REQUESTED
         if change.state in ENDS and change.state not in life.ends:
             life.ends.append(change.state)
     found: list[Finding] = []
     for life in lives.values():
         first = life.first
         what = f"{first.command.value} {first.id} to broker {first.broker}"
+        if not life.asked:
+            found.append(_finding(first, f"{what} was never requested"))
         if len(life.ends) > 1:
             ends = " and ".join(end.value for end in life.ends)
             found.append(_finding(first, f"{what} has the ends {ends}"))

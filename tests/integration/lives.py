@@ -15,8 +15,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from strandline.adapters import queue_znodes, znodes
+from strandline.auditing import reigns
+from strandline.auditing.checks import Finding
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
-from strandline.ids import BrokerId, PartitionId, PartitionKey, TopicPartition
+from strandline.ids import PartitionId, PartitionKey, TopicPartition
 from strandline.local.cluster import LocalCluster
 from strandline.metadata import PartitionState
 from strandline.ports import NoNode
@@ -129,95 +131,24 @@ def out_of_order(events: Iterable[StateChangeEvent]) -> list[str]:
 # --- leaders and their ISR --------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Reign:
-    """What was told of one epoch of one partition."""
-
-    elections: list[StateChangeEvent] = field(default_factory=list)
-    changes: list[StateChangeEvent] = field(default_factory=list)
-    """In the order of the versions that they gave the `isr` znode."""
-    resignations: list[StateChangeEvent] = field(default_factory=list)
-
-    @property
-    def last_isr(self) -> set[BrokerId]:
-        latest = [*self.elections, *self.changes, *self.resignations][-1]
-        return set(latest.isr or ())
-
-
-def _reigns(events: Iterable[StateChangeEvent]) -> Mapping[PartitionKey, Mapping[int, _Reign]]:
-    found: defaultdict[PartitionKey, dict[int, _Reign]] = defaultdict(dict)
-    for event in events:
-        if isinstance(event.command, Command):
-            continue
-        reign = found[event.key].setdefault(event.epoch, _Reign())
-        match event.command:
-            case Happening.ELECT_LEADER:
-                reign.elections.append(event)
-            case Happening.CHANGE_ISR:
-                reign.changes.append(event)
-            case Happening.RESIGN_LEADER:
-                reign.resignations.append(event)
-    for key, reigns in found.items():
-        found[key] = {epoch: reigns[epoch] for epoch in sorted(reigns) if _told(reigns[epoch])}
-        for reign in reigns.values():
-            reign.changes.sort(key=lambda event: int(event.id.rpartition("-")[2]))
-    return found
-
-
-def _told(reign: _Reign) -> bool:
-    """Not merely named by a cut or a reassignment."""
-    return bool(reign.elections or reign.changes or reign.resignations)
-
-
 def usurped(events: Iterable[StateChangeEvent]) -> list[str]:
     """Epochs with no election or two, and deeds in an epoch of who did not win it."""
-    found = []
-    for key, reigns in _reigns(events).items():
-        for epoch, reign in reigns.items():
-            winners = [event.broker for event in reign.elections]
-            if len(winners) != 1:
-                found.append(f"{key}: {winners} were elected in epoch {epoch}")
-            found += [
-                f"{key}: {winners} won epoch {epoch}, in which broker {event.broker} told {event}"
-                for event in (*reign.changes, *reign.resignations)
-                if event.broker not in winners
-            ]
-            if len(reign.resignations) > 1:
-                found.append(f"{key}: epoch {epoch} was given up twice: {reign.resignations}")
-    return found
+    return _said(reigns.usurped(reigns.reigns_in(events)))
 
 
 def disconnected(events: Iterable[StateChangeEvent]) -> list[str]:
     """Changes of an ISR that do not begin where the one before ended: something in between was not told."""
-    found = []
-    for key, reigns in _reigns(events).items():
-        for epoch, reign in reigns.items():
-            chain = [*reign.elections, *reign.changes, *reign.resignations]
-            for before, after in pairwise(chain):
-                old, left, joined = set(before.isr or ()), set(after.left), set(after.joined)
-                if not left <= old or joined & old or (old - left) | joined != set(after.isr or ()):
-                    found.append(
-                        f"{key}, epoch {epoch}: the ISR was {before.isr}, {after.left} left and "
-                        f"{after.joined} joined, and it is {after.isr} ({before.id}, {after.id})"
-                    )
-    return found
+    return _said(reigns.disconnected(reigns.reigns_in(events)))
 
 
 def elected_out_of_sync(events: Iterable[StateChangeEvent]) -> list[str]:
     """Elections, none of them unclean, of who was not in the last ISR, or that let somebody into it
     (CORRECTNESS E2, I1)."""
-    found = []
-    for key, reigns in _reigns(events).items():
-        told_reigns = list(reigns.items())
-        for (_, before), (epoch, after) in pairwise(told_reigns):
-            for election in after.elections:
-                strangers = {election.broker, *(election.isr or ())} - before.last_isr
-                if strangers and not election.unclean:
-                    found.append(
-                        f"{key}: in sync was {sorted(before.last_isr)}, and epoch {epoch} began with "
-                        f"{election.broker} of {election.isr}"
-                    )
-    return found
+    return _said(reigns.elected_out_of_sync(reigns.reigns_in(events)))
+
+
+def _said(found: Iterable[Finding]) -> list[str]:
+    return [f"{each.topic}-{each.partition}: {each.detail}" for each in found]
 
 
 # --- what ZooKeeper has at the end ------------------------------------------------------------
@@ -227,7 +158,7 @@ def untold(events: Iterable[StateChangeEvent], present: Collection[Present]) -> 
     """What stands in an `isr` znode, and is in no record."""
     events = list(events)
     identities = {event.identity for event in events}
-    reigns = _reigns(events)
+    told_reigns = reigns.reigns_in(events)
     found = []
     for partition in present:
         state, name = partition.state, partition.name
@@ -238,7 +169,7 @@ def untold(events: Iterable[StateChangeEvent], present: Collection[Present]) -> 
         ]
         if state.leader_epoch < 0:
             continue
-        reign = reigns.get(partition.key, {}).get(state.leader_epoch)
+        reign = told_reigns.get(partition.key, {}).get(state.leader_epoch)
         if reign is None or not reign.elections:
             found.append(f"{name}: nobody told who was elected in epoch {state.leader_epoch}")
         elif reign.last_isr != set(state.isr_ids):

@@ -58,6 +58,11 @@ def test_a_reassignment_that_never_ended_is_found_too() -> None:
     assert found.detail.startswith("reassign-replicas r")
 
 
+def test_a_request_that_nobody_asked_for_is_found() -> None:
+    (found,) = findings([*WHOLE, *life("x", RECEIVED, COMPLETED)])
+    assert found.detail == "start-replica x to broker 2 was never requested"
+
+
 def test_a_request_with_two_ends_is_found_whether_all_has_settled_or_not() -> None:
     """Q2."""
     for settled_ms in (SETTLED_MS, None):

@@ -1,0 +1,75 @@
+"""Reigns of leaders, as told: each begins in the ISR of the one before, and nothing in it is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from strandline.auditing.checks import LEADERSHIP
+from strandline.auditing.reigns import findings
+from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
+from strandline.state_changes import Happening, RequestState, StateChangeEvent
+
+KEY = PartitionKey(TopicId("5f0c"), PartitionId(1))
+Story = list[StateChangeEvent]
+
+
+def brokers(*ids: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, ids))
+
+
+def told(id: str, what: Happening, broker: int, epoch: int, *isr: int) -> StateChangeEvent:
+    who, when = BrokerId(broker), LeaderEpoch(epoch)
+    return StateChangeEvent(id, what, RequestState.COMPLETED, "t", KEY, who, when, 0, isr=brokers(*isr))
+
+
+def sound() -> Story:
+    """Broker 1 leads, loses broker 3, gives up; broker 2 leads, without broker 1, and has it back."""
+    return [
+        told("elect-1", Happening.ELECT_LEADER, 1, 1, 1, 2, 3),
+        replace(told("isr-1-7", Happening.CHANGE_ISR, 1, 1, 1, 2), left=brokers(3)),
+        told("resign-1", Happening.RESIGN_LEADER, 1, 1, 1, 2),
+        told("elect-4", Happening.ELECT_LEADER, 2, 4, 2),
+        replace(told("isr-4-10", Happening.CHANGE_ISR, 2, 4, 2, 1, 3), joined=brokers(3)),
+        replace(told("isr-4-9", Happening.CHANGE_ISR, 2, 4, 2, 1), joined=brokers(1)),
+    ]
+
+
+def test_nothing_is_found_in_reigns_that_follow_each_other() -> None:
+    assert findings(sound()) == []
+
+
+def _set(at: int, **facts: object) -> Callable[[Story], None]:
+    def doctor(story: Story) -> None:
+        story[at] = replace(story[at], **facts)  # type: ignore[arg-type]
+
+    return doctor
+
+
+@pytest.mark.parametrize(
+    ("doctor", "said"),
+    [
+        (_set(3, broker=BrokerId(3), isr=brokers(3)), "and epoch 4 began with broker 3 of (3,)"),
+        (_set(3, isr=brokers(2, 3)), "[1, 2] were in sync, and epoch 4 began with broker 2 of (2, 3)"),
+        (lambda story: story.pop(3), "in epoch 4 nobody was elected"),
+        (lambda story: story.append(replace(story[3], broker=BrokerId(1))), "in epoch 4 2 and 1 was elected"),
+        (_set(1, broker=BrokerId(2)), "broker 2 did isr-1-7 in epoch 1, which it did not win"),
+        (lambda story: story.append(story[2]), "epoch 1 was given up more than once: resign-1, resign-1"),
+        (lambda story: story.pop(5), "epoch 4: the ISR was (2,) by elect-4, then () left and (3,) joined"),
+    ],
+)
+def test_each_fault_is_found(doctor: Callable[[Story], object], said: str) -> None:
+    """E1, E2, I1, I3: who was not in sync must not lead, and one leader an epoch."""
+    story = sound()
+    doctor(story)
+    found = findings(story)
+    assert {each.check for each in found} == {LEADERSHIP.name}
+    assert any(said in each.detail for each in found), found
+
+
+def test_an_unclean_election_may_take_anybody() -> None:
+    story = sound()
+    story[3:] = [replace(told("elect-4", Happening.ELECT_LEADER, 3, 4, 3), unclean=True)]
+    assert findings(story) == []
