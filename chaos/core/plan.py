@@ -34,6 +34,7 @@ TRIES: Final = 5
 
 FALLEN: Final = frozenset({FaultKind.KILL, FaultKind.TERMINATE, FaultKind.PAUSE, FaultKind.DISCONNECT})
 """What can be done to a member of any role."""
+OFTEN: Final = frozenset({FaultKind.KILL, FaultKind.PAUSE})
 AT_ONCE: Final = frozenset({FaultKind.REASSIGN, FaultKind.ADD_PARTITIONS})
 """What is done, and not undone: it lasts no time."""
 
@@ -132,7 +133,8 @@ def _roles(lots: Lots, setting: Setting) -> Iterator[Role]:
 
 def _fault(lots: Lots, setting: Setting, role: Role, begins_s: float, lasts_s: float) -> Fault | None:
     """One fault of this role; None if nothing can be done to it."""
-    kinds = [kind for kind in FaultKind if kind in setting.can and _fits(kind, role, setting)]
+    possible = [kind for kind in FaultKind if kind in setting.can and _fits(kind, role, setting)]
+    kinds = [kind for kind in possible for _ in range(2 if kind in OFTEN else 1)]
     if not kinds:
         return None
     kind = _pick(lots, kinds)
