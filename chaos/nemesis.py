@@ -311,12 +311,16 @@ class Nemesis:
         self._at_once(index, fault, f"{topic} has {partitions} partitions")
 
     async def _asked(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Raises Skipped if it is refused, or nobody answers."""
-        try:
-            async with asyncio.timeout(FIND_S_MAX):
-                return await ask()
-        except (StrandlineError, TimeoutError) as error:
-            raise Skipped(str(error) or "no answer") from None
+        """Raises Skipped if it is refused again and again, or nobody answers."""
+        deadline = self._clock.monotonic() + FIND_S_MAX
+        while True:
+            try:
+                async with asyncio.timeout(ASK_S_MAX):
+                    return await ask()
+            except (StrandlineError, TimeoutError) as error:
+                if self._clock.monotonic() >= deadline:
+                    raise Skipped(str(error) or "no answer") from None
+            await self._clock.sleep(CHASE_POLL_S)
 
     def _at_once(self, index: int, fault: Fault, detail: str) -> None:
         self._began(index, fault, [], detail)
