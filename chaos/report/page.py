@@ -170,7 +170,7 @@ def _faults(facts: Facts) -> Markup:
         return joined(tag("h2", "Faults"), tag("p", "None was planned.", class_="note"))
     columns = (
         "what", "who", "#from", "#for", "detail", "#longest without an acknowledged write meanwhile", "",
-        "#after its end, all in sync",
+        "#after its end, until all were in sync",
     )  # fmt: skip
     return joined(tag("h2", "Faults"), _table(columns, [_fault(fault, facts) for fault in facts.faults]))
 

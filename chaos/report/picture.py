@@ -171,7 +171,7 @@ def _meet(one: Span, other: Span | None) -> bool:
 
 
 def _draw_faults(axes: Axes, facts: Facts, lanes: Mapping[_Lane, Sequence[FaultFact]], axis: _Time) -> None:
-    _title(axes, "faults", above=14)
+    _title(axes, "faults; ×: died by itself" if facts.died else "faults", above=14)
     if not lanes:
         _say(axes, "no fault was done")
         return
@@ -266,7 +266,7 @@ def _draw_partitions(axes: Axes, facts: Facts, places: Sequence[TopicPartition],
             axes.plot(at, lane[election.place] - 0.17, "X", color=_RED, markersize=8, zorder=6)
     axes.set_yticks(range(len(places)), [str(place) for place in places])
     axes.set_ylim(len(places) - 0.4, -0.6)
-    _partition_legend(axes, brokers)
+    _partition_legend(axes, brokers, bool(facts.unclean))
 
 
 def _draw_vacancy(axes: Axes, held: Held, lane: int, axis: _Time) -> None:
@@ -277,21 +277,25 @@ def _draw_vacancy(axes: Axes, held: Held, lane: int, axis: _Time) -> None:
     )  # fmt: skip
 
 
-def _partition_legend(axes: Axes, brokers: Iterable[int]) -> None:
+def _partition_legend(axes: Axes, brokers: Iterable[int], unclean: bool) -> None:
+    from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    handles = [
+    handles: list[Any] = [
         *(Patch(color=_colour(broker), label=f"broker {broker}") for broker in brokers),
         Patch(facecolor="white", edgecolor=_RED, hatch="/////", label="no leader"),
         Patch(facecolor="white", edgecolor=_GREY, linewidth=0.5, label="nobody answered"),
         Patch(color=_RED, label=f"no acknowledged\nwrite for > {GAP_SHOWN_MS / 1000:g} s"),
     ]
+    if unclean:
+        handles.append(Line2D([], [], color=_RED, marker="X", linestyle="", label="unclean election"))
     _legend(axes, handles)
 
 
 def _draw_growth(axes: Axes, facts: Facts, places: Sequence[TopicPartition], axis: _Time) -> None:
     """A lane each: how fast it rose, in the colour of who led. A full lane is twice what is usual for it."""
-    _title(axes, "high watermark of each partition: how fast it rose (grey: no leader was seen)")
+    fell = "; ▼: it fell" if any(facts.falls.values()) else ""
+    _title(axes, f"high watermark of each partition: how fast it rose (grey: no leader was seen){fell}")
     if not any(facts.growth.values()):
         _say(axes, "nobody was told a high watermark")
         return
