@@ -107,21 +107,30 @@ async def run_round(world: World, plan: Plan, out: Path, tell: Tell = lambda _: 
     await _make_topics(world, plan)
     load = clients.Load(world.bootstrap, out)
     observer = Observer(world.bootstrap, plan.topics, clients.GROUPS, out)
-    async with asyncio.TaskGroup() as tasks:
-        background = [tasks.create_task(load.run()), tasks.create_task(observer.run())]
-        try:
-            await load.begun()
-            await _harm(course)
-            await _recover(course)
-            await _end(course, load)
-        finally:
-            for task in background:
-                task.cancel()
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            background = [tasks.create_task(load.run()), tasks.create_task(observer.run())]
+            try:
+                await load.begun()
+                await _harm(course)
+                await _recover(course)
+                await _end(course, load)
+            finally:
+                for task in background:
+                    task.cancel()
+    except ExceptionGroup as group:
+        raise _first(group) from group
     course.timeline.note("ended")
     await _look_at_members(course)
     await _judge(course)
     await asyncio.to_thread(write_report, out)
     return Verdict(plan.seed, course.findings, course.settled_ms, course.writable_ms, out)
+
+
+def _first(group: ExceptionGroup) -> Exception:
+    """What went wrong first: the rest is of those that were cancelled by it."""
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, ExceptionGroup) else error
 
 
 async def _make_topics(world: World, plan: Plan) -> None:
