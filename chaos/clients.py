@@ -18,7 +18,7 @@ from strandline.adapters.clock import SystemClock
 from strandline.local import die_with_parent
 
 BEGINS_S_MAX: Final = 90.0
-"""For all clients to write, or to know what they read: eleven processes that start on a busy machine."""
+"""For all clients to write, or to know what they read: twelve processes that start on a busy machine."""
 ENDS_S_MAX: Final = 40.0
 """For a client to end after SIGTERM: producers wait for every answer, members leave their groups."""
 FINAL_S_MAX: Final = 90.0
@@ -74,7 +74,8 @@ LOAD: Final = (
     _member("cooperative", 1, "swell", "cooperative"),
     _member("cooperative", 2, "swell", "cooperative"),
     _member("mixed", 1, "ebb", "eager"),
-    _member("mixed", 2, "ebb", "cooperative"),
+    _member("mixed", 2, "ebb", "eager"),
+    _member("mixed", 3, "ebb", "cooperative"),
 )
 
 
