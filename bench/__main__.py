@@ -13,6 +13,7 @@ NAMES = (
     "consume",
     "latency",
     "failover",
+    "availability",
     "handover",
     "catch_up",
     "scale",
