@@ -25,6 +25,14 @@ test: setup  ## Run the tests. ARGS goes to pytest: make test ARGS="tests/broker
 	@# Tests of one file stay together: they may share a cluster.
 	@$(PYTHON) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile $(ARGS)
 
+.PHONY: chaos
+chaos: setup  ## Run the tests in containers, with a Docker engine that answers or, as root on Debian, one of their own.
+	@$(PYTHON) -m chaos.containers $(PYTHON) -m pytest -m containers --numprocesses=0 $(ARGS) tests/chaos
+
+.PHONY: soak
+soak: setup  ## Harm clusters for hours: make soak ARGS="--hours 8". docs/chaos.md.
+	@$(PYTHON) -m chaos $(ARGS)
+
 .PHONY: check
 check: setup  ## Run every static check: format, lint, types, layers, generated code, docs, tidiness.
 	@$(PYTHON) -m checks $(ARGS)

@@ -1,0 +1,119 @@
+"""The project's docker-compose.yml, and what chaos lays over it: addresses that stay, disks that can be full.
+
+Compose 2 (`docker compose`) is taken if it is there, else 1.29 (`docker-compose`). Containers are named by
+what `ps --quiet` says, since the two name them differently.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from chaos.containers.commands import CommandFailed, run
+from chaos.containers.engine import IMAGE, PROJECT, Engine
+from chaos.world import WorldFailed
+
+NAME: Final = "strandline-chaos"
+NETWORK: Final = f"{NAME}_strandline"
+SUBNET: Final = "10.213.77"
+BROKERS: Final = (1, 2, 3)
+CONTROLLERS: Final = (1, 2)
+ADDRESSES: Final = {
+    **{f"zookeeper-{number}": f"{SUBNET}.{10 + number}" for number in (1, 2, 3)},
+    **{f"controller-{number}": f"{SUBNET}.{20 + number}" for number in CONTROLLERS},
+    **{f"broker-{number}": f"{SUBNET}.{30 + number}" for number in BROKERS},
+}
+"""By service. They stay when a container is started again, and so do rules about them."""
+
+DISKS: Final = "disks"
+"""A service that does nothing but hold the brokers' disks, in `/disks/broker-N`: a tmpfs is gone with the
+last container that has it, and a broker that is killed has to find its log again."""
+
+UP_S_MAX: Final = 300.0
+_USER: Final = 10001  # as the Dockerfile has it
+
+
+def overlay(settings: Mapping[str, Any], zookeepers: int, disk_mb: int) -> dict[str, Any]:
+    """What is laid over docker-compose.yml. `settings` are those of all brokers, by name."""
+    disks = [f"broker-{number}" for number in BROKERS]
+    services: dict[str, Any] = {
+        service: {"networks": {"strandline": {"ipv4_address": address}}, "healthcheck": {"disable": True}}
+        for service, address in ADDRESSES.items()
+    }
+    environment = {f"STRANDLINE_{name.upper()}": str(value) for name, value in settings.items()}
+    for broker in disks:
+        services[broker] |= {"depends_on": [DISKS], "environment": environment}
+    services[DISKS] = {
+        "image": IMAGE,
+        "user": "0",
+        "init": True,
+        "command": ["sleep", "infinity"],
+        "network_mode": "none",
+        "volumes": [f"{broker}:/disks/{broker}" for broker in disks],
+    }
+    options = {"type": "tmpfs", "device": "tmpfs", "o": f"size={disk_mb}m,uid={_USER},gid={_USER},mode=0755"}
+    return {
+        "services": services,
+        "networks": {"strandline": {"ipam": {"config": [{"subnet": f"{SUBNET}.0/24"}]}}},
+        "volumes": {broker: {"driver": "local", "driver_opts": options} for broker in disks},
+    }
+
+
+class Compose:
+    """One project of it, in an engine. `directory` takes its overlay."""
+
+    def __init__(
+        self, engine: Engine, directory: Path, settings: Mapping[str, Any], zookeepers: int, disk_mb: int
+    ) -> None:
+        self._engine = engine
+        self._overlay = directory / "chaos.compose.json"
+        self._overlay.write_text(json.dumps(overlay(settings, zookeepers, disk_mb), indent=1))
+        names = [f"zookeeper-{number}" for number in range(1, zookeepers + 1)]
+        self._environment = {
+            **engine.environment,
+            "STRANDLINE_IMAGE": IMAGE,
+            "STRANDLINE_ZOOKEEPER": ",".join(f"{name}:2181" for name in names),
+            "ZOOKEEPER_SERVERS": " ".join(names),
+        }
+        self._program: Sequence[str] = ()
+        self.services: Sequence[str] = [
+            *names, *(f"controller-{n}" for n in CONTROLLERS), *(f"broker-{n}" for n in BROKERS), DISKS,
+        ]  # fmt: skip
+
+    async def up(self) -> dict[str, str]:
+        """Create and start all; the containers by service. Raises WorldFailed."""
+        self._program = await self._found()
+        await self._compose("up", "--detach", "--no-build", *self.services, timeout_s=UP_S_MAX)
+        return {service: await self._container(service) for service in self.services}
+
+    async def down(self) -> None:
+        """Nothing of it is left in the engine, its volumes included."""
+        if self._program:
+            await self._compose("down", "--volumes", "--timeout", "0", timeout_s=UP_S_MAX)
+
+    async def _container(self, service: str) -> str:
+        found = (await self._compose("ps", "--quiet", service)).split()
+        if len(found) != 1:
+            raise WorldFailed(f"Compose was to start one container of {service}, and has {len(found)}")
+        return found[0]
+
+    async def _found(self) -> Sequence[str]:
+        for program in (("docker", "compose"), ("docker-compose",)):
+            try:
+                await run(*program, "version", environment=self._environment)
+            except CommandFailed:
+                continue
+            return program
+        raise WorldFailed(
+            "there is no Compose here, neither `docker compose` nor `docker-compose`: install one"
+        )
+
+    async def _compose(self, *arguments: str, timeout_s: float = 60.0) -> str:
+        files = ("--file", str(PROJECT / "docker-compose.yml"), "--file", str(self._overlay))
+        return await run(
+            *self._program, "--project-name", NAME, "--project-directory", str(PROJECT), *files,
+            "--profile", "ensemble", *arguments,
+            environment=self._environment, timeout_s=timeout_s,
+        )  # fmt: skip

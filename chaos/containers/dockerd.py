@@ -1,0 +1,165 @@
+"""An engine of our own, for machines that have none: dockerd beside everything else, with its own socket.
+
+Images and the builder's cache stay in the user's cache folder, so that only the first run on a machine is
+slow. Everything else goes when it stops: containers, networks, volumes, its processes, what it changed in
+the host's network. If this process is killed, the kernel has dockerd stop, and with it its containers;
+rules and the bridge docker0 stay then until the next engine here has stopped in good order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Final
+
+from chaos.containers import host_network
+from chaos.containers.commands import CommandFailed, run
+from chaos.world import WorldFailed
+from strandline.adapters.clock import SystemClock
+
+START_S_MAX: Final = 60.0
+STOP_S_MAX: Final = 60.0
+POLL_S: Final = 0.1
+IMAGES_KEPT: Final = "until=168h"
+"""Images that no name points to any more, an older code's and stages of its builds, stay for a week."""
+
+_LOCK: Final = Path("/run/lock/strandline-dockerd")
+_CGROUPS: Final = Path("/sys/fs/cgroup")
+_KEY: Final = Path("/etc/docker/key.json")
+_PLUGINS: Final = Path("/run/docker/plugins")
+
+_CLOCK: Final = SystemClock()
+
+
+def data_root() -> Path:
+    """Where images stay between runs."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return cache / "strandline" / "docker"
+
+
+@asynccontextmanager
+async def dockerd() -> AsyncIterator[str]:
+    """An engine that answers at the address given (`unix:///…`) while the block runs. Raises WorldFailed."""
+    async with AsyncExitStack() as stack:
+        stack.enter_context(_alone())
+        before = await host_network.remember()
+        folders = _folders()
+        keys = _KEY.exists()
+        stack.push_async_callback(host_network.restore, before)
+        home = Path(tempfile.mkdtemp(prefix="strandline-dockerd-"))
+        stack.callback(_remove, home)
+        stack.callback(_leave_no_traces, folders, keys)
+        address = f"unix://{home / 'docker.sock'}"
+        process = await _start(home, address)
+        stack.push_async_callback(_stop, process)
+        await _wait_answering(process, address, home / "dockerd.log")
+        await _clear(address)
+        await run("docker", "--host", address, "image", "prune", "--force", "--filter", IMAGES_KEPT)
+        stack.push_async_callback(_clear, address)
+        yield address
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Two of them would take each other's rules away."""
+    with _LOCK.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise WorldFailed(
+                "another run on this machine has started a Docker engine; wait until it is done"
+            ) from None
+        yield
+
+
+async def _start(home: Path, address: str) -> asyncio.subprocess.Process:
+    data_root().mkdir(parents=True, exist_ok=True)
+    with (home / "dockerd.log").open("wb") as log:
+        return await asyncio.create_subprocess_exec(
+            *("setpriv", "--pdeathsig", "TERM", "--"),
+            *("dockerd", "--host", address, "--data-root", str(data_root())),
+            *("--exec-root", str(home / "exec"), "--pidfile", str(home / "dockerd.pid")),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+
+
+async def _wait_answering(process: asyncio.subprocess.Process, address: str, log: Path) -> None:
+    deadline = _CLOCK.monotonic() + START_S_MAX
+    while True:
+        with contextlib.suppress(CommandFailed):
+            await run("docker", "--host", address, "version")
+            return
+        if process.returncode is not None or _CLOCK.monotonic() > deadline:
+            tail = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
+            raise WorldFailed(f"dockerd was started here and does not answer; it said:\n{tail}")
+        await _CLOCK.sleep(POLL_S)
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.send_signal(signal.SIGTERM)
+    try:
+        async with asyncio.timeout(STOP_S_MAX):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        print("dockerd did not stop and was killed; something of it may still run", file=sys.stderr)
+
+
+async def _clear(address: str) -> None:
+    """Remove containers, networks, volumes: they are this run's, or an earlier one's that was killed."""
+    docker = ("docker", "--host", address)
+    containers = (await run(*docker, "ps", "--all", "--quiet")).split()
+    if containers:
+        await run(*docker, "rm", "--force", "--volumes", *containers)
+    await run(*docker, "network", "prune", "--force")
+    volumes = (await run(*docker, "volume", "ls", "--quiet")).split()
+    if volumes:
+        await run(*docker, "volume", "rm", "--force", *volumes)
+
+
+# --- what it leaves behind --------------------------------------------------------------------------
+
+
+def _folders() -> set[Path]:
+    """Those that an engine may make wherever it keeps its data, control groups included."""
+    return {
+        folder
+        for folder in (
+            _KEY.parent,
+            _PLUGINS,
+            _PLUGINS.parent,
+            *_CGROUPS.glob("docker"),
+            *_CGROUPS.glob("*/docker"),
+        )
+        if folder.is_dir()
+    }
+
+
+def _leave_no_traces(folders: set[Path], had_key: bool) -> None:
+    if not had_key:
+        _KEY.unlink(missing_ok=True)
+    for folder in sorted(_folders() - folders, reverse=True):
+        with contextlib.suppress(OSError):  # it is not empty, and so somebody else's by now
+            folder.rmdir()
+
+
+def _remove(home: Path) -> None:
+    """Its folder, once nothing is mounted below it: the name spaces of networks that are no more."""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        if (point := line.split()[1]).startswith(str(home)):
+            subprocess.run(["umount", "--lazy", point], check=False)
+    shutil.rmtree(home, ignore_errors=True)

@@ -1,0 +1,129 @@
+"""A Docker engine: the one that answers, or else one that is installed and started here for the tests' time.
+
+Images are built by it from this project's Dockerfile. Where its base image cannot be pulled, it is made
+here (`chaos.containers.base_image`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from chaos.containers.base_image import ensure_base_image
+from chaos.containers.commands import TIMEOUT_S, CommandFailed, run
+from chaos.containers.dockerd import dockerd
+from chaos.world import WorldFailed
+
+PROJECT: Final = Path(__file__).parents[2]
+IMAGE: Final = "strandline-chaos"
+"""Not `strandline`: that name may be a user's."""
+
+BUILD_S_MAX: Final = 1800.0
+INSTALL_S_MAX: Final = 600.0
+
+_PACKAGES: Final = {
+    "docker": "docker.io",
+    "dockerd": "docker.io",
+    "docker-compose": "docker-compose",
+    "debootstrap": "debootstrap",
+    "iptables": "iptables",
+    "ip": "iproute2",
+}
+"""Programs, and Debian's packages that have them. Not every release has `docker` in docker.io."""
+
+_POLICY: Final = Path("/usr/sbin/policy-rc.d")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One that answers. `environment` is what docker and Compose are to be run with."""
+
+    environment: Mapping[str, str]
+    own: bool
+    """It was started here, and shares this machine's network; of another one that is not known."""
+
+    async def docker(self, *arguments: str, timeout_s: float = TIMEOUT_S) -> str:
+        """What `docker …` prints. Raises CommandFailed."""
+        return await run("docker", *arguments, environment=self.environment, timeout_s=timeout_s)
+
+    async def build(self) -> None:
+        """Both images from the code as it is now: `strandline-chaos`, `strandline-chaos-zookeeper`."""
+        await ensure_base_image(self.docker, base_name((PROJECT / "Dockerfile").read_text()))
+        for target, name in (("zookeeper", f"{IMAGE}-zookeeper"), ("strandline", IMAGE)):
+            await self.docker("build", "--target", target, "--tag", name, str(PROJECT), timeout_s=BUILD_S_MAX)
+
+
+def base_name(dockerfile: str) -> str:
+    """What its images are built from: the default of its argument PYTHON."""
+    for line in dockerfile.splitlines():
+        if line.startswith("ARG PYTHON="):
+            return line.removeprefix("ARG PYTHON=").strip()
+    raise WorldFailed("the Dockerfile names no base image: it has no line ARG PYTHON=…")
+
+
+@asynccontextmanager
+async def engine() -> AsyncIterator[Engine]:
+    """An engine while the block runs. Raises WorldFailed that says what to do where there can be none."""
+    environment = dict(os.environ)
+    if await _answers():
+        yield Engine(environment, own=False)
+        return
+    if "DOCKER_HOST" in os.environ:
+        raise WorldFailed(f"no Docker engine answers at DOCKER_HOST = {os.environ['DOCKER_HOST']}")
+    await _install()
+    async with dockerd() as address:
+        yield Engine({**environment, "DOCKER_HOST": address}, own=True)
+
+
+async def _answers() -> bool:
+    try:
+        await run("docker", "version", timeout_s=30)
+    except CommandFailed:
+        return False
+    return True
+
+
+async def _install() -> None:
+    """Debian's packages, as root. They stay; what they would start is not started."""
+    missing = sorted({package for program, package in _PACKAGES.items() if shutil.which(program) is None})
+    if os.geteuid() != 0:
+        raise WorldFailed(
+            "no Docker engine answers, and only root can start one: "
+            "start Docker, set DOCKER_HOST, or run this as root"
+        )
+    if not missing:
+        return
+    if shutil.which("apt-get") is None:
+        raise WorldFailed(
+            f"no Docker engine answers, and this is no Debian, where {', '.join(missing)} "
+            "could be installed: start Docker, or set DOCKER_HOST"
+        )
+    apt = ("apt-get", "-o", "DPkg::Lock::Timeout=300", "-qq")
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    await run(*apt, "update", environment=environment, timeout_s=INSTALL_S_MAX)
+    with _services_not_started():
+        await run(
+            *apt, "install", "--yes", "--no-install-recommends", *missing,
+            environment=environment, timeout_s=INSTALL_S_MAX,
+        )  # fmt: skip
+
+
+@contextmanager
+def _services_not_started() -> Iterator[None]:
+    """Debian's way of saying that a package may not start what it brings (invoke-rc.d)."""
+    if _POLICY.exists():  # somebody has said already what may be
+        yield
+        return
+    _POLICY.write_text("#!/bin/sh\nexit 101\n")
+    _POLICY.chmod(0o755)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            _POLICY.unlink()

@@ -1,0 +1,89 @@
+"""What an engine does to its host's network, and how that is undone: rules of iptables, bridges, switches.
+
+dockerd takes none of it back when it stops: its chains, a FORWARD policy of DROP, its bridge, and forwarding
+stay. `remember` is asked before an engine starts, and `restore` after it ended; nobody else is expected to
+change these meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from chaos.containers.commands import run
+from chaos.world import WorldFailed
+
+FAMILIES: Final = ("iptables", "ip6tables")
+SWITCHES: Final = (
+    "net/ipv4/ip_forward",
+    "net/ipv6/conf/all/forwarding",
+    "net/bridge/bridge-nf-call-iptables",
+    "net/bridge/bridge-nf-call-ip6tables",
+)
+_SYSCTL: Final = Path("/proc/sys")
+_LINKS: Final = Path("/sys/class/net")
+
+
+@dataclass(frozen=True)
+class HostNetwork:
+    rules: Mapping[str, Mapping[str, str]]
+    """By family and table, as iptables-save prints them."""
+    links: frozenset[str]
+    switches: Mapping[str, str]
+
+
+async def remember() -> HostNetwork:
+    """How it is now."""
+    return HostNetwork(
+        {family: tables(await _saved(family)) for family in FAMILIES},
+        frozenset(link.name for link in _LINKS.iterdir()),
+        {name: (_SYSCTL / name).read_text() for name in SWITCHES if (_SYSCTL / name).exists()},
+    )
+
+
+async def restore(before: HostNetwork) -> None:
+    """Make it as it was: bridges that came since go, rules and switches are what they were."""
+    for link in _LINKS.iterdir():
+        if link.name not in before.links and (link / "bridge").exists():
+            await run("ip", "link", "delete", link.name)
+    for family in FAMILIES:
+        wanted = before.rules[family]
+        for table, now in tables(await _saved(family)).items():
+            text = wanted.get(table) or emptied(now)
+            if text != now:
+                await run(f"{family}-restore", given=text.encode())
+    for name, value in before.switches.items():
+        if (_SYSCTL / name).read_text() != value:
+            (_SYSCTL / name).write_text(value)
+
+
+async def _saved(family: str) -> str:
+    try:
+        return await run(f"{family}-save")
+    except WorldFailed:
+        return ""  # a kernel without that family has no rules of it
+
+
+def tables(saved: str) -> dict[str, str]:
+    """What iptables-save printed, by table: `*filter` to `COMMIT`, without comments and counters."""
+    found: dict[str, str] = {}
+    lines: list[str] = []
+    for line in saved.splitlines():
+        if line.startswith("#"):
+            continue
+        if line.startswith(":"):
+            line = line.partition(" [")[0]  # a chain, without how often it was passed
+        lines.append(line)
+        if line == "COMMIT":
+            found[lines[0].removeprefix("*")] = "\n".join(lines) + "\n"
+            lines = []
+    return found
+
+
+def emptied(table: str) -> str:
+    """This table with its own chains alone, which let everything pass: how it is before anybody uses it."""
+    heading, *lines = table.splitlines()
+    chains = [line.split()[0] for line in lines if line.startswith(":") and not line.endswith(" -")]
+    return "\n".join([heading, *(f"{chain} ACCEPT" for chain in chains), "COMMIT"]) + "\n"
