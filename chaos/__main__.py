@@ -1,4 +1,4 @@
-"""`python -m chaos`: rounds until a time is over, each of a seed of its own."""
+"""`python -m chaos`: rounds until a time is over, each of its own seed."""
 
 from __future__ import annotations
 
@@ -28,23 +28,31 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, nargs="*", default=[], help="these first, then any")
     parser.add_argument("--rounds", type=int, help="at most so many")
     parser.add_argument("--hours", type=float, help="begin no round after so long; without both, one round")
-    parser.add_argument("--brokers", type=int, default=3)
-    parser.add_argument("--controllers", type=int, default=2)
+    parser.add_argument("--brokers", type=int, default=3, help="of processes")
+    parser.add_argument("--controllers", type=int, default=2, help="of processes")
+    parser.add_argument(
+        "--containers", action="store_true", help="in containers, which have their own number"
+    )
+    parser.add_argument("--zookeepers", type=int, choices=(1, 3), default=1, help="of containers")
     parser.add_argument("--out", type=Path, default=Path(".chaos"), help="each round's folder is below")
     return parser.parse_args(given)
 
 
 def world_of(wanted: argparse.Namespace) -> OpenWorld:
     """Where the rounds are played."""
+    if wanted.containers:
+        from chaos.containers.world import container_world
+
+        return partial(container_world, zookeepers=wanted.zookeepers)
     return partial(local_world, wanted.brokers, wanted.controllers)
 
 
 def command_of(wanted: argparse.Namespace, seed: int) -> str:
     """What plays a seed again."""
-    return (
-        f"python -m chaos --seeds {seed} --seconds {wanted.seconds:g} "
-        f"--brokers {wanted.brokers} --controllers {wanted.controllers}"
-    )
+    members = f"--brokers {wanted.brokers} --controllers {wanted.controllers}"
+    if wanted.containers:
+        members = f"--containers --zookeepers {wanted.zookeepers}"
+    return f"python -m chaos --seeds {seed} --seconds {wanted.seconds:g} {members}"
 
 
 async def rounds(wanted: argparse.Namespace) -> bool:
