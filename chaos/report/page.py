@@ -33,10 +33,11 @@ dt { color: #6b7078; font-size: .85rem; } dd { margin: 0; font-variant-numeric: 
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: .92rem; }
 th, td { padding: .25rem 1.1rem .25rem 0; text-align: left; vertical-align: top;
          border-bottom: 1px solid #e6e8ec; }
-th { color: #6b7078; font-weight: normal; } td.number, th.number { text-align: right; }
+th { color: #6b7078; font-weight: normal; vertical-align: bottom; max-width: 10rem; }
+td.number, th.number { text-align: right; }
 code, pre { font: 13px/1.5 ui-monospace, monospace; background: #f5f6f8; padding: .1rem .35rem; }
-pre { padding: .6rem .9rem; overflow-x: auto; } .bad td { color: #d01c1c; } .note { color: #6b7078; }
-figure { margin: 0; } figure svg { width: 100%; height: auto; }
+pre { padding: .6rem .9rem; overflow-x: auto; } .note { color: #6b7078; }
+figure { margin: 1.2rem 0 0; } figure svg { width: 100%; height: auto; }
 """)
 
 
@@ -72,8 +73,8 @@ def page(told: Told, facts: Facts, picture: Markup) -> str:
         _verdict(facts),
         _repeat(told),
         _recovery(told, facts),
-        picture,
         _findings(told),
+        picture,
         _faults(facts),
         _partitions(facts),
         _clients(told, facts),
