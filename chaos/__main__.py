@@ -13,6 +13,7 @@ from typing import Final
 
 from chaos.core.faults import FaultKind
 from chaos.processes import local_world
+from chaos.round import Verdict
 from chaos.rounds import OpenWorld, free_folder, play
 from strandline.adapters.clock import SystemClock
 from strandline.errors import StrandlineError
@@ -56,7 +57,11 @@ def command_of(wanted: argparse.Namespace, seed: int) -> str:
 
 
 async def rounds(wanted: argparse.Namespace) -> bool:
-    """Play them; True if all is well in all of them. Raises WorldFailed, StrandlineError."""
+    """Play them; True if all is well in all of them.
+
+    Raises WorldFailed, StrandlineError for a round that could not be run; where hours were asked for, that
+    one only counts as not well.
+    """
     clock = SystemClock()
     ends = clock.monotonic() + (wanted.hours or 0) * 3600
     count = wanted.rounds or (len(wanted.seeds) or 1 if wanted.hours is None else sys.maxsize)
@@ -65,24 +70,35 @@ async def rounds(wanted: argparse.Namespace) -> bool:
     played = 0
     while played < count and (wanted.hours is None or clock.monotonic() < ends):
         seed = seeds.pop(0) if seeds else secrets.randbelow(SEED_MAX)
-        print(f"seed {seed}: {wanted.seconds:g} s", flush=True)
-        verdict = await play(
-            world_of(wanted),
-            seed,
-            wanted.seconds,
-            frozenset(FaultKind),
-            free_folder(wanted.out, seed),
-            partial(print, flush=True),
-            command_of(wanted, seed),
-        )
+        played += 1
+        try:
+            verdict = await _round(wanted, seed)
+        except (StrandlineError, OSError) as error:
+            if wanted.hours is None:
+                raise
+            print(f"seed {seed}: could not be run: {error}", flush=True)
+            bad.append(seed)
+            continue
         for line in verdict.lines():
             print(line, flush=True)
-        played += 1
         if not verdict.ok:
             bad.append(seed)
     named = f": seeds {', '.join(map(str, bad))}" if bad else ""
     print(f"{played} rounds, {len(bad)} not well{named}")
     return not bad
+
+
+async def _round(wanted: argparse.Namespace, seed: int) -> Verdict:
+    print(f"seed {seed}: {wanted.seconds:g} s", flush=True)
+    return await play(
+        world_of(wanted),
+        seed,
+        wanted.seconds,
+        frozenset(FaultKind),
+        free_folder(wanted.out, seed),
+        partial(print, flush=True),
+        command_of(wanted, seed),
+    )
 
 
 def main() -> int:

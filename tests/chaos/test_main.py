@@ -1,0 +1,35 @@
+"""`python -m chaos`: what is asked for, and how a round of it is played again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from chaos.__main__ import arguments, command_of
+from chaos.rounds import free_folder
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--seconds", "30", "--brokers", "5", "--controllers", "1"],
+        ["--seconds", "20.5", "--containers", "--zookeepers", "3"],
+    ],
+)
+def test_what_plays_a_seed_again_asks_for_the_same(given: list[str]) -> None:
+    wanted = arguments(given)
+    program = ["python", "-m", "chaos"]
+    again = command_of(wanted, 17).split()
+    assert again[:3] == program
+    repeated = arguments(again[3:])
+    assert repeated.seeds == [17]
+    assert vars(repeated) | {"seeds": []} == vars(wanted)
+
+
+def test_a_seed_that_is_played_again_has_a_folder_of_its_own(tmp_path: Path) -> None:
+    first = free_folder(tmp_path, 7)
+    first.mkdir()
+    second = free_folder(tmp_path, 7)
+    second.mkdir()
+    assert len({first, second, free_folder(tmp_path, 7), free_folder(tmp_path, 8)}) == 4
