@@ -112,13 +112,13 @@ def _of_isr(replicas: Iterable[Replica], isr: tuple[int, ...]) -> list[Replica]:
 
 
 def _watermark(told: Evidence, lane: Lane, replicas: Iterable[Replica]) -> int:
-    """The high watermark: the highest that was told, and what all that are in sync have."""
-    observed = [
-        each.watermark
-        for each in told.observations
-        if each.lane == (lane.topic, lane.partition) and each.watermark is not None
-    ]
-    return max([*observed, *(replica.watermark for replica in replicas), min(each.end for each in replicas)])
+    """The high watermark: the highest that was told or written down, what all that are in sync have, and
+    what was acknowledged, for that lies below it."""
+    place = (lane.topic, lane.partition)
+    observed = [each.watermark or 0 for each in told.observations if each.lane == place]
+    acked = max(told.acked_ms.get(place, ()), default=-1) + 1
+    known = max(replica.watermark for replica in replicas)
+    return max([acked, known, min(replica.end for replica in replicas), *observed])
 
 
 # --- the rest ---------------------------------------------------------------------------------

@@ -193,6 +193,27 @@ def test_replicas_may_differ_above_the_high_watermark(made: Round) -> None:
     assert judge(made.out, made.logs) == []
 
 
+def test_where_nobody_observes_those_are_compared_whom_the_last_election_had_in_sync(made: Round) -> None:
+    """As of the system's own topics. Broker 1 was left out by the election of broker 2."""
+    made.write("observations.jsonl", [])
+    write_log(made, 1, end=4)
+    assert judge(made.out, made.logs) == []
+    write_log(made, 3, end=4)
+    (found, *_) = judge(made.out, made.logs)
+    assert (found.check, found.offset) == (checks.REPLICAS.name, 4)
+    assert found.detail.startswith(
+        "the log of broker 3, which is in sync, ends at 4, below the high watermark"
+    )
+
+
+def test_a_damaged_leader_does_not_make_the_others_records_lost(made: Round) -> None:
+    """E15."""
+    data = bytearray(made.segment(2).read_bytes())
+    data[70] ^= 1
+    made.segment(2).write_bytes(data)
+    assert {each.check for each in judge(made.out, made.logs)} == {checks.REPLICAS.name}
+
+
 def test_replicas_may_have_deleted_more_or_less_of_their_beginning(made: Round) -> None:
     LogState(log_start_offset=8).save(made.folder(2), files=SYSTEM_FILES)
     made.segment(2).unlink()

@@ -79,5 +79,5 @@ def test_spark_says_of_owners_what_the_reference_says(spark: SparkSession) -> No
     )
     found = overlaps(expected)
     assert len(found) > GROUPS / 2
-    assert [Overlap(*row[:5], tuple(row[5])) for row in shared] == found
+    assert [Overlap._make((*row[:5], tuple(row[5]))) for row in shared] == found
     timeline.unpersist()
