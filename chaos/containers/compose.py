@@ -39,7 +39,7 @@ def overlay(settings: Mapping[str, Any], zookeepers: int, disk_mb: int) -> dict[
     """What is laid over docker-compose.yml. `settings` are those of all brokers, by name."""
     disks = [f"broker-{number}" for number in BROKERS]
     services: dict[str, Any] = {
-        service: {"networks": {"strandline": {"ipv4_address": address}}, "healthcheck": {"disable": True}}
+        service: {"networks": {"strandline": {"ipv4_address": address}}, "healthcheck": {"interval": "1h"}}
         for service, address in ADDRESSES.items()
     }
     environment = {f"STRANDLINE_{name.upper()}": str(value) for name, value in settings.items()}
