@@ -46,6 +46,8 @@ class Nemesis:
         self._timeline = timeline
         self._clock = SystemClock()
         self._under: dict[Member, FaultKind] = {}
+        self._left: set[Member] = set()
+        """Of whom a fault could not be undone; healing tries again."""
         self.died: list[str] = []
         """Members that ended by themselves, though nothing was done to them."""
 
@@ -100,13 +102,16 @@ class Nemesis:
         known: set[Member] = set()
         while True:
             for member in self._world.members:
-                if member in self._under or await self._world.alive(member) or member in self._under:
+                if self._is_harmed(member) or await self._world.alive(member) or self._is_harmed(member):
                     known.discard(member)
                 elif member not in known:
                     known.add(member)
                     self.died.append(str(member))
                     self._timeline.note("died", who=[str(member)], detail="nothing was done to it")
             await self._clock.sleep(WATCH_EVERY_S)
+
+    def _is_harmed(self, member: Member) -> bool:
+        return member in self._under or member in self._left
 
     # --- one fault -----------------------------------------------------------------------------
 
@@ -144,6 +149,7 @@ class Nemesis:
             try:
                 await self._undo(fault, who)
             except WorldFailed as error:
+                self._left.update(who)
                 detail = f"not undone yet: {error}"
             self._ended(index, fault, who, detail)
         finally:
@@ -278,6 +284,7 @@ class Nemesis:
                 try:
                     await self._world.start(member)
                 except WorldFailed as error:
+                    self._left.add(member)
                     failed.append(str(error))
             if killed:
                 self._ended(index, fault, killed, "; ".join(failed))
