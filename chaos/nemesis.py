@@ -7,8 +7,7 @@ skipped, and the timeline says why.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from chaos.core.faults import Fault, FaultKind, Member, Role, Target
@@ -127,30 +126,25 @@ class Nemesis:
                 case FaultKind.CHASE:
                     await self._chase(admin, index, fault, min(over, self._clock.monotonic() + fault.lasts_s))
                 case _:
-                    who = await self._find(admin, fault)
-                    async with self._under_it(index, fault, who):
-                        # To find out who it is may have taken a while: it lasts as long all the same.
-                        await self._until(min(over, self._clock.monotonic() + fault.lasts_s))
+                    await self._suffer(index, fault, await self._find(admin, fault), over)
         except Skipped as skipped:
             self._timeline.note("fault_skipped", fault=index, kind=fault.kind, detail=str(skipped))
 
-    @asynccontextmanager
-    async def _under_it(self, index: int, fault: Fault, who: Sequence[Member]) -> AsyncIterator[None]:
-        """Under the fault while the block runs. Raises Skipped."""
+    async def _suffer(self, index: int, fault: Fault, who: Sequence[Member], over: float) -> None:
+        """Under the fault, and no longer. Raises Skipped."""
         self._take(fault, who)
         try:
-            try:
-                await self._do(fault, who)
-            except WorldFailed as error:
-                raise Skipped(f"{_named(who)}: {error}") from None
+            # Told first: a broker that is told to stop hands over, which takes a while.
             self._began(index, fault, who)
-            yield
             detail = ""
             try:
+                await self._do(fault, who)
+                # To find out who it is may have taken a while: it lasts as long all the same.
+                await self._until(min(over, self._clock.monotonic() + fault.lasts_s))
                 await self._undo(fault, who)
             except WorldFailed as error:
                 self._left.update(who)
-                detail = f"not undone yet: {error}"
+                detail = f"left to healing: {error}"
             self._ended(index, fault, who, detail)
         finally:
             for member in who:
