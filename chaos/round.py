@@ -174,12 +174,14 @@ def _ms_since(course: _Course, since: float) -> int:
 
 
 async def _settle(course: _Course, since: float) -> None:
-    missing = await settling.until_settled(course.world)
+    reasons = [""]
+    missing = await settling.until_settled(course.world, heard=reasons.append)
     if missing:
         course.timeline.note("not_settled", detail=missing)
         return
     course.settled_ms = _ms_since(course, since)
-    course.timeline.note("settled", took_ms=course.settled_ms, detail="")
+    last = f"until then {reasons[-1]}" if reasons[-1] else ""
+    course.timeline.note("settled", took_ms=course.settled_ms, detail=last)
 
 
 async def _write(course: _Course, since: float) -> None:

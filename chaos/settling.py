@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -54,12 +54,16 @@ async def _missing(world: World, admin: Admin) -> str:
     return f"{under_way[0].name} is being reassigned" if under_way else ""
 
 
-async def until_settled(world: World, deadline_s: float = SETTLE_S_MAX) -> str:
-    """Return once the cluster is well, or at the deadline with what is not."""
+async def until_settled(
+    world: World, deadline_s: float = SETTLE_S_MAX, heard: Callable[[str], object] = lambda _: None
+) -> str:
+    """Return once the cluster is well, or at the deadline with what is not. `heard` is told each time what is
+    not well yet."""
     clock = SystemClock()
     deadline = clock.monotonic() + deadline_s
     async with Admin(world.bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
         while missing := await settled(world, admin):
+            heard(missing)
             if clock.monotonic() >= deadline:
                 return missing
             await clock.sleep(POLL_S)
