@@ -2,8 +2,8 @@
 
 Images and the builder's cache stay in the user's cache folder, so that only the first run on a machine is
 slow. Everything else goes when it stops: containers, networks, volumes, its processes, what it changed in
-the host's network. If this process is killed, the kernel has dockerd stop, and with it its containers;
-rules and the bridge docker0 stay then until the next engine here has stopped in good order.
+the host's network. If this process is killed, the kernel has dockerd stop, and with it its containers; how
+the network was is written down, and the next engine here makes it so again when it stops.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ IMAGES_KEPT: Final = "until=168h"
 """Images that no name points to any more, an older code's and stages of its builds, stay for a week."""
 
 _LOCK: Final = Path("/run/lock/strandline-dockerd")
+"""Held while an engine of ours runs. What stands in it is how the host's network was before."""
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _KEY: Final = Path("/etc/docker/key.json")
 _PLUGINS: Final = Path("/run/docker/plugins")
@@ -51,16 +52,17 @@ def data_root() -> Path:
 async def dockerd() -> AsyncIterator[str]:
     """An engine that answers at the address given (`unix:///…`) while the block runs. Raises WorldFailed."""
     async with AsyncExitStack() as stack:
-        stack.enter_context(_alone())
-        before = await host_network.remember()
+        lock = stack.enter_context(_alone())
+        if not _LOCK.read_text():
+            _LOCK.write_text(host_network.dump(await host_network.remember()))
+        stack.push_async_callback(_restore)
         folders = _folders()
         keys = _KEY.exists()
-        stack.push_async_callback(host_network.restore, before)
         home = Path(tempfile.mkdtemp(prefix="strandline-dockerd-"))
         stack.callback(_remove, home)
         stack.callback(_leave_no_traces, folders, keys)
         address = f"unix://{home / 'docker.sock'}"
-        process = await _start(home, address)
+        process = await _start(home, address, lock)
         stack.push_async_callback(_stop, process)
         await _wait_answering(process, address, home / "dockerd.log")
         await _clear(address)
@@ -70,19 +72,26 @@ async def dockerd() -> AsyncIterator[str]:
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
-    """Two of them would take each other's rules away."""
-    with _LOCK.open("w") as lock:
+def _alone() -> Iterator[int]:
+    """The lock, a descriptor. Two engines would take each other's rules away."""
+    with _LOCK.open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise WorldFailed(
                 "another run on this machine has started a Docker engine; wait until it is done"
             ) from None
-        yield
+        yield lock.fileno()
 
 
-async def _start(home: Path, address: str) -> asyncio.subprocess.Process:
+async def _restore() -> None:
+    await host_network.restore(host_network.load(_LOCK.read_text()))
+    os.truncate(_LOCK, 0)
+
+
+async def _start(home: Path, address: str, lock: int) -> asyncio.subprocess.Process:
+    """It holds the lock too, so that it outlives nobody unseen. A signal for our group is not meant for it:
+    it goes when what it runs has gone."""
     data_root().mkdir(parents=True, exist_ok=True)
     with (home / "dockerd.log").open("wb") as log:
         return await asyncio.create_subprocess_exec(
@@ -92,6 +101,8 @@ async def _start(home: Path, address: str) -> asyncio.subprocess.Process:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,
+            pass_fds=(lock,),
+            start_new_session=True,
         )
 
 

@@ -7,8 +7,9 @@ change these meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +31,7 @@ _LINKS: Final = Path("/sys/class/net")
 class HostNetwork:
     rules: Mapping[str, Mapping[str, str]]
     """By family and table, as iptables-save prints them."""
-    links: frozenset[str]
+    links: Collection[str]
     switches: Mapping[str, str]
 
 
@@ -38,9 +39,17 @@ async def remember() -> HostNetwork:
     """How it is now."""
     return HostNetwork(
         {family: tables(await _saved(family)) for family in FAMILIES},
-        frozenset(link.name for link in _LINKS.iterdir()),
+        sorted(link.name for link in _LINKS.iterdir()),
         {name: (_SYSCTL / name).read_text() for name in SWITCHES if (_SYSCTL / name).exists()},
     )
+
+
+def dump(network: HostNetwork) -> str:
+    return json.dumps(asdict(network))
+
+
+def load(text: str) -> HostNetwork:
+    return HostNetwork(**json.loads(text))
 
 
 async def restore(before: HostNetwork) -> None:

@@ -24,6 +24,7 @@ async def cluster(docker: Engine, tmp_path_factory: pytest.TempPathFactory) -> A
     async with container_world(
         tmp_path_factory.mktemp("containers"),
         on=docker,
+        zookeepers=3,
         disk_mb=64,
         zookeeper_session_timeout_ms=3_000,
         keep_in_sync_ms=2_000,

@@ -82,8 +82,17 @@ class Sight:
         await eventually(is_it, deadline_s=SETTLE_S_MAX, what=f"the ISR is {brokers}")
 
     async def create_another_topic(self) -> None:
-        """What only the controllers can do."""
-        await self._admin.create_topic(f"other-{uuid4().hex[:8]}", partitions=1, replication_factor=3)
+        """What only the controllers can do. One that dies meanwhile leaves open what became of it: then it
+        is tried by another name."""
+
+        async def created() -> bool:
+            try:
+                await self._admin.create_topic(f"other-{uuid4().hex[:8]}", partitions=1, replication_factor=3)
+            except StrandlineError:
+                return False
+            return True
+
+        await eventually(created, deadline_s=SETTLE_S_MAX, what="a controller creates a topic")
 
 
 def broker(number: int) -> Member:
