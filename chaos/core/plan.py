@@ -1,8 +1,8 @@
 """A plan of faults for one round, drawn from lots: which, when, to whom. The same lots give the same plan.
 
 A plan is made of strikes. Most are one fault, some are several at the same moment on different roles, a few
-are everything of one role at once. Sometimes there is none: what is found wrong then is nobody's fault but
-the cluster's.
+are all brokers at once, or ZooKeeper's majority. Sometimes there is none: what is found wrong then is
+nobody's fault but the cluster's.
 """
 
 from __future__ import annotations
@@ -103,8 +103,11 @@ def _strike(lots: Lots, setting: Setting, before: Sequence[Fault]) -> list[Fault
     begins_s = lots() * latest_s
     found: list[Fault] = []
     lot = lots()
+    zookeepers = len(setting.of_role(Role.ZOOKEEPER))
     if lot < 0.06:
         wanted: list[Role | None] = [Role.BROKER] * len(setting.of_role(Role.BROKER))
+    elif lot < 0.12 and zookeepers:
+        wanted = [Role.ZOOKEEPER] * (zookeepers // 2 + 1)
     elif lot < 0.65:
         wanted = [None]
     else:
