@@ -17,10 +17,12 @@ from chaos.world import WorldFailed
 
 FAILED: Final = 1
 WRONG_USE: Final = 2
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 async def run_with_engine(command: Sequence[str]) -> int:
-    """The command's exit status. Raises WorldFailed."""
+    """The command's exit status. Raises WorldFailed, and CancelledError after SIGINT or SIGTERM."""
+    _cancelled_by_signals()
     async with engine() as running:
         where = "started here for this run" if running.own else "that answers already"
         print(f"Docker engine: one {where}. Building images; the first time takes minutes.", flush=True)
@@ -34,20 +36,31 @@ async def run_with_engine(command: Sequence[str]) -> int:
                 await process.wait()
 
 
+def _cancelled_by_signals() -> None:
+    """By the first of them; what is undone then is not to be cut short by another."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+
+    def interrupted() -> None:
+        for number in SIGNALS:
+            loop.add_signal_handler(number, lambda: None)
+        task.cancel()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, interrupted)
+
+
 def main() -> int:
     """The command's exit status; 1 if there is no engine or no image, and why on standard error."""
     if len(sys.argv) < 2:
         print(__doc__, file=sys.stderr)
         return WRONG_USE
-    # Whoever ends this run by SIGTERM wants the engine to be gone too, as with Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return asyncio.run(run_with_engine(sys.argv[1:]))
     except WorldFailed as error:
         print(f"error: {error}", file=sys.stderr)
         return FAILED
-    except KeyboardInterrupt:
+    except asyncio.CancelledError:
         return 128 + signal.SIGINT
 
 

@@ -39,6 +39,8 @@ _CGROUPS: Final = Path("/sys/fs/cgroup")
 _KEY: Final = Path("/etc/docker/key.json")
 _PLUGINS: Final = Path("/run/docker/plugins")
 
+_HOME: Final = "strandline-dockerd-"
+
 _CLOCK: Final = SystemClock()
 
 
@@ -58,7 +60,9 @@ async def dockerd() -> AsyncIterator[str]:
         stack.push_async_callback(_restore)
         folders = _folders()
         keys = _KEY.exists()
-        home = Path(tempfile.mkdtemp(prefix="strandline-dockerd-"))
+        for left in Path(tempfile.gettempdir()).glob(f"{_HOME}*"):
+            _remove(left)
+        home = Path(tempfile.mkdtemp(prefix=_HOME))
         stack.callback(_remove, home)
         stack.callback(_leave_no_traces, folders, keys)
         address = f"unix://{home / 'docker.sock'}"

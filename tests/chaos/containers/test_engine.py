@@ -1,0 +1,39 @@
+"""Where there can be no engine, the run says why, and what to do; the base image is the Dockerfile's."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from chaos.containers.engine import PROJECT, base_name
+from chaos.world import WorldFailed
+
+
+def test_an_engine_that_was_named_and_does_not_answer_is_not_replaced_by_another() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "chaos.containers", "true"],
+        env={**os.environ, "DOCKER_HOST": "unix:///nowhere/docker.sock"},
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert ended.stderr == "error: no Docker engine answers at DOCKER_HOST = unix:///nowhere/docker.sock\n"
+
+
+def test_without_a_command_it_says_what_it_is_for() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "chaos.containers"], capture_output=True, text=True, timeout=50, check=False
+    )
+    assert ended.returncode == 2
+    assert "COMMAND" in ended.stderr
+
+
+def test_the_base_image_is_that_of_the_dockerfile() -> None:
+    assert base_name((PROJECT / "Dockerfile").read_text()) == "python:3.11-slim-bookworm"
+    with pytest.raises(WorldFailed, match="names no base image"):
+        base_name("FROM scratch\n")
