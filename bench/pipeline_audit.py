@@ -20,18 +20,21 @@ if TYPE_CHECKING:
 
 RECORDS: Final = 10_000_000
 LINES: Final = 2_000_000
+LINE_BYTES: Final = 130
+"""Of a history, about."""
 PARTITIONS: Final = 8
 TOPIC: Final = "audited"
 NAMES: Final = ("producer-0", "producer-1", "reader")
 MASTER: Final = "local[2]"
+MEMORY: Final = "1g"
+"""For everything; Spark's own choice, and less than `session` would take."""
 
 
 async def measure(runs: int = RUNS) -> None:
     """Print the tables."""
-    from pipeline.jobs.audit import COMPRESSED
     from pipeline.session import session
 
-    spark = session(MASTER, "bench", **{"spark.driver.memory": "4g", COMPRESSED: "false"})
+    spark = session(MASTER, "bench", **{"spark.driver.memory": MEMORY})
     try:
         heading(
             f"Audit {RECORDS / 1e6:.0f} million records, sent, acknowledged and read, {MASTER}",
@@ -99,17 +102,18 @@ def events(spark: SparkSession) -> DataFrame:
 
 def audited(spark: SparkSession) -> float:
     """Seconds from what clients told and what is in the log to the findings, of which there are none."""
-    from pipeline.jobs.audit import findings, found
+    from pipeline.jobs.audit import findings, found, suited
+    from pipeline.jobs.records import ON_DISK, kept
 
     spans = {(TOPIC, partition): Span(0, RECORDS // PARTITIONS) for partition in range(PARTITIONS)}
     clock = SystemClock()
     began = clock.monotonic()
-    told = events(spark).persist()
-    try:
-        with findings(told, records(spark), spans, NAMES) as frame:
-            offenders = found(frame)
-    finally:
-        told.unpersist()
+    with (
+        suited(spark, 3 * RECORDS * LINE_BYTES),
+        kept(events(spark), ON_DISK) as told,
+        findings(told, records(spark), spans, NAMES) as frame,
+    ):
+        offenders = found(frame)
     assert offenders == []
     return clock.monotonic() - began
 

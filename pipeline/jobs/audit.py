@@ -1,7 +1,8 @@
 """The audit: what clients saw of topics, held against the topics, however much it is.
 
 `strandline.auditing` says what the checks mean. What is read is read once: the events of the histories and
-the log, both without their values, stay in memory and on disk until the audit ends.
+the log, both without their values, stay on disk until the audit ends. Not in memory: there a task needs what
+it has for sorting and grouping, however much there is to audit.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -21,7 +21,7 @@ from pipeline.core.options import Selection
 from pipeline.jobs import audit_facts as facts
 from pipeline.jobs.audit_checks import COLUMNS, Known, all_findings
 from pipeline.jobs.history_events import read_events
-from pipeline.jobs.records import records, said_by_spark
+from pipeline.jobs.records import ON_DISK, kept, records, said_by_spark
 from pipeline.loop_thread import call
 from strandline.auditing.checks import Finding, in_order
 from strandline.auditing.reference import Span, Spans
@@ -31,7 +31,7 @@ from strandline.ids import TopicPartition
 
 MOST: Final = 100
 """Findings of each kind that are looked for."""
-STRETCH: Final = 1 << 20
+STRETCH: Final = 1 << 18
 """Rows that one window looks at, at most."""
 
 PATIENCE_S: Final = 60
@@ -40,7 +40,8 @@ CLEANUP_POLICY: Final = "cleanup.policy"
 
 TASK_BYTES: Final = 32 << 20
 """Of histories, for one task."""
-COMPRESSED: Final = "spark.sql.inMemoryColumnarStorage.compressed"
+BROADCAST: Final = "1m"
+"""What of a join may be sent to all tasks unless they are told to: it stays in memory as long as they run."""
 
 SPANS: Final = "topic string, partition int, start bigint, end bigint"
 
@@ -62,12 +63,10 @@ def findings(
     source, all that is within `spans`, which were asked for after the histories were written.
     """
     spark = events.sparkSession
-    with ExitStack() as kept:
+    with ExitStack() as stack:
 
         def keep(frame: DataFrame) -> DataFrame:
-            frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
-            kept.callback(frame.unpersist)
-            return frame
+            return stack.enter_context(kept(frame, ON_DISK))
 
         judged = events.where(F.col("topic").isin(*{topic for topic, _ in spans}))
         stored = keep(facts.hashed(log))
@@ -101,7 +100,8 @@ def run(
 
     Raises InvalidHistory, UnknownTopicOrPartition, InvalidRequest for a compacted topic, JobFailed.
     """
-    with said_by_spark(), _suited(spark, histories), read_events(spark, histories) as events:
+    size = sum(path.stat().st_size for path in histories)
+    with said_by_spark(), suited(spark, size), read_events(spark, histories) as events:
         spans = call(_spans(bootstrap, topics))
         starts = {TopicPartition(*name): span.start for name, span in spans.items()}
         ends = {TopicPartition(*name): span.end for name, span in spans.items()}
@@ -112,12 +112,14 @@ def run(
 
 
 @contextmanager
-def _suited(spark: SparkSession, histories: Sequence[Path]) -> Iterator[None]:
-    """As many tasks as there is work for; and hashes do not compress, which Spark takes long to find out."""
-    tasks = sum(path.stat().st_size for path in histories) // TASK_BYTES + 1
+def suited(spark: SparkSession, size: int) -> Iterator[None]:
+    """The session as an audit of histories of so many bytes wants it, until the end of the block: as many
+    tasks as there is work for. Hashes do not compress, which Spark takes long to find out."""
+    tasks = max(size // TASK_BYTES + 1, spark.sparkContext.defaultParallelism)
     settings = {
-        COMPRESSED: "false",
-        "spark.sql.shuffle.partitions": str(max(tasks, spark.sparkContext.defaultParallelism)),
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",
+        "spark.sql.autoBroadcastJoinThreshold": BROADCAST,
+        "spark.sql.shuffle.partitions": str(tasks),
     }
     before = {name: spark.conf.get(name) or "" for name in settings}
     for name, value in settings.items():

@@ -3,6 +3,9 @@ which value is where, and what followed what.
 
 Values are hashes (`hash`, `more`), histories are numbers. Everything is a join or a grouping that spreads
 over all partitions and spills; no row passes through Python.
+
+Where nearly every row has a key of its own, rows are sent to their partition before they are grouped: Spark
+would group them where they are first, in vain, with a table in memory that grows with what one task reads.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ def fates(events: DataFrame) -> DataFrame:
     above 0 if its producer was told that it was not appended."""
     return (
         events.where(F.col("event").isin("sent", "acked", "failed"))
+        .repartition("history", "topic", "record")
         .groupBy("history", "topic", "record")
         .agg(
             F.max(F.col("event") == "sent").alias("sent"),
@@ -84,6 +88,7 @@ def odd_values(fates: DataFrame, log: DataFrame) -> DataFrame:
                 F.when(F.col("offset") < 0, 1).otherwise(0).alias("unplaced"),
             )
         )
+        .repartition(*VALUE)
         .groupBy(*VALUE)
         .agg(*(F.sum(name).alias(name) for name in counts))
     )  # fmt: skip

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from pipeline.jobs.records import ON_DISK, kept
 from strandline.auditing.history import FIELDS, OUTCOMES, InvalidHistory, parse, read_lines
 from strandline.errors import Outcome
 
@@ -46,7 +46,7 @@ def hashes(value: Column) -> tuple[Column, Column]:
 
 @contextmanager
 def read_events(spark: SparkSession, paths: Sequence[Path]) -> Iterator[DataFrame]:
-    """The events of these files, which Spark keeps until the end of the block.
+    """The events of these files, which Spark keeps on disk until the end of the block.
 
     A row: `history` (the file's place in `paths`), `event`, `seq`, `topic`, and the facts of the event, null
     where it has none: `record`, `partition`, `offset`, `proven`, `denied` (a number of DENIED), `partitions`,
@@ -54,12 +54,9 @@ def read_events(spark: SparkSession, paths: Sequence[Path]) -> Iterator[DataFram
     """
     for path in paths:
         path.open("rb").close()  # Spark's own words for a missing file are many
-    told = _told(spark, paths).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
+    with kept(_told(spark, paths), ON_DISK) as told:
         _check(told, paths)
         yield told.where("not wrong").select(*KEPT)
-    finally:
-        told.unpersist()
 
 
 def _told(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it ships none
+from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -15,6 +16,12 @@ from strandline.errors import StrandlineError
 
 _OURS: Final = re.compile(r"^\s*(?:pipeline|strandline)\.errors\.(\w+): (.+)$", re.MULTILINE)
 """The end of a traceback of the source, somewhere in what Spark says."""
+
+
+IN_MEMORY: Final = StorageLevel.MEMORY_AND_DISK
+"""For what is small: what does not fit goes to disk."""
+ON_DISK: Final = StorageLevel.DISK_ONLY
+"""For what grows with topics: in memory it would take the place that tasks sort and group in."""
 
 
 class JobFailed(StrandlineError):
@@ -25,6 +32,16 @@ def records(spark: SparkSession, bootstrap: str, topic: str, **options: str) -> 
     """All that is in a topic now, with the columns of the source. `options` are those of the source."""
     reader = spark.read.format("strandline").option("bootstrap", bootstrap).option("subscribe", topic)
     return reader.options(**options).load()
+
+
+@contextmanager
+def kept(frame: DataFrame, level: StorageLevel = IN_MEMORY) -> Iterator[DataFrame]:
+    """The frame for several questions, worked out by the first of them and let go at the end of the block."""
+    frame = frame.persist(level)
+    try:
+        yield frame
+    finally:
+        frame.unpersist()
 
 
 @contextmanager
