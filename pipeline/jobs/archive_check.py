@@ -8,7 +8,8 @@ for retention took it or, where the topic is compacted, a later record of the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -23,7 +24,7 @@ from pipeline.core.offsets import Offsets, StreamOffset, said
 from pipeline.core.options import Selection
 from pipeline.jobs.archive import check_topic, leftovers, schema
 from pipeline.jobs.checkpoint import Checkpoint
-from pipeline.jobs.records import JobFailed, said_by_spark
+from pipeline.jobs.records import ON_DISK, JobFailed, kept, said_by_spark
 from pipeline.loop_thread import call
 from strandline.client.admin import Admin
 from strandline.errors import SettingsError
@@ -140,10 +141,10 @@ def doubles(hashes: DataFrame) -> DataFrame:
 def differences(archive: DataFrame, topic: DataFrame) -> DataFrame:
     """kind (missing, extra or changed), partition and offset of each record in which two `hashed` frames
     differ. However often the archive has it, it is named once."""
-    kept = archive.groupBy("partition", "offset").agg(
+    ours = archive.groupBy("partition", "offset").agg(
         F.min("hash").alias("least"), F.max("hash").alias("greatest")
     )
-    both = topic.join(kept, ["partition", "offset"], "full")
+    both = topic.join(ours, ["partition", "offset"], "full")
     changed = (F.col("least") != F.col("hash")) | (F.col("greatest") != F.col("hash"))
     kind = F.when(F.col("least").isNull(), MISSING).when(F.col("hash").isNull(), EXTRA).when(changed, CHANGED)
     return both.select(kind.alias("kind"), "partition", "offset").where("kind is not null")
@@ -213,12 +214,9 @@ def _compare(
         for number, end in sorted(told.items())
         if logs.ends.get(number, 0) < end
     ]
-    kept, unreadable = _kept(spark, directory)
-    try:
+    with _read(spark, directory) as (ours, unreadable):
         rest = hashed(_topic(spark, bootstrap, topic, logs.starts, _ends(logs, told)))
-        check = compared(kept, rest, logs, told)
-    finally:
-        kept.unpersist()
+        check = compared(ours, rest, logs, told)
     lying_about = len(leftovers(spark, directory))
     notes = list(check.notes)
     if lying_about:
@@ -226,13 +224,13 @@ def _compare(
     return replace(check, faults=(*faults, *unreadable), notes=tuple(notes))
 
 
-def compared(kept: DataFrame, rest: DataFrame, logs: Logs, told: Mapping[int, int]) -> Check:
+def compared(archived: DataFrame, rest: DataFrame, logs: Logs, told: Mapping[int, int]) -> Check:
     """Hold the `hashed` records of an archive, which says that it is up to `told`, against those of a topic
     in the same offsets, as far as its logs have them."""
     ends = _ends(logs, told)
-    side = within(kept, logs.starts, ends)
+    side = within(archived, logs.starts, ends)
     ours, theirs = _by_partition(fingerprints(side)), _by_partition(fingerprints(rest))
-    older = {row.partition: row.records for row in fingerprints(within(kept, {}, logs.starts)).collect()}
+    older = {row.partition: row.records for row in fingerprints(within(archived, {}, logs.starts)).collect()}
     partitions = tuple(
         PartitionCheck(
             number,
@@ -244,17 +242,18 @@ def compared(kept: DataFrame, rest: DataFrame, logs: Logs, told: Mapping[int, in
         )
         for number, end in sorted(ends.items())
     )
-    found = doubles(within(kept, {}, told)).withColumn("kind", F.lit(DOUBLE))
+    found = doubles(within(archived, {}, told)).withColumn("kind", F.lit(DOUBLE))
     found = found.select("kind", "partition", "offset")
     gone = 0
-    if not all(each.same for each in partitions):
-        between = differences(side, rest).persist()
-        if logs.compacted:
-            gone = between.where(F.col("kind") == EXTRA).count()
-            between = between.where(F.col("kind") != EXTRA)
-        found = found.unionAll(between)
-    total = found.count()
-    named = found.orderBy("partition", "offset", "kind").limit(DIFFERENCES_MAX).collect() if total else []
+    with ExitStack() as stack:
+        if not all(each.same for each in partitions):
+            between = stack.enter_context(kept(differences(side, rest), ON_DISK))
+            if logs.compacted:
+                gone = between.where(F.col("kind") == EXTRA).count()
+                between = between.where(F.col("kind") != EXTRA)
+            found = found.unionAll(between)
+        total = found.count()
+        named = found.orderBy("partition", "offset", "kind").limit(DIFFERENCES_MAX).collect() if total else []
     return Check(
         partitions,
         tuple(Difference(row.kind, row.partition, row.offset) for row in named),
@@ -303,24 +302,28 @@ def _topic(
     return spark.read.format("strandline").options(**options).load()
 
 
-def _kept(spark: SparkSession, directory: str) -> tuple[DataFrame, list[str]]:
-    """Hashes of what is in the files of finished batches, as they are now, persisted; and which of the files
-    are not there, or cannot be read."""
+@contextmanager
+def _read(spark: SparkSession, directory: str) -> Iterator[tuple[DataFrame, list[str]]]:
+    """Hashes of what is in the files of finished batches, as they are now, kept until the end of the block;
+    and which of the files are not there, or cannot be read."""
     paths = Checkpoint(spark, directory).files()
     there = [path for path in paths if _exists(spark, path)]
     faults = [f"{path} is not there" for path in sorted(set(paths) - set(there))]
     if not there:
-        return hashed(spark.createDataFrame([], schema())).persist(), faults
+        yield hashed(spark.createDataFrame([], schema())), faults
+        return
     reader = spark.read.schema(schema()).option("basePath", directory)
-    kept = hashed(reader.parquet(*there)).persist()
-    try:
-        with said_by_spark():
-            kept.count()
-    except JobFailed as error:
-        kept.unpersist()
-        faults.append(f"not all of the archive can be read: {error}")
-        kept = hashed(reader.option("ignoreCorruptFiles", "true").parquet(*there)).persist()
-    return kept, faults
+    with ExitStack() as stack:
+        try:
+            found = stack.enter_context(kept(hashed(reader.parquet(*there)), ON_DISK))
+            with said_by_spark():
+                found.count()
+        except JobFailed as error:
+            stack.close()
+            faults.append(f"not all of the archive can be read: {error}")
+            some = reader.option("ignoreCorruptFiles", "true").parquet(*there)
+            found = stack.enter_context(kept(hashed(some), ON_DISK))
+        yield found, faults
 
 
 def _exists(spark: SparkSession, path: str) -> bool:

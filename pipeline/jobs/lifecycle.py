@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
-from pipeline.jobs.records import records, said_by_spark
+from pipeline.jobs.records import kept, records, said_by_spark
 from strandline.ids import STATE_CHANGES_TOPIC
 
 QUEUED: Final = ("start-replica", "close-replica", "delete-replica")
@@ -203,18 +203,17 @@ class Lifecycle:
 
 def run(spark: SparkSession, bootstrap: str, now_ms: int, unended_max: int) -> Lifecycle:
     """Look at the topic as it is now. Raises JobFailed."""
-    with said_by_spark():
-        told = lives(steps(records(spark, bootstrap, STATE_CHANGES_TOPIC))).persist()
-        try:
-            by_broker = latencies(told).collect()
-            waiting = backlog(told).persist()
-            return Lifecycle(
-                by_broker,
-                thinned(waiting, STEPS_MAX).orderBy("broker", "at_ms").collect(),
-                peaks(waiting).collect(),
-                unended(told, now_ms).limit(unended_max).collect(),
-                sum(row.open for row in by_broker),
-                sum(row.backwards for row in by_broker),
-            )
-        finally:
-            told.unpersist()
+    with (
+        said_by_spark(),
+        kept(lives(steps(records(spark, bootstrap, STATE_CHANGES_TOPIC)))) as told,
+        kept(backlog(told)) as waiting,
+    ):
+        by_broker = latencies(told).collect()
+        return Lifecycle(
+            by_broker,
+            thinned(waiting, STEPS_MAX).orderBy("broker", "at_ms").collect(),
+            peaks(waiting).collect(),
+            unended(told, now_ms).limit(unended_max).collect(),
+            sum(row.open for row in by_broker),
+            sum(row.backwards for row in by_broker),
+        )

@@ -21,7 +21,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
-from pipeline.jobs.records import records, said_by_spark
+from pipeline.jobs.records import kept, records, said_by_spark
 from strandline.ids import GROUP_EVENTS_TOPIC
 
 VERSION: Final = 1
@@ -175,6 +175,8 @@ def overlaps(timeline: DataFrame) -> DataFrame:
     return (
         both.groupBy(*_PARTITION, "from_ms", "to_ms")
         .agg(F.sort_array(F.collect_set("owner")).alias("owners"))
+        # One member whose times are wrong may seem to own twice, and does not share with itself.
+        .where(F.size("owners") > 1)
         .orderBy("from_ms", *_PARTITION)
     )
 
@@ -316,23 +318,20 @@ class Ownership:
 
 def run(spark: SparkSession, bootstrap: str, group: str | None = None) -> Ownership:
     """Look at the topic as it is now, at one group or at all. Raises JobFailed."""
-    with said_by_spark():
-        events = group_events(records(spark, bootstrap, GROUP_EVENTS_TOPIC), group).persist()
-        try:
-            owned = timeline(moments(events)).persist()
-            free = gaps(owned, events).persist()
-            turns = rebalances(events).persist()
-            (last,) = events.agg(
-                F.coalesce(F.max(F.least("at_ms", "told_ms")), F.lit(0)).alias("ms")
-            ).collect()
-            return Ownership(
-                owned.orderBy(*_PARTITION, "from_ms", "to_ms").collect(),
-                overlaps(owned).collect(),
-                free.collect(),
-                partitions(owned, free).collect(),
-                turns.orderBy("from_ms", "group").collect(),
-                by_reason(turns).collect(),
-                last.ms,
-            )
-        finally:
-            events.unpersist()
+    with (
+        said_by_spark(),
+        kept(group_events(records(spark, bootstrap, GROUP_EVENTS_TOPIC), group)) as events,
+        kept(timeline(moments(events))) as owned,
+        kept(gaps(owned, events)) as free,
+        kept(rebalances(events)) as turns,
+    ):
+        (last,) = events.agg(F.coalesce(F.max(F.least("at_ms", "told_ms")), F.lit(0)).alias("ms")).collect()
+        return Ownership(
+            owned.orderBy(*_PARTITION, "from_ms", "to_ms").collect(),
+            overlaps(owned).collect(),
+            free.collect(),
+            partitions(owned, free).collect(),
+            turns.orderBy("from_ms", "group").collect(),
+            by_reason(turns).collect(),
+            last.ms,
+        )
