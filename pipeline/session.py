@@ -10,6 +10,7 @@ from typing import Final
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from pipeline import memory
 from pipeline.java import find_java
 from pipeline.source import StrandlineDataSource
 from pipeline.spark_home import spark_home
@@ -40,11 +41,13 @@ def session(master: str = "local[*]", app: str = "strandline", **conf: str) -> S
     `conf` are Spark's own settings, which go before those made here: `session(**{"spark.ui.enabled":
     "true"})`. Of a session that runs already only settings of SQL are changed. For Spark's sake it sets
     JAVA_HOME, SPARK_HOME, PYSPARK_PYTHON, PYSPARK_DRIVER_PYTHON and, for a local master, SPARK_LOCAL_IP in
-    this process's environment, all but the first if they are not set.
+    this process's environment, all but the first if they are not set. A local Spark has a quarter of the
+    machine's memory, 1 to 8 GiB, unless `spark.driver.memory` is set here or where Spark looks for it.
 
     Raises SettingsError if no Java is there that Spark runs on.
     """
     builder = SparkSession.builder.master(master).appName(app)
+    settings = _SETTINGS | _launch()
     if SparkContext._active_spark_context is None:
         os.environ["JAVA_HOME"] = str(find_java().home)
         os.environ.setdefault("SPARK_HOME", str(spark_home()))
@@ -53,7 +56,9 @@ def session(master: str = "local[*]", app: str = "strandline", **conf: str) -> S
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-    for name, value in (_SETTINGS | _launch() | conf).items():
+            if not memory.is_said(os.environ):
+                settings[memory.SETTING] = f"{memory.driver_memory_mib(memory.machine_bytes())}m"
+    for name, value in (settings | conf).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.dataSource.register(StrandlineDataSource)

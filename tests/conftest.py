@@ -92,9 +92,12 @@ def spark() -> Iterator[SparkSession]:
     from pipeline.session import session
 
     # Short-lived, and one of many processes: what costs the least to start.
-    spark = session(
-        "local[2,4]", "tests", **{"spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
-    )
+    least = {
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+        "spark.driver.memory": "1g",
+        "spark.sql.shuffle.partitions": "4",
+    }
+    spark = session("local[2,4]", "tests", **least)
     yield spark
     spark.stop()
 
