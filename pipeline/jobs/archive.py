@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]  # it ships none
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
@@ -145,7 +146,12 @@ def _wait(
     seen = -1
     ended: bool | None = False
     while not ended and not stopped():
-        ended = query.awaitTermination(1)
+        try:
+            ended = query.awaitTermination(1)
+        except StreamingQueryException:
+            if stopped():  # Ctrl-C goes to Spark's Python processes too, without which a batch fails
+                return
+            raise
         for progress in query.recentProgress:
             if progress["batchId"] > seen and progress["numInputRows"]:
                 seen = progress["batchId"]

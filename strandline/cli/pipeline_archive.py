@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command("archive", cls=Command)
 @click.argument("topic")
 @click.option("--to", "directory", required=True, metavar="DIR", help="A folder, or a URL that Spark knows.")
-@click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Go on with what comes, until SIGTERM or Ctrl-C.")
 @click.option(
     "--every", "every_s", type=click.FloatRange(min=0.1), default=30, show_default=True, metavar="SECONDS",
     help="With --follow: how often.",
@@ -59,10 +59,9 @@ def archive(
     spark = open_session(master, f"archive {topic}")
     from pipeline.jobs.archive import BATCH_RECORDS, place, run
 
-    stopped = Event()
+    stop = Stop()
     if follow:
-        # Once Spark has started, which takes the signal for itself. A batch that is being read is cut off.
-        signal.signal(signal.SIGINT, lambda *_: stopped.set())
+        stop.watch()  # once Spark has started, which takes Ctrl-C for itself
     try:
         if not topic_exists(invocation, topic):
             raise UnknownTopicOrPartition(f"there is no topic {topic!r}")
@@ -82,14 +81,35 @@ def archive(
             every_s=every_s if follow else None,
             batch_records=batch_records or BATCH_RECORDS,
             skip_lost=skip_lost,
-            stopped=stopped.is_set,
+            stopped=stop.event.is_set,
             told=lambda progress: _tell(invocation, progress),
         )
         _show(invocation, done)
-        if stopped.is_set():
-            click.get_current_context().exit(INTERRUPTED)  # there is no other end: nothing to be said of it
+        if stop.interrupted:
+            click.get_current_context().exit(INTERRUPTED)
     finally:
         spark.stop()
+
+
+class Stop:
+    """SIGTERM and Ctrl-C end what follows a topic in good order; a batch that is being read is cut off.
+
+    `interrupted`: it was Ctrl-C. A second Ctrl-C ends it at once.
+    """
+
+    def __init__(self) -> None:
+        self.event = Event()
+        self.interrupted = False
+
+    def watch(self) -> None:
+        """From now on, in this process."""
+        signal.signal(signal.SIGTERM, lambda *_: self.event.set())
+        signal.signal(signal.SIGINT, self._interrupt)
+
+    def _interrupt(self, *_: object) -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        self.interrupted = True
+        self.event.set()
 
 
 def _tell(invocation: Invocation, progress: Mapping[str, Any]) -> None:
