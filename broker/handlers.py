@@ -329,4 +329,9 @@ class Handlers:
             raise StaleBrokerEpoch(
                 f"broker {hello.broker_id} lives in epoch {registration.epoch}, not {hello.broker_epoch}"
             )
+        self._manager.reached(hello.broker_epoch, answers=True)
         return FollowerLink(hello, self._manager.known, self.throttle, self._settings, self._clock)
+
+    def follower_left(self, hello: Hello) -> None:
+        """The stream has ended, and its link is closed."""
+        self._manager.follower_left(hello.broker_id)

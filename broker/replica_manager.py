@@ -36,6 +36,7 @@ from strandline.errors import (
 )
 from strandline.ids import (
     NO_BROKER,
+    BrokerEpoch,
     BrokerId,
     LeaderEpoch,
     Offset,
@@ -84,6 +85,10 @@ class Session(Protocol):
         """Write down that this broker cannot lead on in this epoch, and let another one stand."""
         ...
 
+    def probe(self, broker: BrokerId) -> None:
+        """A stream with this broker broke: find out whether its process is gone, and tell `reached`."""
+        ...
+
 
 class LeadershipWatcher(Protocol):
     """Does what only a partition's leader does. Told at once, between two awaits."""
@@ -104,6 +109,8 @@ class ReplicaManager:
         self.folder = folder
         self.clock = clock
         self.live: Mapping[BrokerId, Registration] = {}
+        self._unreachable: set[BrokerEpoch] = set()
+        """Lives of brokers that are registered still, and whose process is gone."""
         self.session: Session | None = None
         self.watchers: list[LeadershipWatcher] = []
         self.counts = Counts()
@@ -330,7 +337,7 @@ class ReplicaManager:
             settings=self.settings,
             session=session.coordination,
             clock=self.clock,
-            live=self.live,
+            live=self._reachable(),
             recorder=session.recorder,
             on_step_down=self.step_down,
             on_handed_over=self.retire,
@@ -416,6 +423,30 @@ class ReplicaManager:
     def live_changed(self, live: Mapping[BrokerId, Registration]) -> None:
         """Who is alive, as a new mapping."""
         self.live = live
+        self._unreachable &= {registration.epoch for registration in live.values()}
+        self._tell_who_lives()
+
+    def reached(self, life: BrokerEpoch, *, answers: bool) -> None:
+        """Whether a broker's port was open. Whose port is closed leaves the ISR of what this broker leads at
+        once: nobody has to wait for it until its session ends or it is late."""
+        if answers != (life in self._unreachable):
+            return
+        if answers:
+            self._unreachable.discard(life)
+        else:
+            self._unreachable.add(life)
+        self._tell_who_lives()
+
+    def follower_left(self, broker: BrokerId) -> None:
+        """The stream of a follower ended, whoever ended it."""
+        if self.session is not None and broker in self.live:
+            self.session.probe(broker)
+
+    def _reachable(self) -> Mapping[BrokerId, Registration]:
+        return {broker: each for broker, each in self.live.items() if each.epoch not in self._unreachable}
+
+    def _tell_who_lives(self) -> None:
+        live = self._reachable()
         for leadership in self._leaderships():
             leadership.live_changed(live)
 

@@ -217,6 +217,7 @@ class ReplicationService:
             refusal = group.exceptions[0]
         finally:
             link.close()
+            self._handlers.follower_left(link.hello)
         if refusal is not None:  # not in `except*`: what is raised there leaves as a group
             assert isinstance(refusal, StrandlineError)
             logger.warning(

@@ -18,6 +18,7 @@ from broker.fetcher import LeaderLink, ReplicaStream
 from broker.handover import Handover
 from broker.leadership import Leadership
 from broker.membership import Membership, join_cluster
+from broker.probe import Heard, probe
 from broker.pusher import Hello
 from broker.recorder import Recorder
 from broker.replica import Replica
@@ -66,6 +67,7 @@ class BrokerSession:
         self._links: dict[BrokerId, LeaderLink] = {}
         self._following: dict[TopicPartition, BrokerId] = {}
         self._tasks: asyncio.TaskGroup | None = None
+        self._to_probe: asyncio.Queue[BrokerId] = asyncio.Queue()
         self.membership = Membership(coordination, manager.folder, settings, clock, endpoint)
         self._sender = StateChangeSender(
             manager.me, coordination, recorder, clock, lambda: self.membership.live
@@ -104,6 +106,7 @@ class BrokerSession:
                 for task in (self._notices.run(), self._elector.run()):
                     tasks.create_task(task)
                 tasks.create_task(self._reconcile())
+                tasks.create_task(self._probe_all())
                 tasks.create_task(self._balancing.run())
                 on_serving()
         except* (SessionEnded, SessionOver, ConnectionLost) as group:
@@ -171,7 +174,7 @@ class BrokerSession:
             Hello(registration.id, registration.epoch, leader, self.cluster_id),
             open_stream=self._open_stream,
             endpoint=self._endpoint,
-            on_lost=self._leader_lost,
+            on_lost=self.probe,
             on_refused=self._refused,
             settings=self._settings,
             clock=self._clock,
@@ -212,24 +215,30 @@ class BrokerSession:
         )
         self._elector.vacant(replica)
 
-    def _leader_lost(self, leader: BrokerId) -> None:
-        """The stream broke. Only a refused or unreachable port says that the process is gone."""
-        registration = self.membership.live.get(leader)
-        if registration is not None and self._tasks is not None:
-            self._tasks.create_task(self._probe(registration))
+    def probe(self, broker: BrokerId) -> None:
+        """A stream with it broke. That may be the network's fault: its port is asked."""
+        self._to_probe.put_nowait(broker)
+
+    async def _probe_all(self) -> None:
+        async with asyncio.TaskGroup() as probes:
+            while True:
+                broker = await self._to_probe.get()
+                registration = self.membership.live.get(broker)
+                if registration is not None:
+                    probes.create_task(self._probe(registration))
 
     async def _probe(self, registration: Registration) -> None:
-        end = registration.endpoint
-        try:
-            async with asyncio.timeout(self._settings.probe_timeout_ms / 1000):
-                _, writer = await asyncio.open_connection(end.host, end.port)
-            writer.close()
-            self._elector.cleared(registration.epoch)
-        except TimeoutError:
-            return  # mere silence: the session decides
-        except OSError as error:
-            logger.info("leader unreachable: taking over", leader=registration.id, reason=str(error))
-            self._elector.suspect(registration.epoch)
+        timeout_s = self._settings.probe_timeout_ms / 1000
+        match await probe(registration.endpoint, timeout_s, self._clock):
+            case Heard.ALIVE:
+                self._elector.cleared(registration.epoch)
+                self._manager.reached(registration.epoch, answers=True)
+            case Heard.GONE:
+                logger.info("broker unreachable: taking over", unreachable=registration.id)
+                self._elector.suspect(registration.epoch)
+                self._manager.reached(registration.epoch, answers=False)
+            case Heard.NOTHING:
+                return
 
     # --- reconcile -----------------------------------------------------------------------------
 

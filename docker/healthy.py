@@ -1,4 +1,4 @@
-"""Exit status 0 if what listens on this container's port 9092, a broker or a controller, says that it serves."""
+"""Exit status 0 if what listens on port 9092 of this container, a broker or a controller, says it serves."""
 
 import sys
 

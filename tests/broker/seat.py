@@ -89,6 +89,9 @@ class Seat:
     def resign(self, replica: Replica, epoch: LeaderEpoch) -> None:
         self.resigned.append(epoch)
 
+    def probe(self, broker: BrokerId) -> None:
+        return
+
     def follow(self, replica: Replica) -> None:
         self.followed.append((replica.leader, replica.leader_epoch))
 

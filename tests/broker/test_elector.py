@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -217,3 +218,24 @@ async def test_a_log_that_fails_as_it_is_elected_resigns(seat: Seat) -> None:
     await eventually(lambda: seat.resigned == [6])
     assert seat.leads_in() is None
     assert seat.replica.log.failed is not None
+
+
+async def test_a_follower_whose_port_is_closed_leaves_at_once_and_returns_when_it_is_heard_of(
+    seat: Seat,
+) -> None:
+    """CORRECTNESS I6: its registration stays until its session ends, which nobody has to wait for. If it was
+    not gone after all, it comes back as whoever has caught up does."""
+    seat.lead(5)
+    life = seat.membership.live[BrokerId(3)].epoch
+
+    def in_sync() -> tuple[int, ...]:
+        return seat.record.isr_ids
+
+    seat.manager.reached(life, answers=False)
+    await eventually(lambda: in_sync() == (1, 2))
+    await seat.coordination.create(znodes.broker(BrokerId(3)), b"registered still")
+    seat.manager.live_changed(dict(LIVE))
+    await asyncio.sleep(0)
+    assert in_sync() == (1, 2)
+    seat.manager.reached(life, answers=True)
+    await eventually(lambda: in_sync() == (1, 2, 3))

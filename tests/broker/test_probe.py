@@ -1,0 +1,90 @@
+"""What a broker makes of another one's port (docs/replication.md, Election)."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import grpc.aio
+import pytest
+
+from broker.probe import Heard, probe
+from strandline.adapters.clock import SystemClock
+from strandline.ids import BrokerId
+from strandline.local.ports import LOOPBACK
+from strandline.metadata import Endpoint
+
+Peer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+SHORT_S = 0.2
+LONG_S = 30.0
+
+
+async def heard(port: int, timeout_s: float) -> Heard:
+    return await probe(Endpoint(BrokerId(1), LOOPBACK, port), timeout_s, SystemClock())
+
+
+@asynccontextmanager
+async def listening(peer: Peer) -> AsyncIterator[int]:
+    async with await asyncio.start_server(peer, LOOPBACK, 0) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+@pytest.fixture
+def closed_port() -> int:
+    with socket.create_server((LOOPBACK, 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+async def test_a_server_of_grpc_speaks_first() -> None:
+    server = grpc.aio.server()
+    port = server.add_insecure_port(f"{LOOPBACK}:0")
+    await server.start()
+    try:
+        assert await heard(port, LONG_S) is Heard.ALIVE
+    finally:
+        await server.stop(None)
+
+
+async def test_a_closed_port_says_that_the_process_is_gone(closed_port: int) -> None:
+    assert await heard(closed_port, LONG_S) is Heard.GONE
+
+
+async def test_a_process_that_hangs_is_left_to_its_session() -> None:
+    """The kernel accepts in its name."""
+    with socket.create_server((LOOPBACK, 0)) as server:
+        assert await heard(server.getsockname()[1], SHORT_S) is Heard.NOTHING
+
+
+async def test_a_process_that_is_being_killed_is_asked_until_its_port_is_closed() -> None:
+    """Its connections may be closed before the port they came by. Being connected was taken for life, and its
+    partitions waited for its session."""
+    asked = 0
+    closing = asyncio.Event()
+
+    async def dies(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        writer.transport.abort()
+        if asked == 3:
+            closing.set()
+
+    async with asyncio.TaskGroup() as tasks, listening(dies) as port:
+        looking = tasks.create_task(heard(port, LONG_S))
+        await closing.wait()
+        assert not looking.done()
+    assert await looking is Heard.GONE
+    assert asked >= 3
+
+
+async def test_who_closes_every_connection_is_left_to_its_session() -> None:
+    """Something forwards to a process that may be gone or not."""
+
+    async def forwards(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.abort()
+
+    async with listening(forwards) as port:
+        assert await heard(port, SHORT_S) is Heard.NOTHING
