@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.jobs import archive, lifecycle, ownership
+from pipeline.jobs.archive_check import run as check
 from strandline import Admin, Consumer, Producer, TopicPartition
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.rpc import GrpcTransport
@@ -150,6 +156,49 @@ async def test_an_archive_whose_driver_is_killed_has_each_record_once_and_what_i
     differs = await pipeline(cluster, "archive", topic, "--to", str(folder), "--check")
     assert differs.status == 2, differs
     assert f"changed: {topic}-{partition} offset {offset}\n" in differs.out.decode()
+
+
+@asynccontextmanager
+async def following(cluster: LocalCluster, topic: str, folder: Path) -> AsyncIterator[Process]:
+    """`pipeline archive --follow` in small batches, in a session of its own, as in a terminal."""
+    options = ("--to", str(folder), "--follow", "--every", "0.1", "--batch-records", "100", *LOCAL)
+    command = [sys.executable, "-m", "strandline", "pipeline", "archive", topic, *options]
+    process = await asyncio.create_subprocess_exec(
+        *command, "--bootstrap", cluster.bootstrap, stdout=PIPE, stderr=PIPE, start_new_session=True
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+
+
+async def test_an_archive_that_follows_ends_in_good_order_and_goes_on_though_spark_compacts_what_it_wrote(
+    harness: Harness, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Ctrl-C goes to all processes of a terminal, SIGTERM to one. Spark rewrites its list of files with every
+    tenth batch: it is read behind that."""
+    cluster, folder = harness.cluster, tmp_path / "kept"
+    topic = (await harness.create_topic([[1, 2, 3]] * 3)).name
+    await write(cluster, topic, 5_000)
+    for batch, (number, status) in ((2, (signal.SIGINT, 130)), (12, (signal.SIGTERM, 0))):
+        async with following(cluster, topic, folder) as process:
+            written = folder / "_spark_metadata" / str(batch)
+            await eventually(written.exists, deadline_s=SPARK_S_MAX, what=f"batch {batch} is written")
+            if number == signal.SIGINT:
+                os.killpg(process.pid, number)
+            else:
+                process.send_signal(number)
+            async with asyncio.timeout(SPARK_S_MAX):
+                _, err = await process.communicate()
+        assert process.returncode == status, err.decode()
+        assert archive.leftovers(spark, str(folder)) == []
+    assert (folder / "_spark_metadata" / "9.compact").exists()
+    assert len(archived(spark, folder)) < 5_000, "it was ended in the middle"
+    await asyncio.to_thread(archive.run, spark, cluster.bootstrap, topic, str(folder))
+    assert archived(spark, folder) == await consumed(cluster, topic, 5_000)
+    assert (await asyncio.to_thread(check, spark, cluster.bootstrap, topic, str(folder))).sound
 
 
 # --- lifecycle -------------------------------------------------------------------------------
