@@ -26,8 +26,9 @@ test: setup  ## Run the tests. ARGS goes to pytest: make test ARGS="tests/broker
 	@$(PYTHON) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile $(ARGS)
 
 .PHONY: chaos
-chaos: setup  ## Run the tests in containers, with a Docker engine that answers or, as root on Debian, one of their own.
-	@$(PYTHON) -m chaos.containers $(PYTHON) -m pytest -m containers --numprocesses=0 $(ARGS) tests/chaos
+chaos: setup  ## Tests and rounds of faults in containers, with a Docker engine that answers or, as root on Debian, one of their own.
+	@# ARGS are for the rounds: make chaos ARGS="--rounds 10 --seconds 60"
+	@$(PYTHON) -m chaos.containers $(SHELL) -c '$(PYTHON) -m pytest -m containers --numprocesses=0 tests/chaos && $(PYTHON) -m chaos --containers $(ARGS)'
 
 .PHONY: soak
 soak: setup  ## Harm clusters for hours: make soak ARGS="--hours 8". docs/chaos.md.

@@ -7,25 +7,31 @@ command, which finds it answering.
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import sys
 from collections.abc import Sequence
 from typing import Final
 
-from chaos.containers.engine import engine
+from chaos.containers.engine import NoEngine, engine
 from chaos.world import WorldFailed
 
 FAILED: Final = 1
+NO_ENGINE: Final = os.EX_UNAVAILABLE
 WRONG_USE: Final = 2
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 async def run_with_engine(command: Sequence[str]) -> int:
-    """The command's exit status. Raises WorldFailed, and CancelledError after SIGINT or SIGTERM."""
+    """The command's exit status.
+
+    Raises WorldFailed (NoEngine if none can be had), and CancelledError after SIGINT or SIGTERM.
+    """
     _cancelled_by_signals()
+    print("Docker engine: one is looked for, or made; the first time on a machine takes minutes.", flush=True)
     async with engine() as running:
         where = "started here for this run" if running.own else "that answers already"
-        print(f"Docker engine: one {where}. Building images; the first time takes minutes.", flush=True)
+        print(f"Docker engine: one {where}. Building images.", flush=True)
         await running.build()
         process = await asyncio.create_subprocess_exec(*command, env=running.environment)
         try:
@@ -51,7 +57,8 @@ def _cancelled_by_signals() -> None:
 
 
 def main() -> int:
-    """The command's exit status; 1 if there is no engine or no image, and why on standard error."""
+    """The command's exit status; 69 if no engine can be had, 1 if no image can be built, and why on standard
+    error."""
     if len(sys.argv) < 2:
         print(__doc__, file=sys.stderr)
         return WRONG_USE
@@ -59,7 +66,7 @@ def main() -> int:
         return asyncio.run(run_with_engine(sys.argv[1:]))
     except WorldFailed as error:
         print(f"error: {error}", file=sys.stderr)
-        return FAILED
+        return NO_ENGINE if isinstance(error, NoEngine) else FAILED
     except asyncio.CancelledError:
         return 128 + signal.SIGINT
 

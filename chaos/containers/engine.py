@@ -10,7 +10,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -54,7 +54,6 @@ class Engine:
 
     async def build(self) -> None:
         """Both images from the code as it is now: `strandline-chaos`, `strandline-chaos-zookeeper`."""
-        await ensure_base_image(self.docker, base_name((PROJECT / "Dockerfile").read_text()))
         for target, name in (("zookeeper", f"{IMAGE}-zookeeper"), ("strandline", IMAGE)):
             await self.docker("build", "--target", target, "--tag", name, str(PROJECT), timeout_s=BUILD_S_MAX)
 
@@ -67,18 +66,31 @@ def base_name(dockerfile: str) -> str:
     raise WorldFailed("the Dockerfile names no base image: it has no line ARG PYTHON=…")
 
 
+class NoEngine(WorldFailed):
+    """None can be had on this machine, or none that has anything to build on; the message says what to do."""
+
+
 @asynccontextmanager
 async def engine() -> AsyncIterator[Engine]:
-    """An engine while the block runs. Raises WorldFailed that says what to do where there can be none."""
+    """An engine while the block runs, with the base image at hand. Raises NoEngine."""
+    async with AsyncExitStack() as stack:
+        try:
+            running = await _found_or_started(stack)
+            await ensure_base_image(running.docker, base_name((PROJECT / "Dockerfile").read_text()))
+        except WorldFailed as error:
+            raise NoEngine(error.message) from error
+        yield running
+
+
+async def _found_or_started(stack: AsyncExitStack) -> Engine:
     environment = dict(os.environ)
     if await _answers():
-        yield Engine(environment, own=False)
-        return
+        return Engine(environment, own=False)
     if "DOCKER_HOST" in os.environ:
-        raise WorldFailed(f"no Docker engine answers at DOCKER_HOST = {os.environ['DOCKER_HOST']}")
+        raise NoEngine(f"no Docker engine answers at DOCKER_HOST = {os.environ['DOCKER_HOST']}")
     await _install()
-    async with dockerd() as address:
-        yield Engine({**environment, "DOCKER_HOST": address}, own=True)
+    address = await stack.enter_async_context(dockerd())
+    return Engine({**environment, "DOCKER_HOST": address}, own=True)
 
 
 async def _answers() -> bool:
@@ -93,14 +105,14 @@ async def _install() -> None:
     """Debian's packages, as root. They stay; what they would start is not started."""
     missing = sorted({package for program, package in _PACKAGES.items() if shutil.which(program) is None})
     if os.geteuid() != 0:
-        raise WorldFailed(
+        raise NoEngine(
             "no Docker engine answers, and only root can start one: "
             "start Docker, set DOCKER_HOST, or run this as root"
         )
     if not missing:
         return
     if shutil.which("apt-get") is None:
-        raise WorldFailed(
+        raise NoEngine(
             f"no Docker engine answers, and this is no Debian, where {', '.join(missing)} "
             "could be installed: start Docker, or set DOCKER_HOST"
         )

@@ -21,7 +21,7 @@ def test_an_engine_that_was_named_and_does_not_answer_is_not_replaced_by_another
         timeout=50,
         check=False,
     )
-    assert ended.returncode == 1
+    assert ended.returncode == 69
     assert ended.stderr == "error: no Docker engine answers at DOCKER_HOST = unix:///nowhere/docker.sock\n"
 
 
