@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator, Sequence
@@ -12,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from chaos.core import faults
+from chaos.core.faults import Member
 from chaos.core.plan import TopicPlan
 from chaos.world import WorldFailed
 from strandline.adapters.clock import SystemClock
@@ -79,6 +82,13 @@ LOAD: Final = (
 )
 
 
+MEMBERS: Final = {
+    Member(faults.Role.CLIENT, number): role.name
+    for number, role in enumerate((each for each in LOAD if each.name.startswith("consume-group-")), start=1)
+}
+"""Those of groups, to whom something may be done: a group that nobody leaves and joins proves little."""
+
+
 @dataclass(slots=True)
 class _Running:
     """A client, in the life that it has now."""
@@ -86,17 +96,24 @@ class _Running:
     role: Role
     lives: int = 0
     process: Process | None = None
+    wanted: asyncio.Event = field(default_factory=asyncio.Event)
+    """It is not to stay away."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """It is not to be started again, and has ended."""
 
 
 class Load:
-    """The clients of a round. What they tell is in `out`, what they print in `out`/stderr."""
+    """The clients of a round, of which those in groups may be harmed (`chaos.world.Processes`).
+
+    What they tell is in `out`, what they print in `out`/stderr.
+    """
 
     def __init__(self, bootstrap: str, out: Path) -> None:
         self._bootstrap = bootstrap
         self._out = out
         self._clients = [_Running(role) for role in LOAD]
+        for client in self._clients:
+            client.wanted.set()
         self._clock = SystemClock()
         self._leaving: set[str] = set()
         self.hung: list[str] = []
@@ -109,7 +126,7 @@ class Load:
                 tasks.create_task(self._keep(client))
 
     async def _keep(self, client: _Running) -> None:
-        """Start it, and again whenever it ends with an error: a new life, in a history of its own."""
+        """Start it, and again whenever it has ended: a new life, in a history of its own."""
         role = client.role
         try:
             while role.name not in self._leaving:
@@ -121,6 +138,7 @@ class Load:
                     client.process = None
                 if role.name not in self._leaving:
                     await self._clock.sleep(AGAIN_S)
+                    await client.wanted.wait()
         finally:
             client.ended.set()
 
@@ -169,6 +187,53 @@ class Load:
                 if client.process is not None and client.process.returncode is None:
                     client.process.kill()
                 await client.ended.wait()
+
+    # --- harm ----------------------------------------------------------------------------------
+
+    @property
+    def members(self) -> Sequence[Member]:
+        return list(MEMBERS)
+
+    def _client(self, member: Member) -> _Running:
+        return next(client for client in self._clients if client.role.name == MEMBERS[member])
+
+    def _signal(self, member: Member, number: signal.Signals) -> None:
+        process = self._client(member).process
+        if process is not None and process.returncode is None:
+            process.send_signal(number)
+
+    async def alive(self, member: Member) -> bool:
+        process = self._client(member).process
+        return process is not None and process.returncode is None
+
+    async def kill(self, member: Member) -> None:
+        client = self._client(member)
+        client.wanted.clear()
+        self._signal(member, signal.SIGKILL)
+        if client.process is not None:
+            await client.process.wait()
+
+    async def terminate(self, member: Member) -> None:
+        """It leaves its group. Who does not come to an end is killed, and told of as hung."""
+        client = self._client(member)
+        client.wanted.clear()
+        self._signal(member, signal.SIGTERM)
+        try:
+            async with asyncio.timeout(ENDS_S_MAX):
+                if client.process is not None:
+                    await client.process.wait()
+        except TimeoutError:
+            self.hung.append(client.role.name)
+            await self.kill(member)
+
+    async def start(self, member: Member) -> None:
+        self._client(member).wanted.set()
+
+    async def pause(self, member: Member) -> None:
+        self._signal(member, signal.SIGSTOP)
+
+    async def resume(self, member: Member) -> None:
+        self._signal(member, signal.SIGCONT)
 
 
 @asynccontextmanager

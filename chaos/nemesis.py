@@ -10,10 +10,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
+from chaos.clients import MEMBERS
 from chaos.core.faults import Fault, FaultKind, Member, Role, Target
 from chaos.core.plan import Plan, moved
 from chaos.timeline import Timeline
-from chaos.world import World, WorldFailed
+from chaos.world import Processes, World, WorldFailed
 from strandline import Admin, TopicPartition
 from strandline.adapters.clock import SystemClock
 from strandline.client.admin import PartitionDescription
@@ -38,8 +39,11 @@ class Skipped(Exception):
 class Nemesis:
     """Of one round. `groups` are those that the numbers of faults stand for."""
 
-    def __init__(self, world: World, plan: Plan, groups: Sequence[str], timeline: Timeline) -> None:
+    def __init__(
+        self, world: World, clients: Processes, plan: Plan, groups: Sequence[str], timeline: Timeline
+    ) -> None:
         self._world = world
+        self._clients = clients
         self._plan = plan
         self._groups = groups
         self._timeline = timeline
@@ -68,6 +72,9 @@ class Nemesis:
         """Undo everything, done or not, and start whoever is dead. Raises WorldFailed."""
         for member in self._world.members:
             await self._heal(member)
+        for member in self._clients.members:
+            await self._clients.resume(member)
+            await self._clients.start(member)
         for broker in self._brokers():
             for other in self._brokers():
                 if broker != other and FaultKind.ONE_WAY in self._world.can:
@@ -156,15 +163,19 @@ class Nemesis:
                 raise Skipped(f"{member} is under {self._under[member]} already")
         self._under.update(dict.fromkeys(who, fault.kind))
 
+    def _processes(self, member: Member) -> Processes:
+        return self._clients if member.role is Role.CLIENT else self._world
+
     async def _do(self, fault: Fault, who: Sequence[Member]) -> None:
         world, member = self._world, who[0]
+        processes = self._processes(member)
         match fault.kind:
             case FaultKind.KILL:
-                await world.kill(member)
+                await processes.kill(member)
             case FaultKind.TERMINATE:
-                await world.terminate(member)
+                await processes.terminate(member)
             case FaultKind.PAUSE:
-                await world.pause(member)
+                await processes.pause(member)
             case FaultKind.DISCONNECT:
                 await world.disconnect(member)
             case FaultKind.ONE_WAY:
@@ -174,11 +185,12 @@ class Nemesis:
 
     async def _undo(self, fault: Fault, who: Sequence[Member]) -> None:
         world, member = self._world, who[0]
+        processes = self._processes(member)
         match fault.kind:
             case FaultKind.KILL | FaultKind.TERMINATE:
-                await world.start(member)
+                await processes.start(member)
             case FaultKind.PAUSE:
-                await world.resume(member)
+                await processes.resume(member)
             case FaultKind.DISCONNECT:
                 await world.connect(member)
             case FaultKind.ONE_WAY:
@@ -199,6 +211,8 @@ class Nemesis:
         )
 
     def _meaning(self, fault: Fault) -> str:
+        if fault.role is Role.CLIENT:
+            return MEMBERS[Member(fault.role, fault.number)]
         match fault.target:
             case Target.LEADER:
                 return f"leader of {self._name(fault)}"

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from chaos import clients, settling
+from chaos.core.demands import SETTLE_S_MAX, WRITABLE_MS_MAX
 from chaos.core.faults import Role
 from chaos.core.plan import Plan, dump
-from chaos.judge import judge
+from chaos.judge import judge, longest_staleness
 from chaos.nemesis import REPLICATION_FACTOR, Nemesis
 from chaos.observer import Observer
 from chaos.report.page import write_report
@@ -23,7 +24,6 @@ from strandline.adapters.clock import SystemClock
 from strandline.auditing.checks import Finding
 from strandline.errors import StrandlineError
 
-WRITABLE_S_MAX: Final = 15.0
 CALM_S: Final = 1.0
 """The load goes on for this long once the cluster has settled."""
 SETTLED_AGAIN_S_MAX: Final = 30.0
@@ -59,7 +59,7 @@ class Verdict:
             not self.findings
             and self.settled_ms is not None
             and self.writable_ms is not None
-            and self.writable_ms <= WRITABLE_S_MAX * 1000
+            and self.writable_ms <= WRITABLE_MS_MAX
         )
 
     def lines(self) -> list[str]:
@@ -72,8 +72,8 @@ class Verdict:
             said.append(f"found: {len(self.findings)} in all; findings.jsonl has them")
         if self.settled_ms is None:
             said.append("found: it did not settle")
-        if self.writable_ms is None or self.writable_ms > WRITABLE_S_MAX * 1000:
-            said.append(f"found: not all partitions were writable within {WRITABLE_S_MAX:.0f} s")
+        if self.writable_ms is None or self.writable_ms > WRITABLE_MS_MAX:
+            said.append(f"found: not all partitions were writable within {WRITABLE_MS_MAX / 1000:g} s")
         return [*said, f"seed {self.seed}: {'all is well' if self.ok else 'NOT WELL'}; {self.out}"]
 
 
@@ -99,7 +99,8 @@ async def run_round(world: World, plan: Plan, out: Path, tell: Tell = lambda _: 
     """Do what the plan says to a cluster that serves, under load, and judge what became of it.
 
     `out` is a folder of its own, made here. Whatever ends the round, the clients are gone; the cluster may be
-    left harmed if it was cancelled. Raises WorldFailed, StrandlineError if it could not be run at all.
+    left harmed if it was cancelled. Raises WorldFailed, StrandlineError if it could not be run to its end;
+    its report says how far it came.
     """
     out.mkdir(parents=True, exist_ok=True)
     (out / "plan.json").write_text(dump(plan))
@@ -112,13 +113,14 @@ async def run_round(world: World, plan: Plan, out: Path, tell: Tell = lambda _: 
             background = [tasks.create_task(load.run()), tasks.create_task(observer.run())]
             try:
                 await load.begun()
-                await _harm(course)
+                await _harm(course, load)
                 await _recover(course)
                 await _end(course, load)
             finally:
                 for task in background:
                     task.cancel()
     except ExceptionGroup as group:
+        await asyncio.to_thread(write_report, out)
         raise _first(group) from group
     course.timeline.note("ended")
     await _look_at_members(course)
@@ -150,10 +152,10 @@ async def _make_topics(world: World, plan: Plan) -> None:
         )
 
 
-async def _harm(course: _Course) -> None:
+async def _harm(course: _Course, load: clients.Load) -> None:
     """Do what the plan says, and heal everything."""
     course.timeline.note("began", detail=f"{len(course.plan.faults)} faults in {course.plan.seconds:g} s")
-    nemesis = Nemesis(course.world, course.plan, clients.GROUPS, course.timeline)
+    nemesis = Nemesis(course.world, load, course.plan, clients.GROUPS, course.timeline)
     await nemesis.run()
     await nemesis.heal()
     for member in nemesis.died:
@@ -188,7 +190,7 @@ async def _write(course: _Course, since: float) -> None:
     topics = [topic.topic for topic in course.plan.topics]
     try:
         async with Admin(course.world.bootstrap, request_timeout_ms=settling.REQUEST_TIMEOUT_MS) as admin:
-            partitions = await settling.partitions_of(admin, topics, settling.SETTLE_S_MAX)
+            partitions = await settling.partitions_of(admin, topics, SETTLE_S_MAX)
     except StrandlineError:
         course.timeline.note("not_writable", partitions=topics)
         return
@@ -240,8 +242,10 @@ async def _judge(course: _Course) -> None:
     }
     try:
         course.findings += await asyncio.to_thread(judge, course.out, logs)
+        stale = await asyncio.to_thread(longest_staleness, course.out)
     except (StrandlineError, OSError) as error:
         course.found(UNJUDGED, f"{type(error).__name__}: {error}")
-    with (course.out / "findings.jsonl").open("w") as file:
-        for finding in course.findings:
-            file.write(json.dumps(finding._asdict()) + "\n")
+        stale = []
+    for name, rows in (("findings", course.findings), ("staleness", stale)):
+        lines = (json.dumps(row._asdict()) + "\n" for row in rows)
+        (course.out / f"{name}.jsonl").write_text("".join(lines))

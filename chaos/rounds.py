@@ -22,7 +22,8 @@ OpenWorld = Callable[[Path], AbstractAsyncContextManager[World]]
 def plan_for(world: World, seed: int, seconds: float, kinds: Collection[FaultKind]) -> Plan:
     """The plan of a seed. The same seed, time, kinds and members give the same plan."""
     can = [kind for kind in FaultKind if kind in world.can and kind in kinds]
-    setting = Setting(seconds, world.members, clients.TOPICS, len(clients.GROUPS), can)
+    members = [*world.members, *clients.MEMBERS]
+    setting = Setting(seconds, members, clients.TOPICS, len(clients.GROUPS), can)
     return draw(Random(seed).random, seed, setting)
 
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from chaos.core.demands import SETTLE_S_MAX
 from chaos.world import World
 from strandline import Admin, Producer, TopicPartition
 from strandline.adapters.clock import SystemClock
 from strandline.errors import Outcome, StrandlineError
 
-SETTLE_S_MAX: Final = 60.0
 POLL_S: Final = 0.1
 ANSWER_S_MAX: Final = 5.0
 REQUEST_TIMEOUT_MS: Final = 2_000

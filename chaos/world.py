@@ -14,23 +14,15 @@ class WorldFailed(StrandlineError):
     """The cluster could not be made, or something could not be done to it; the message says what and why."""
 
 
-class World(Protocol):
-    """A cluster that serves. Each of these waits until what it does is done; WorldFailed if it cannot be.
+class Processes(Protocol):
+    """Each of these waits until what it does is done; WorldFailed if it cannot be.
 
     What is done already (killing who is dead) is no error. A member that starts need not serve yet.
     """
 
     @property
-    def bootstrap(self) -> str:
-        """`host:port` of all brokers, as clients on this machine reach them, with commas."""
-
-    @property
     def members(self) -> Sequence[Member]:
         """All that belong to it, alive or not."""
-
-    @property
-    def can(self) -> frozenset[FaultKind]:
-        """What can be done to it: not every machine lets a network be cut."""
 
     async def alive(self, member: Member) -> bool:
         """False: its process has ended by itself or was killed. One that hangs is alive."""
@@ -45,6 +37,18 @@ class World(Protocol):
     async def pause(self, member: Member) -> None: ...
 
     async def resume(self, member: Member) -> None: ...
+
+
+class World(Processes, Protocol):
+    """A cluster that serves."""
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port` of all brokers, as clients on this machine reach them, with commas."""
+
+    @property
+    def can(self) -> frozenset[FaultKind]:
+        """What can be done to it: not every machine lets a network be cut."""
 
     async def disconnect(self, member: Member) -> None: ...
 

@@ -23,9 +23,12 @@ from strandline.config import ZooKeeperSettings
 from strandline.local.cluster import LocalCluster
 from strandline.local.ports import free_ports
 from strandline.local.zookeeper_process import ZooKeeperProcess
+from tests.scheduling import SparkTogether
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadFileScheduling
 
 # Every test has a time limit already; one example may take long on a busy machine.
 hypothesis.settings.register_profile("strandline", deadline=None)
@@ -42,6 +45,11 @@ SessionFactory = Callable[..., Coroutine[Any, Any, ZooKeeperSession]]
 ClusterFactory = Callable[..., Coroutine[Any, Any, LocalCluster]]
 
 _chroots = itertools.count(1)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """None: what `--dist` says."""
+    return SparkTogether(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture

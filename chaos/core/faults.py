@@ -12,11 +12,13 @@ class Role(StrEnum):
     BROKER = "broker"
     CONTROLLER = "controller"
     ZOOKEEPER = "zookeeper"
+    CLIENT = "client"
+    """Not of the cluster, but of a group that reads. Its number counts through the members of all groups."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Member:
-    """One process or container of a cluster: `broker 2`."""
+    """One process or container of a round: `broker 2`."""
 
     role: Role
     number: int

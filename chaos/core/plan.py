@@ -33,7 +33,7 @@ TRIES: Final = 5
 """A fault whose member has another one at that time is drawn anew, so many times in all."""
 
 FALLEN: Final = frozenset({FaultKind.KILL, FaultKind.TERMINATE, FaultKind.PAUSE, FaultKind.DISCONNECT})
-"""What can be done to a member of any role."""
+"""What can be done to a member of any role, but that clients are not cut off."""
 OFTEN: Final = frozenset({FaultKind.KILL, FaultKind.PAUSE})
 AT_ONCE: Final = frozenset({FaultKind.REASSIGN, FaultKind.ADD_PARTITIONS})
 """What is done, and not undone: it lasts no time."""
@@ -49,7 +49,7 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a plan is drawn for. `groups`: how many groups read."""
+    """What a plan is drawn for. `members` are those of the cluster, and clients; `groups`: how many read."""
 
     seconds: float
     members: Sequence[Member]
@@ -153,7 +153,7 @@ def _fault(lots: Lots, setting: Setting, role: Role, begins_s: float, lasts_s: f
 
 def _fits(kind: FaultKind, role: Role, setting: Setting) -> bool:
     if kind in FALLEN:
-        return True
+        return role is not Role.CLIENT or kind is not FaultKind.DISCONNECT
     if kind is FaultKind.ONE_WAY and len(setting.of_role(role)) < 2:
         return False
     return role is Role.BROKER and (

@@ -6,16 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
 
+from chaos.core.demands import WRITABLE_MS_MAX
 from chaos.core.faults import Fault
 from chaos.report import partitions, traffic
 from chaos.report.spans import Held, Span
 from chaos.report.told import Election, Found, Moment, Observation, Outcome, Sending, Told
 from strandline.ids import TopicPartition
-
-WRITABLE_MS_MAX: Final = 15_000
-"""From healing until every partition must be writable again."""
 
 
 class Verdict(Enum):
@@ -44,7 +41,8 @@ class FaultFact:
 @dataclass(frozen=True, slots=True)
 class PartitionFact:
     """`gap` is its longest time without an acknowledged write; `whole_after_ms` counts from healing until its
-    ISR was seen full, to stay so. None where nobody knows."""
+    ISR was seen full, to stay so; `read_after_ms` is how long an acknowledged record took at most until a
+    reader by assignment had it. None where nobody knows."""
 
     place: TopicPartition
     acked: int
@@ -55,6 +53,7 @@ class PartitionFact:
     unclean: int
     least_isr: int | None
     whole_after_ms: float | None
+    read_after_ms: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,6 +244,7 @@ def _partition(
         unclean=sum(each.unclean for each in told.elections if each.place == place),
         least_isr=min((len(each.isr) for each in observed), default=None),
         whole_after_ms=partitions.whole_after(observed, full, _when(told.moments, "healed")),
+        read_after_ms=told.staleness.get(place),
     )
 
 

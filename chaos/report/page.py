@@ -192,7 +192,7 @@ def _partitions(facts: Facts) -> Markup:
         return joined(tag("h2", "Partitions"), tag("p", "Nothing is known of any.", class_="note"))
     columns = (
         "partition", "#acknowledged", "#high watermark", "#longest without an acknowledged write", "#from",
-        "#elections", "#unclean", "#least in sync", "#in sync after healing",
+        "#elections", "#unclean", "#least in sync", "#in sync after healing", "#read after, at most",
     )  # fmt: skip
     return joined(
         tag("h2", "Partitions"), _table(columns, [_partition(each, facts) for each in facts.partitions])
@@ -207,7 +207,7 @@ def _partition(fact: PartitionFact, facts: Facts) -> Sequence[str]:
     watermark = "unknown" if fact.high_watermark is None else f"{fact.high_watermark:,}"
     return (
         str(fact.place), f"{fact.acked:,}", watermark, gap, begins, str(fact.elections), str(fact.unclean),
-        _cell(fact.least_isr), _time(fact.whole_after_ms),
+        _cell(fact.least_isr), _time(fact.whole_after_ms), _time(fact.read_after_ms),
     )  # fmt: skip
 
 

@@ -47,6 +47,7 @@ def read_round(out: Path) -> Told:
         ),
         readers=tuple(_reader(name, files.lines(name, _heard)) for name in files.named("consume-*.jsonl")),
         findings=tuple(files.lines("findings.jsonl", _found)) if files.has("findings.jsonl") else None,
+        staleness=dict(files.lines("staleness.jsonl", lambda said: (_place(said), float(said["ms"])))),
         unread=tuple(files.unread),
     )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
 from chaos.core.plan import Plan
@@ -112,5 +113,7 @@ class Told:
     senders: tuple[Sender, ...] = ()
     readers: tuple[Reader, ...] = ()
     findings: tuple[Found, ...] | None = None
+    staleness: Mapping[TopicPartition, float] = field(default_factory=dict)
+    """For how many ms a record was acknowledged, at most, until a reader by assignment had it."""
     unread: tuple[str, ...] = ()
     """What of the files could not be read, in words."""

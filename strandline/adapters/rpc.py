@@ -11,7 +11,7 @@ from typing import Final, Generic
 
 import grpc
 
-from strandline.adapters.wire_errors import error_of_call
+from strandline.adapters.wire_errors import error_of_call, never_sent
 from strandline.config import MESSAGE_BYTES_MAX
 from strandline.errors import BrokerNotAvailable, InvalidRequest, OutcomeUnknown, StrandlineError
 from strandline.ports import Method, Request, Response, Stream, StreamEnded
@@ -134,7 +134,8 @@ class GrpcTransport:
 
     async def _connected(self, address: str, timeout_s: float) -> grpc.aio.Channel:
         """The channel, once it is connected: a request is sent only then, so that what could not
-        connect is known to have done nothing."""
+        connect is known to have done nothing. It may have lost its connection again before that is heard of:
+        `never_sent`."""
         channel = self._channels.get(address)
         if channel is None:
             channel = self._channels[address] = open_channel(address)
@@ -153,4 +154,6 @@ def _translated(address: str, error: grpc.aio.AioRpcError) -> StrandlineError:
     typed = error_of_call(error)
     if typed is not None:
         return typed
+    if never_sent(error):
+        return BrokerNotAvailable(f"{address} is unreachable from here")
     return OutcomeUnknown(f"no answer from {address}: {error.code().name}, {error.details()}")

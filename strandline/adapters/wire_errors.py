@@ -21,6 +21,7 @@ Response = TypeVar("Response")
 
 ERROR_METADATA: Final = "strandline-error-bin"
 """Trailing metadata of an aborted call: the `Error`, serialized."""
+_NOT_CONNECTED: Final = "failed to connect to all addresses"
 
 
 def error_to_wire(error: StrandlineError) -> common_pb2.Error:
@@ -69,3 +70,11 @@ def error_of_call(error: grpc.aio.AioRpcError | grpc.Call) -> StrandlineError | 
         if key == ERROR_METADATA and isinstance(value, bytes):
             return error_from_wire(common_pb2.Error.FromString(value))
     return None
+
+
+def never_sent(error: grpc.aio.AioRpcError) -> bool:
+    """True if there was no connection that the call could have been sent by.
+
+    gRPC has no other sign of it: UNAVAILABLE is the status of a connection lost half way, too.
+    """
+    return error.code() is grpc.StatusCode.UNAVAILABLE and (error.details() or "").startswith(_NOT_CONNECTED)

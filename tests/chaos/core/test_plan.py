@@ -15,15 +15,20 @@ from chaos.core.plan import APART_S, AT_ONCE, Plan, Setting, TopicPlan, draw, du
 TOPICS = (TopicPlan("swell", 4), TopicPlan("ebb", 2))
 
 
-def members(brokers: int = 3, controllers: int = 2, zookeepers: int = 1) -> list[Member]:
-    sizes = {Role.BROKER: brokers, Role.CONTROLLER: controllers, Role.ZOOKEEPER: zookeepers}
+def members(brokers: int = 3, controllers: int = 2, zookeepers: int = 1, clients: int = 7) -> list[Member]:
+    sizes = {
+        Role.BROKER: brokers,
+        Role.CONTROLLER: controllers,
+        Role.ZOOKEEPER: zookeepers,
+        Role.CLIENT: clients,
+    }
     return [Member(role, number) for role, size in sizes.items() for number in range(1, size + 1)]
 
 
 settings = st.builds(
     Setting,
     seconds=st.floats(5, 300),
-    members=st.builds(members, st.integers(1, 5), st.integers(0, 3), st.integers(0, 3)),
+    members=st.builds(members, *(st.integers(low, high) for low, high in ((1, 5), (0, 3), (0, 3), (0, 7)))),
     topics=st.just(TOPICS),
     groups=st.integers(0, 3),
     can=st.frozensets(st.sampled_from(FaultKind)),
@@ -73,6 +78,8 @@ def test_a_fault_is_of_a_kind_that_can_be_done_to_somebody_who_is_there(seed: in
                 assert 0 <= fault.number < setting.partitions
             case Target.COORDINATOR:
                 assert 0 <= fault.number < setting.groups
+        if fault.role is Role.CLIENT:
+            assert fault.kind in {FaultKind.KILL, FaultKind.TERMINATE, FaultKind.PAUSE}
         if fault.kind is FaultKind.ONE_WAY:
             assert Member(fault.role, fault.other) in setting.members
             assert fault.other != fault.number

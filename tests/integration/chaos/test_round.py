@@ -35,7 +35,8 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 async def test_a_round_keeps_every_promise_and_a_history_that_was_doctored_does_not(tmp_path: Path) -> None:
-    """A leader is killed, the active controller hangs, a disk is full, a partition moves, another is added.
+    """A leader and a member of a group are killed, another member leaves, the active controller hangs, a disk
+    is full, a partition moves, another is added.
 
     Then an acknowledgement is added to a producer's history that nobody was ever given: it is found.
     """
@@ -43,6 +44,8 @@ async def test_a_round_keeps_every_promise_and_a_history_that_was_doctored_does_
     faults = (
         Fault(FaultKind.KILL, broker, any_leader, 0, 0.5, 2.0),
         Fault(FaultKind.PAUSE, Role.CONTROLLER, Target.ACTIVE, 0, 0.6, 1.0),
+        Fault(FaultKind.KILL, Role.CLIENT, Target.ANY, 3, 1.0, 1.0),
+        Fault(FaultKind.TERMINATE, Role.CLIENT, Target.ANY, 5, 3.0, 1.0),
         Fault(FaultKind.REASSIGN, broker, any_leader, 1, 5.0, 0.0),
         Fault(FaultKind.ADD_PARTITIONS, broker, any_leader, 4, 5.2, 0.0),
         Fault(FaultKind.DISK_FULL, broker, Target.FOLLOWER, 2, 5.5, 1.5),
@@ -53,6 +56,8 @@ async def test_a_round_keeps_every_promise_and_a_history_that_was_doctored_does_
         verdict = await run_round(world, plan(8.0, *faults), out, told.append)
         assert verdict.ok, verdict.lines()
         logs = {number: await world.log_of(Member(Role.BROKER, number)) for number in (1, 2, 3)}
+        for returned in ("consume-group-cooperative-1-2", "consume-group-mixed-1-2"):
+            assert any(each["event"] == "assigned" for each in lines(out / f"{returned}.jsonl")), returned
         history = lines(out / "produce-p1.jsonl")
         sent = next(each for each in history if each["event"] == "sent")
         acked = next(each for each in history if each["event"] == "acked")

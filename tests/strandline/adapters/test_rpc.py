@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
@@ -11,6 +12,7 @@ import pytest
 
 from strandline.adapters.blocking_rpc import BlockingTransport
 from strandline.adapters.rpc import GrpcTransport
+from strandline.adapters.wire_errors import never_sent
 from strandline.errors import InvalidRequest, OutcomeUnknown, StrandlineError, UnknownTopicOrPartition
 from strandline.ports import Method, StreamEnded
 from strandline.rpc import group_pb2
@@ -29,6 +31,8 @@ def decode(data: bytes) -> str:
         raise UnknownTopicOrPartition("what an answer carries")
     return group
 
+
+Call = grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]
 
 ASK = Method("/echo/Ask", encode, decode)
 TALK = Method("/echo/Talk", encode, decode)
@@ -144,6 +148,38 @@ async def test_who_is_cancelled_as_it_reads_is_cancelled(echo: Echo) -> None:
             await stream.read()
     stream.close()
     await transport.close()
+
+
+async def test_a_call_that_found_no_connection_is_told_from_one_that_lost_it(echo: Echo) -> None:
+    """CORRECTNESS E9: what was never sent may be asked again, of somebody else. A channel that was connected
+    a moment ago may not be when the call is made."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        unconnected: Call = channel.unary_unary(ASK.path)
+        with pytest.raises(grpc.aio.AioRpcError) as failed:
+            await unconnected(b"")
+    assert never_sent(failed.value)
+
+    server, arrived = grpc.aio.server(), asyncio.Event()
+
+    async def waits(_: bytes, context: object) -> bytes:
+        arrived.set()
+        return await asyncio.Future[bytes]()
+
+    asked: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(waits)
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("echo", {"Ask": asked}),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        connected: Call = channel.unary_unary(ASK.path)
+        call = connected(b"")
+        await arrived.wait()
+        await server.stop(None)
+        with pytest.raises(grpc.aio.AioRpcError) as failed:
+            await call
+    assert failed.value.code() is grpc.StatusCode.UNAVAILABLE
+    assert not never_sent(failed.value)
 
 
 async def test_a_stream_that_its_peer_ends_is_told_from_one_that_breaks(echo: Echo) -> None:
