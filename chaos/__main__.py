@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -14,7 +15,8 @@ from typing import Final
 from chaos.core.faults import FaultKind
 from chaos.processes import local_world
 from chaos.round import Verdict
-from chaos.rounds import OpenWorld, free_folder, play
+from chaos.rounds import SECONDS_MIN, OpenWorld, free_folder, play
+from chaos.signals import INTERRUPTED, cancelled_by_signals
 from strandline.adapters.clock import SystemClock
 from strandline.errors import StrandlineError
 
@@ -25,18 +27,45 @@ SEED_MAX: Final = 2**31 - 1
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=60.0, help="of faults in each round")
-    parser.add_argument("--seeds", type=int, nargs="*", default=[], help="these first, then any")
-    parser.add_argument("--rounds", type=int, help="at most so many")
-    parser.add_argument("--hours", type=float, help="begin no round after so long; without both, one round")
-    parser.add_argument("--brokers", type=int, default=3, help="of processes")
-    parser.add_argument("--controllers", type=int, default=2, help="of processes")
+    parser.add_argument("--seconds", type=_seconds, default=60.0, help="of faults in each round, from 5 on")
+    parser.add_argument("--seeds", type=_at_least(0), nargs="*", default=[], help="these first, then any")
+    parser.add_argument("--rounds", type=_at_least(1), help="at most so many")
+    parser.add_argument("--hours", type=_hours, help="begin no round after so long; without both, one round")
+    parser.add_argument("--brokers", type=_at_least(2), default=3, help="of processes")
+    parser.add_argument("--controllers", type=_at_least(1), default=2, help="of processes")
     parser.add_argument(
         "--containers", action="store_true", help="in containers, which have their own number"
     )
     parser.add_argument("--zookeepers", type=int, choices=(1, 3), default=1, help="of containers")
     parser.add_argument("--out", type=Path, default=Path(".chaos"), help="each round's folder is below")
     return parser.parse_args(given)
+
+
+def _number(text: str, least: float, what: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not least <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r}: give {what}")
+    return number
+
+
+def _seconds(text: str) -> float:
+    return _number(text, SECONDS_MIN, f"a time of {SECONDS_MIN:g} s or more")
+
+
+def _hours(text: str) -> float:
+    return _number(text, 0, "a number of hours from 0 on")
+
+
+def _at_least(least: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdecimal()) or int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text!r}: give a whole number from {least}")
+        return int(text)
+
+    return read
 
 
 def world_of(wanted: argparse.Namespace) -> OpenWorld:
@@ -101,10 +130,18 @@ async def _round(wanted: argparse.Namespace, seed: int) -> Verdict:
     )
 
 
+async def _until_told(wanted: argparse.Namespace) -> bool:
+    cancelled_by_signals()
+    return await rounds(wanted)
+
+
 def main() -> int:
-    """0: all is well; 2: not; 1: a round could not be run."""
+    """0: all is well; 2: not; 1: a round could not be run; 130: it was interrupted."""
+    wanted = arguments()
     try:
-        return 0 if asyncio.run(rounds(arguments())) else FOUND
+        return 0 if asyncio.run(_until_told(wanted)) else FOUND
+    except asyncio.CancelledError:
+        return INTERRUPTED
     except (StrandlineError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return FAILED

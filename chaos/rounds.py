@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from random import Random
+from typing import Final
 
 from chaos import clients
 from chaos.core.faults import FaultKind
@@ -15,13 +16,22 @@ from chaos.round import Verdict, run_round
 from chaos.timeline import Tell
 from chaos.world import World, WorldFailed
 
+SECONDS_MIN: Final = 5.0
+"""Of a round: less is no time for a strike."""
+
 OpenWorld = Callable[[Path], AbstractAsyncContextManager[World]]
 """Makes a cluster whose files, if it has any here, are in this folder."""
 
 
 def plan_for(world: World, seed: int, seconds: float, kinds: Collection[FaultKind]) -> Plan:
-    """The plan of a seed. The same seed, time, kinds and members give the same plan."""
+    """The plan of a seed. The same seed, time, kinds and members give the same plan.
+
+    Raises WorldFailed if none of the kinds can be done to it.
+    """
     can = [kind for kind in FaultKind if kind in world.can and kind in kinds]
+    if not can:
+        asked, possible = (", ".join(sorted(each)) or "none" for each in (kinds, world.can))
+        raise WorldFailed(f"none of these faults can be done here: {asked}; there are {possible}")
     members = [*world.members, *clients.MEMBERS]
     setting = Setting(seconds, members, clients.TOPICS, len(clients.GROUPS), can)
     return draw(Random(seed).random, seed, setting)
@@ -42,9 +52,12 @@ async def play(
 
     Raises WorldFailed, StrandlineError if it could not be run.
     """
-    if out.exists() and any(out.iterdir()):
-        raise WorldFailed(f"{out} holds something already: each round has a folder of its own")
-    out.mkdir(parents=True, exist_ok=True)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if any(out.iterdir()):
+            raise WorldFailed(f"{out} holds something already: each round has a folder of its own")
+    except OSError as error:
+        raise WorldFailed(f"{out} cannot be made ({error.strerror}): give another --out") from None
     (out / "command.txt").write_text(f"{command}\n")
     cluster = out / "cluster"
     async with open_world(cluster) as world:

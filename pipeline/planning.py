@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Final
 
 from pipeline.cluster_facts import ClusterFacts, Snapshot
 from pipeline.core.offsets import EARLIEST, LATEST, Offsets, listed
@@ -12,8 +13,11 @@ from pipeline.core.pruning import Pruning, pruned
 from pipeline.core.ranges import OffsetRange, begin_in_log, pieces
 from pipeline.errors import InvalidOption, NoOffset
 from pipeline.reading import lose
+from strandline.adapters.clock import SystemClock
 from strandline.errors import UnknownTopicOrPartition
 from strandline.ids import TopicPartition
+
+CLOCK: Final = SystemClock()
 
 
 def facts(options: SourceOptions) -> ClusterFacts:
@@ -37,7 +41,9 @@ async def begin(facts: ClusterFacts, options: SourceOptions, snapshot: Snapshot)
     bound = options.starting
     times = _times(bound, snapshot, "starting")
     if times is None:
-        return _offsets(bound, snapshot, "startingOffsets")
+        starts = _offsets(bound, snapshot, "startingOffsets")
+        await _check_reached(facts, options, snapshot, "startingOffsets", starts)
+        return starts
     found = await facts.listed(times)
     late = [name for name, at in found.items() if at.offset < 0]
     if late and not options.time_missing_is_latest:
@@ -54,7 +60,9 @@ async def finish(
     """The offset after the last of each partition. Raises InvalidOption."""
     times = _times(options.ending, snapshot, "ending")
     if times is None:
-        return _offsets(options.ending, snapshot, "endingOffsets")
+        ends = _offsets(options.ending, snapshot, "endingOffsets")
+        await _check_reached(facts, options, snapshot, "endingOffsets", ends)
+        return ends
     found = await facts.listed(times)
     return {name: at.high_watermark if at.offset < 0 else at.offset for name, at in found.items()}
 
@@ -124,13 +132,14 @@ def _times(bound: Bound, snapshot: Snapshot, which: str) -> Mapping[TopicPartiti
     if bound.time_ms is not None:
         return dict.fromkeys(snapshot.bounds, bound.time_ms)
     if bound.times_ms is not None:
-        _check_same(f"{which}OffsetsByTimestamp", bound.times_ms, snapshot)
+        _check_same(f"{which}OffsetsByTimestamp", bound.times_ms, snapshot, "")
     return bound.times_ms
 
 
 def _offsets(bound: Bound, snapshot: Snapshot, option: str) -> dict[TopicPartition, int]:
     if bound.offsets is not None:
-        _check_same(option, bound.offsets, snapshot)
+        edge = "-2: earliest" if option.startswith("starting") else "-1: latest"
+        _check_same(option, bound.offsets, snapshot, f" ({edge})")
     given = dict.fromkeys(snapshot.bounds, bound.edge) if bound.offsets is None else bound.offsets
     found: dict[TopicPartition, int] = {}
     for name, offset in given.items():
@@ -140,13 +149,35 @@ def _offsets(bound: Bound, snapshot: Snapshot, option: str) -> dict[TopicPartiti
     return found
 
 
-def _check_same(option: str, given: Offsets, snapshot: Snapshot) -> None:
+async def _check_reached(
+    facts: ClusterFacts, options: SourceOptions, snapshot: Snapshot, option: str, given: Offsets
+) -> None:
+    """Raises InvalidOption for an offset beyond the end of its log.
+
+    A change of leader hides what is committed for a moment (KIP-207), so one look is not enough.
+    """
+    for tries_left in reversed(range(options.retries + 1)):
+        ends = {name: snapshot.bounds[name].end for name in given if name in snapshot.bounds}
+        beyond = sorted(name for name, end in ends.items() if given[name] > end)
+        if not beyond:
+            return
+        if not tries_left:
+            name = beyond[0]
+            raise InvalidOption(
+                f"{option}: {name} has {given[name]}, and its log ends at offset {ends[name]}: "
+                "give an offset up to that"
+            )
+        await CLOCK.sleep(options.retry_interval_ms / 1000)
+        facts.forget()
+        snapshot = await facts.snapshot(options.selection)
+
+
+def _check_same(option: str, given: Offsets, snapshot: Snapshot, edges: str) -> None:
     """Raises InvalidOption unless it says something of each partition that is read, and of no other."""
     missing, unknown = snapshot.bounds.keys() - given.keys(), given.keys() - snapshot.bounds.keys()
     if missing or unknown:
         wrong = [f"says nothing of {listed(missing)}"] if missing else []
         wrong += [f"names {listed(unknown)}, which is not read"] if unknown else []
         raise InvalidOption(
-            f"{option} {', and '.join(wrong)}: give all partitions that are read (-1: latest, "
-            "-2: earliest), and no others"
+            f"{option} {', and '.join(wrong)}: give all partitions that are read{edges}, and no others"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -19,15 +20,18 @@ from pipeline.spool import Checks, Rows, Spool, first_failure
 from producer.core.partitioner import partition_for
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.rpc import GrpcTransport
+from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
 from strandline.client.scope import Scope, Startable
 from strandline.config import ClientSettings, TopicConfig
-from strandline.errors import StrandlineError
+from strandline.errors import BrokerNotAvailable, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.records import HEADER_BYTES, RecordFields
 
 logger = logging.getLogger(__name__)
 
+LOOK_S_MAX: Final = 10.0
+"""For any broker to answer: Spark on one machine does not repeat a task for one that was busy."""
 PIECES_WAITING_MAX: Final = 2
 """Of a target, cut and not yet taken up: the next is made ready while one is on its way."""
 
@@ -75,9 +79,17 @@ class SinkClient(Startable):
 
 
 async def look_up(options: SinkOptions, topic: str) -> TopicFacts:
-    """One look at a topic. Raises UnknownTopicOrPartition, BrokerNotAvailable."""
+    """What is to be known of a topic. Raises UnknownTopicOrPartition, BrokerNotAvailable."""
     async with SinkClient(options) as client:
-        return await client.facts(topic)
+        deadline = client.clock.monotonic() + LOOK_S_MAX
+        for attempt in itertools.count(1):
+            try:
+                return await client.facts(topic)
+            except BrokerNotAvailable:
+                if client.clock.monotonic() >= deadline:
+                    raise
+            await client.clock.sleep(backoff_s(client.settings, attempt))
+    raise AssertionError("counting ended")
 
 
 def write_rows(

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import Final
 
 from chaos.containers.engine import NoEngine, engine
+from chaos.signals import INTERRUPTED, cancelled_by_signals
 from chaos.world import WorldFailed
+from strandline.local import die_with_parent
 
 FAILED: Final = 1
 NO_ENGINE: Final = os.EX_UNAVAILABLE
 WRONG_USE: Final = 2
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 async def run_with_engine(command: Sequence[str]) -> int:
@@ -27,13 +28,17 @@ async def run_with_engine(command: Sequence[str]) -> int:
 
     Raises WorldFailed (NoEngine if none can be had), and CancelledError after SIGINT or SIGTERM.
     """
-    _cancelled_by_signals()
+    cancelled_by_signals()
+    program = shutil.which(command[0])
+    if program is None:
+        raise WorldFailed(f"there is no program {command[0]!r}")
     print("Docker engine: one is looked for, or made; the first time on a machine takes minutes.", flush=True)
     async with engine() as running:
         where = "started here for this run" if running.own else "that answers already"
         print(f"Docker engine: one {where}. Building images.", flush=True)
         await running.build()
-        process = await asyncio.create_subprocess_exec(*command, env=running.environment)
+        shim = (sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()))
+        process = await asyncio.create_subprocess_exec(*shim, program, *command[1:], env=running.environment)
         try:
             return await process.wait()
         finally:
@@ -42,23 +47,9 @@ async def run_with_engine(command: Sequence[str]) -> int:
                 await process.wait()
 
 
-def _cancelled_by_signals() -> None:
-    """By the first of them; what is undone then is not to be cut short by another."""
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None
-
-    def interrupted() -> None:
-        for number in SIGNALS:
-            loop.add_signal_handler(number, lambda: None)
-        task.cancel()
-
-    for number in SIGNALS:
-        loop.add_signal_handler(number, interrupted)
-
-
 def main() -> int:
-    """The command's exit status; 69 if no engine can be had, 1 if no image can be built, and why on standard
-    error."""
+    """The command's exit status; 69 if no engine can be had, 1 if no image can be built or there is no such
+    program, and why on standard error."""
     if len(sys.argv) < 2:
         print(__doc__, file=sys.stderr)
         return WRONG_USE
@@ -68,7 +59,7 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return NO_ENGINE if isinstance(error, NoEngine) else FAILED
     except asyncio.CancelledError:
-        return 128 + signal.SIGINT
+        return INTERRUPTED
 
 
 if __name__ == "__main__":

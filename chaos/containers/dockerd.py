@@ -3,7 +3,7 @@
 Images and the builder's cache stay in the user's cache folder, so that only the first run on a machine is
 slow. Everything else goes when it stops: containers, networks, volumes, its processes, what it changed in
 the host's network. If this process is killed, the kernel has dockerd stop, and with it its containers; how
-the network was is written down, and the next engine here makes it so again when it stops.
+the machine was is written down, and the next engine here makes it so again when it stops.
 """
 
 from __future__ import annotations
@@ -11,19 +11,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from chaos.containers import host_network
 from chaos.containers.commands import CommandFailed, run
+from chaos.containers.host_network import HostNetwork
 from chaos.world import WorldFailed
 from strandline.adapters.clock import SystemClock
 
@@ -34,7 +37,7 @@ IMAGES_KEPT: Final = "until=168h"
 """Images that no name points to any more, an older code's and stages of its builds, stay for a week."""
 
 _LOCK: Final = Path("/run/lock/strandline-dockerd")
-"""Held while an engine of ours runs. What stands in it is how the host's network was before."""
+"""Held while an engine of ours runs. What stands in it is how the machine was before."""
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _KEY: Final = Path("/etc/docker/key.json")
 _PLUGINS: Final = Path("/run/docker/plugins")
@@ -55,16 +58,16 @@ async def dockerd() -> AsyncIterator[str]:
     """An engine that answers at the address given (`unix:///…`) while the block runs. Raises WorldFailed."""
     async with AsyncExitStack() as stack:
         lock = stack.enter_context(_alone())
-        if not _LOCK.read_text():
-            _LOCK.write_text(host_network.dump(await host_network.remember()))
-        stack.push_async_callback(_restore)
-        folders = _folders()
-        keys = _KEY.exists()
+        before = _Before(await host_network.remember(), _folders(), _KEY.exists())
+        if remembered := _LOCK.read_text():  # by a run that was killed
+            before = _Before.load(remembered)
+        _LOCK.write_text(before.dump())
+        stack.push_async_callback(_restore, before)
         for left in Path(tempfile.gettempdir()).glob(f"{_HOME}*"):
             _remove(left)
         home = Path(tempfile.mkdtemp(prefix=_HOME))
         stack.callback(_remove, home)
-        stack.callback(_leave_no_traces, folders, keys)
+        stack.callback(_leave_no_traces, before)
         address = f"unix://{home / 'docker.sock'}"
         process = await _start(home, address, lock)
         stack.push_async_callback(_stop, process)
@@ -88,8 +91,28 @@ def _alone() -> Iterator[int]:
         yield lock.fileno()
 
 
-async def _restore() -> None:
-    await host_network.restore(host_network.load(_LOCK.read_text()))
+@dataclass(frozen=True)
+class _Before:
+    """How the machine was."""
+
+    network: HostNetwork
+    folders: Collection[Path]
+    had_key: bool
+
+    def dump(self) -> str:
+        folders = sorted(map(str, self.folders))
+        return json.dumps(
+            {"network": host_network.dump(self.network), "folders": folders, "key": self.had_key}
+        )
+
+    @staticmethod
+    def load(text: str) -> _Before:
+        said = json.loads(text)
+        return _Before(host_network.load(said["network"]), set(map(Path, said["folders"])), said["key"])
+
+
+async def _restore(before: _Before) -> None:
+    await host_network.restore(before.network)
     os.truncate(_LOCK, 0)
 
 
@@ -164,10 +187,10 @@ def _folders() -> set[Path]:
     }
 
 
-def _leave_no_traces(folders: set[Path], had_key: bool) -> None:
-    if not had_key:
+def _leave_no_traces(before: _Before) -> None:
+    if not before.had_key:
         _KEY.unlink(missing_ok=True)
-    for folder in sorted(_folders() - folders, reverse=True):
+    for folder in sorted(_folders().difference(before.folders), reverse=True):
         with contextlib.suppress(OSError):  # it is not empty, and so somebody else's by now
             folder.rmdir()
 

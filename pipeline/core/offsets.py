@@ -16,8 +16,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Self
 
+from pipeline.core.numbers import decimal
 from pipeline.errors import InvalidOption
 from strandline.ids import TopicPartition
 from strandline.topics import is_topic_name
@@ -71,7 +73,7 @@ _SHAPE: Final = '{"orders": {"0": 12, "1": 7}}'
 
 def _object(option: str, text: str) -> dict[str, Any]:
     try:
-        given = json.loads(text)
+        given = json.loads(text, object_pairs_hook=partial(_once, option))
     except ValueError as error:
         raise InvalidOption(f"{option} = {text!r} is not JSON ({error}): write it as {_SHAPE}") from None
     if not isinstance(given, dict):
@@ -82,10 +84,21 @@ def _object(option: str, text: str) -> dict[str, Any]:
     return given
 
 
+def _once(option: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, in which each name may stand once: of two numbers, which one is meant?"""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise InvalidOption(f"{option} has {name!r} twice: give it once")
+        found[name] = value
+    return found
+
+
 def _partition(option: str, topic: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 10:
-        raise InvalidOption(f"{option}: {topic} has partition {text!r}: give its number")
-    return int(text)
+    number = decimal(text)
+    if number is None or number < 0 or str(number) != text or len(text) > 10:
+        raise InvalidOption(f"{option}: {topic} has partition {text!r}: give its number, as in {_SHAPE}")
+    return number
 
 
 def _check_some(option: str, text: str, found: Mapping[TopicPartition, object]) -> None:

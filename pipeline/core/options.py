@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pipeline.core import offsets
+from pipeline.core.numbers import decimal
 from pipeline.core.offsets import EARLIEST, LATEST, Offsets
 from pipeline.errors import InvalidOption
 from strandline.ids import INTERNAL_PREFIX, TopicPartition
@@ -207,11 +208,8 @@ class _Options:
         found = self.text(name)
         if found is None:
             return None
-        try:
-            number = int(found)
-        except ValueError:
-            number = least - 1
-        if not least <= number <= INT64_MAX:
+        number = decimal(found)
+        if number is None or not least <= number <= INT64_MAX:
             raise InvalidOption(f"{name} = {found!r}: give a whole number from {least}")
         return number
 

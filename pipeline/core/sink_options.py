@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pipeline.core.numbers import decimal
 from pipeline.core.options import BOOTSTRAP, KAFKA_BOOTSTRAP, bootstrap, refuse_unknown
 from pipeline.errors import InvalidOption, InvalidSchema
 from strandline.config import INTERVAL_MS_MAX, KIB, RECORDS_BYTES_MAX
@@ -118,10 +119,7 @@ def _whole(texts: Mapping[str, str], name: str, default: int, least: int, most: 
     given = texts.get(name.lower())
     if given is None:
         return default
-    try:
-        number = int(given)
-    except ValueError:
-        number = least - 1
-    if not least <= number <= most:
+    number = decimal(given.strip())
+    if number is None or not least <= number <= most:
         raise InvalidOption(f"{name} = {given!r}: give a whole number from {least} to {most}")
     return number

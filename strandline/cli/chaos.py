@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +16,15 @@ if TYPE_CHECKING:
 
 FOUND: Final = 2
 SEED_MAX: Final = 2**31 - 1
+SECONDS_MAX: Final = 86_400
 DEFAULT_OUT: Final = Path(".chaos")
+
+
+def _number(_: click.Context, __: click.Parameter, value: float) -> float:
+    """A range has no opinion of what is no number."""
+    if math.isnan(value):
+        raise click.BadParameter("give a number of seconds")
+    return value
 
 
 class FaultsType(click.ParamType["frozenset[str]"]):
@@ -31,6 +40,8 @@ class FaultsType(click.ParamType["frozenset[str]"]):
             return value
         names = frozenset(filter(None, value.split(",")))
         known = [str(kind) for kind in FaultKind]
+        if not names:
+            self.fail(f"give at least one of {', '.join(known)}", param, ctx)
         for name in sorted(names.difference(known)):
             self.fail(f"there is no fault {name!r}; there are {', '.join(known)}", param, ctx)
         return names
@@ -38,7 +49,8 @@ class FaultsType(click.ParamType["frozenset[str]"]):
 
 @click.command(cls=Command)
 @click.option(
-    "--seconds", type=click.FloatRange(min=5), default=60.0, show_default=True, metavar="S",
+    "--seconds", type=click.FloatRange(min=5, max=SECONDS_MAX), default=60.0, show_default=True, metavar="S",
+    callback=_number,
     help="How long faults are done; healing and judging come after it.",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, SEED_MAX), help="Do again what this one did; default: any.")

@@ -33,3 +33,23 @@ def test_a_seed_that_is_played_again_has_a_folder_of_its_own(tmp_path: Path) -> 
     second = free_folder(tmp_path, 7)
     second.mkdir()
     assert len({first, second, free_folder(tmp_path, 7), free_folder(tmp_path, 8)}) == 4
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *(["--seconds", text] for text in ("0", "4.9", "-3", "nan", "inf", "abc", "")),
+        *(["--hours", text] for text in ("-1", "nan", "inf", "soon")),
+        *(["--rounds", text] for text in ("0", "-1", "1.5", "1_0")),
+        ["--seeds", "1", "-2"],
+        ["--brokers", "1"],
+        ["--controllers", "0"],
+    ],
+)
+def test_what_nothing_can_be_played_with_is_named(
+    given: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        arguments(given)
+    assert ended.value.code == 2
+    assert given[-1] in capsys.readouterr().err

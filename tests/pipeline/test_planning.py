@@ -58,6 +58,12 @@ async def test_offsets_are_taken_as_they_are_given_and_edges_are_looked_up(logs:
     assert await logs.edges(startingOffsets=of(5, -2), endingOffsets=of(-1, 2)) == ([5, 0], [10, 2])
 
 
+@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
+async def test_an_offset_beyond_the_log_is_an_error_and_no_loss(logs: Logs, option: str) -> None:
+    with pytest.raises(InvalidOption, match=rf"^{option}: t-1 has 4, and its log ends at offset 3: give an"):
+        await logs.edges(**{option: of(5, 4)})
+
+
 async def test_a_time_is_the_first_record_not_older_at_either_end(logs: Logs) -> None:
     between = {"startingTimestamp": "600", "endingTimestamp": "1500"}
     assert await logs.edges(**between) == ([2, 0], [6, 3]), (

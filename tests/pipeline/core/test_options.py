@@ -103,6 +103,7 @@ def test_how_long_a_trigger_may_be_put_off_has_a_unit() -> None:
         ({"startingOffsetsByTimestampStrategy": "first"}, "give error or latest"),
         ({"failOnDataLoss": "no"}, "failOnDataLoss = 'no': give true or false"),
         ({"minPartitions": "0"}, "minPartitions = '0': give a whole number from 1"),
+        ({"minPartitions": "1_0"}, "minPartitions = '1_0': give a whole number from 1"),
         ({"maxRecordsPerPartition": "1e3"}, "give a whole number from 1"),
         ({"pollTimeoutMs": "9223372036854775808"}, "give a whole number from 1"),
         ({"maxOffsetsPerTrigger": "5"}, "maxOffsetsPerTrigger = '5': it is for streams"),
