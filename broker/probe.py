@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import socket
 from enum import Enum
 from typing import Final
 
@@ -48,10 +49,26 @@ async def probe(endpoint: Endpoint, timeout_s: float, clock: Clock) -> Heard:
 
 async def _speaks(endpoint: Endpoint) -> bool:
     """False if it closed the connection without a word. Raises OSError if there was no connection."""
-    reader, writer = await asyncio.open_connection(endpoint.host, endpoint.port)
+    reader, writer = await _connected(endpoint)
     try:
         return bool(await reader.read(1))
     except OSError:
         return False
     finally:
         writer.transport.abort()
+
+
+async def _connected(endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """By the first of its addresses that takes it. Raises OSError.
+
+    Names are looked up apart: uvloop goes on with a look-up whose caller was cancelled, and complains that
+    nobody heard of its failure.
+    """
+    loop = asyncio.get_running_loop()
+    failure = OSError(f"{endpoint.host} has no address")
+    for *_, address in await loop.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM):
+        try:
+            return await asyncio.open_connection(str(address[0]), endpoint.port)
+        except OSError as error:
+            failure = error
+    raise failure

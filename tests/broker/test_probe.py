@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import grpc.aio
 import pytest
+import uvloop
 
 from broker.probe import Heard, probe
 from strandline.adapters.clock import SystemClock
@@ -51,6 +54,27 @@ async def test_a_server_of_grpc_speaks_first() -> None:
 
 async def test_a_closed_port_says_that_the_process_is_gone(closed_port: int) -> None:
     assert await heard(closed_port, LONG_S) is Heard.GONE
+
+
+def test_a_name_that_nobody_knows_in_time_is_nobodys_unheard_failure() -> None:
+    """uvloop, under which brokers run, leaves a look-up to itself whose caller has gone: a chaos round found
+    its traceback in a broker's log."""
+    unheard: list[dict[str, Any]] = []
+    loop = uvloop.new_event_loop()
+    loop.set_exception_handler(lambda _, context: unheard.append(context))
+    nowhere = Endpoint(BrokerId(1), "nowhere.invalid", 1)
+
+    async def look() -> None:
+        assert await probe(nowhere, 0.0, SystemClock()) is Heard.NOTHING
+        with pytest.raises(OSError):
+            await loop.getaddrinfo("nowhere.invalid", 1)
+
+    try:
+        loop.run_until_complete(look())
+        gc.collect()
+    finally:
+        loop.close()
+    assert unheard == []
 
 
 async def test_a_process_that_hangs_is_left_to_its_session() -> None:
