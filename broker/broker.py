@@ -39,6 +39,7 @@ from strandline.config import MESSAGE_BYTES_MAX, BrokerSettings
 from strandline.errors import SettingsError
 from strandline.ids import BrokerId
 from strandline.metadata import Endpoint
+from strandline.tasks import group_caught
 
 logger = structlog.get_logger(__name__)
 
@@ -213,12 +214,14 @@ class Broker:
                 serving.set()
 
             try:
-                async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self._announce(serving))
-                    stopping = tasks.create_task(self._shut_down(session))
-                    await session.run(on_serving=on_serving)
-                    stopping.cancel()
-                    raise SessionOver
+                with group_caught():
+                    async with asyncio.TaskGroup() as tasks:
+                        tasks.create_task(self._announce(serving))
+                        stopping = tasks.create_task(self._shut_down(session))
+                        with group_caught():
+                            await session.run(on_serving=on_serving)
+                        stopping.cancel()
+                        raise SessionOver
             except* SessionOver:
                 await self._set_health(serving=False)
             finally:
@@ -258,9 +261,10 @@ class Broker:
             raise _Either
 
         try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(connect())
-                tasks.create_task(stop())
+            with group_caught():
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(connect())
+                    tasks.create_task(stop())
         except* _Either:
             pass
         return connected[0] if connected else None

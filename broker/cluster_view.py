@@ -132,7 +132,10 @@ class ClusterView:
         return found
 
     def _with_own(self, topic: TopicMetadata) -> TopicMetadata:
-        """What this broker knows better: leaders of a higher epoch, and its own ISRs."""
+        """What this broker knows better: leaders of a higher epoch, and its own ISRs.
+
+        Who is named to succeed it leads in an epoch that is not known yet, if at all.
+        """
 
         def newest(p: PartitionMetadata) -> PartitionMetadata:
             try:
@@ -146,7 +149,8 @@ class ClusterView:
                 return PartitionMetadata(
                     p.partition, state.leader, state.leader_epoch, p.replicas, state.isr_ids
                 )
-            if replica.leader_epoch > p.leader_epoch and replica.leader != NO_BROKER:
+            known = replica.leader != NO_BROKER and replica.leader_epoch != replica.led_epoch
+            if known and replica.leader_epoch > p.leader_epoch:
                 return p.led_by(replica.leader, replica.leader_epoch)
             return p
 

@@ -61,6 +61,8 @@ class Replica:
         """The highest epoch known here. Never decreases."""
         self.yielded_epoch: LeaderEpoch = NO_EPOCH
         """The last epoch that this broker led and gave to another one on purpose."""
+        self.led_epoch: LeaderEpoch = NO_EPOCH
+        """The last epoch that this broker led to its end, whoever is named as the next leader."""
         self.leadership: Leadership | None = None
         self.high_watermark = Offset(max(log.log_start_offset, min(high_watermark, log.log_end_offset)))
         """Never above the LEO; never decreases but by an unclean truncation."""

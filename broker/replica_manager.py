@@ -399,6 +399,7 @@ class ReplicaManager:
     def _end(self, replica: Replica) -> None:
         if replica.leadership is not None:
             leadership, replica.leadership = replica.leadership, None
+            replica.led_epoch = leadership.epoch
             for watcher in self.watchers:
                 watcher.ended(leadership)
             leadership.end()

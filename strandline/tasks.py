@@ -3,13 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 T = TypeVar("T")
 Failure = TypeVar("Failure", bound=Exception)
 Part = Coroutine[Any, Any, None]
+
+
+@contextmanager
+def group_caught() -> Iterator[None]:
+    """Around a TaskGroup whose failure is caught, by a task that goes on.
+
+    A group whose child fails asks its own task to cancel, and does not take that back if the task was waiting
+    for the end of the group already (CPython before 3.13). The request stands for ever then: up to 3.11.2
+    each timeout of that task comes out as a cancellation. Here it is taken back.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    before = task.cancelling()
+    try:
+        yield
+    except asyncio.CancelledError:
+        raise
+    except BaseException:
+        _taken_back(task, before)
+        raise
+    _taken_back(task, before)
+
+
+def _taken_back(task: asyncio.Task[Any], before: int) -> None:
+    if task.cancelling() > before:
+        task.uncancel()
 
 
 async def pipelined(
@@ -26,10 +53,11 @@ async def pipelined(
 
     started = []
     try:
-        async with asyncio.TaskGroup() as tasks:
-            for item in items:
-                await slots.acquire()
-                started.append(tasks.create_task(one(item)))
+        with group_caught():
+            async with asyncio.TaskGroup() as tasks:
+                for item in items:
+                    await slots.acquire()
+                    started.append(tasks.create_task(one(item)))
     except ExceptionGroup as group:
         raise group.exceptions[0] from group
     return [task.result() for task in started]

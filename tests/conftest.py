@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import os
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
@@ -23,12 +24,9 @@ from strandline.config import ZooKeeperSettings
 from strandline.local.cluster import LocalCluster
 from strandline.local.ports import free_ports
 from strandline.local.zookeeper_process import ZooKeeperProcess
-from tests.scheduling import SparkTogether
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from xdist.remote import Producer
-    from xdist.scheduler import LoadFileScheduling
 
 # Every test has a time limit already; one example may take long on a busy machine.
 hypothesis.settings.register_profile("strandline", deadline=None)
@@ -36,6 +34,9 @@ hypothesis.settings.load_profile("strandline")
 
 # A shell that starts a run in the background has it ignore Ctrl-C, and so would everything started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Drivers that tests start live for seconds: to compile little, and collect with one thread, costs the least.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
 
 ZOOKEEPER_START_S_MAX = 30.0
 SPARK_TIME = pytest.mark.timeout(300)
@@ -45,11 +46,6 @@ SessionFactory = Callable[..., Coroutine[Any, Any, ZooKeeperSession]]
 ClusterFactory = Callable[..., Coroutine[Any, Any, LocalCluster]]
 
 _chroots = itertools.count(1)
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
-    """None: what `--dist` says."""
-    return SparkTogether(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture

@@ -14,9 +14,10 @@ from strandline.config import MESSAGE_BYTES_MAX, RECORDS_BYTES_MAX
 from strandline.errors import ErrorCode
 from strandline.ids import TopicPartition
 from strandline.records import encode_values
-from strandline.rpc import log_pb2
+from strandline.rpc import common_pb2, log_pb2
 from tests.integration.harness import Harness, Topic
 from tests.integration.raw import CALL_S_MAX
+from tests.waiting import eventually
 
 GOOD = encode_values([b"good"], 1_700_000_000_000)
 CRC_AT, MAGIC_AT = 17, 16
@@ -165,13 +166,19 @@ async def test_a_follower_answers_with_the_leader_it_knows(shared: Harness) -> N
     """DESIGN §4: a typed error that names the leader, so that a client finds it without polling."""
     topic = await shared.create_topic([(1, 2)])
     state = await topic.state()
-    call = shared.brokers.log(3 - state.leader).Produce(timeout=CALL_S_MAX)
-    await call.write(log_pb2.ProduceRequest(entries=[entry(topic.partitions[0], GOOD)]))
-    response = await call.read()
-    call.cancel()
-    assert isinstance(response, log_pb2.ProduceResponse)
-    error = response.results[0].error
-    assert error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+    async def refusal() -> list[common_pb2.Error]:
+        call = shared.brokers.log(3 - state.leader).Produce(timeout=CALL_S_MAX)
+        await call.write(log_pb2.ProduceRequest(entries=[entry(topic.partitions[0], GOOD)]))
+        response = await call.read()
+        call.cancel()
+        assert isinstance(response, log_pb2.ProduceResponse)
+        error = response.results[0].error
+        assert error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return [error] if error.HasField("leader") else []
+
+    # It is elected in ZooKeeper a moment before the follower hears of it.
+    (error,) = await eventually(refusal, what="the follower knows its leader")
     assert f"{error.leader.host}:{error.leader.port}" == shared.cluster.address(state.leader)
     assert (error.leader.id, error.leader_epoch) == (state.leader, state.leader_epoch)
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from strandline.tasks import pipelined, until_failure
+from strandline.tasks import group_caught, pipelined, until_failure
 from tests.waiting import eventually
 
 
@@ -109,3 +109,37 @@ async def test_the_first_failure_is_raised_as_it_is() -> None:
 
     with pytest.raises(_Broken):
         await pipelined(work, range(5), in_flight_max=5)
+
+
+async def test_a_group_that_was_caught_leaves_no_cancellation_behind() -> None:
+    """On Python 3.11.2 brokers ended their shutdown by it: a chaos round in containers found it."""
+    task = asyncio.current_task()
+    assert task is not None
+
+    async def fails() -> None:
+        await asyncio.sleep(0)
+        raise ValueError
+
+    with pytest.raises(ExceptionGroup), group_caught():
+        async with asyncio.TaskGroup() as tasks:
+            _ = tasks.create_task(fails())
+    assert task.cancelling() == 0
+    with pytest.raises(ValueError):
+        await pipelined(lambda _: fails(), [1, 2], in_flight_max=2)
+    assert task.cancelling() == 0
+
+
+async def test_who_is_cancelled_in_a_group_that_is_caught_is_cancelled() -> None:
+    begun = asyncio.Event()
+
+    async def waits() -> None:
+        with group_caught():
+            async with asyncio.TaskGroup() as tasks:
+                begun.set()
+                _ = tasks.create_task(asyncio.Event().wait())
+
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(waits())
+        await begun.wait()
+        waiting.cancel()
+    assert waiting.cancelled()
