@@ -218,8 +218,7 @@ class Broker:
                     async with asyncio.TaskGroup() as tasks:
                         tasks.create_task(self._announce(serving))
                         stopping = tasks.create_task(self._shut_down(session))
-                        with group_caught():
-                            await session.run(on_serving=on_serving)
+                        await session.run(on_serving=on_serving)
                         stopping.cancel()
                         raise SessionOver
             except* SessionOver:

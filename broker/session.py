@@ -32,6 +32,7 @@ from strandline.errors import StrandlineError
 from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
 from strandline.metadata import Endpoint, Registration
 from strandline.ports import Clock, ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
+from strandline.tasks import group_caught
 
 logger = structlog.get_logger(__name__)
 
@@ -84,31 +85,8 @@ class BrokerSession:
     async def run(self, *, on_serving: Callable[[], None]) -> None:
         """Serve until the session ends (returns) or this broker may not go on (raises SettingsError)."""
         try:
-            async with asyncio.TaskGroup() as tasks:
-                self._tasks = tasks
-                tasks.create_task(self._until_ended())
-                self.cluster_id = await join_cluster(self.coordination, self._manager.folder)
-                self._manager.load()
-                await self.membership.register()
-                self._manager.session = self
-                self._manager.live_changed(await self.membership.read_live())
-                self.membership.live = self._manager.live
-                self.coordination.on_state(self._link_changed)
-                tasks.create_task(self.membership.watch(self._live_changed))
-                tasks.create_task(self.membership.keep_lease())
-                tasks.create_task(self._sender.run())
-                # A broker that starts drains its queue before it serves (DESIGN §4).
-                await self._notices.open()
-                await self._receiver.open(self.membership.registration.epoch)
-                tasks.create_task(self._receiver.run())
-                await self._receiver.drain()
-                await self._compare()
-                for task in (self._notices.run(), self._elector.run()):
-                    tasks.create_task(task)
-                tasks.create_task(self._reconcile())
-                tasks.create_task(self._probe_all())
-                tasks.create_task(self._balancing.run())
-                on_serving()
+            with group_caught():
+                await self._serve(on_serving)
         except* (SessionEnded, SessionOver, ConnectionLost) as group:
             logger.warning(
                 "session over: this broker leads nothing until it has another",
@@ -117,6 +95,33 @@ class BrokerSession:
             )
         finally:
             self._manager.end_session()
+
+    async def _serve(self, on_serving: Callable[[], None]) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            self._tasks = tasks
+            tasks.create_task(self._until_ended())
+            self.cluster_id = await join_cluster(self.coordination, self._manager.folder)
+            self._manager.load()
+            await self.membership.register()
+            self._manager.session = self
+            self._manager.live_changed(await self.membership.read_live())
+            self.membership.live = self._manager.live
+            self.coordination.on_state(self._link_changed)
+            tasks.create_task(self.membership.watch(self._live_changed))
+            tasks.create_task(self.membership.keep_lease())
+            tasks.create_task(self._sender.run())
+            # A broker that starts drains its queue before it serves (DESIGN §4).
+            await self._notices.open()
+            await self._receiver.open(self.membership.registration.epoch)
+            tasks.create_task(self._receiver.run())
+            await self._receiver.drain()
+            await self._compare()
+            for task in (self._notices.run(), self._elector.run()):
+                tasks.create_task(task)
+            tasks.create_task(self._reconcile())
+            tasks.create_task(self._probe_all())
+            tasks.create_task(self._balancing.run())
+            on_serving()
 
     async def _until_ended(self) -> None:
         await self.coordination.wait_ended()

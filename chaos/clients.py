@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, Process
@@ -18,7 +17,7 @@ from chaos.core.faults import Member
 from chaos.core.plan import TopicPlan
 from chaos.world import WorldFailed
 from strandline.adapters.clock import SystemClock
-from strandline.local import die_with_parent
+from strandline.local.die_with_parent import dying_with_this_process
 
 BEGINS_S_MAX: Final = 90.0
 """For all clients to write, or to know what they read: twelve processes that start on a busy machine."""
@@ -242,11 +241,10 @@ async def command(bootstrap: str, arguments: Sequence[str], out: Path) -> AsyncI
     the folder `stderr` beside it. It is gone at the end of the block."""
     stderr = out.parent / "stderr" / f"{out.stem}.txt"
     stderr.parent.mkdir(exist_ok=True)
-    shim = (sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()))
     strandline = (sys.executable, "-m", "strandline", "--bootstrap", bootstrap)
     with out.open("wb") as told, stderr.open("wb") as printed:
         process = await asyncio.create_subprocess_exec(
-            *shim, *strandline, *arguments, stdin=DEVNULL, stdout=told, stderr=printed
+            *dying_with_this_process(), *strandline, *arguments, stdin=DEVNULL, stdout=told, stderr=printed
         )
     try:
         yield process

@@ -340,7 +340,3 @@ class Nemesis:
     def _at_once(self, index: int, fault: Fault, detail: str) -> None:
         self._began(index, fault, [], detail)
         self._ended(index, fault, [], "")
-
-
-def _named(who: Sequence[Member]) -> str:
-    return ", ".join(map(str, who))

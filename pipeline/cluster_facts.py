@@ -106,6 +106,26 @@ class ClusterFacts(Startable):
             [name for name in names if name not in topics],
         )
 
+    async def snapshot_until(
+        self,
+        settled: Callable[[Snapshot], bool],
+        selection: Selection,
+        *,
+        expected: Collection[str] | None = None,
+    ) -> Snapshot:
+        """A `snapshot` again and again until it is as it should be, or the tries are up: the last one.
+
+        A change of leader hides what is committed for a moment (KIP-207), so one look proves no end.
+        """
+        found = await self.snapshot(selection, expected=expected)
+        for _ in range(1, self._tries):
+            if settled(found):
+                break
+            await self._clock.sleep(self._interval_s)
+            self.forget()
+            found = await self.snapshot(selection, expected=expected)
+        return found
+
     def forget(self) -> None:
         """Ask anew which topics there are."""
         self._matched, self._described = None, ({}, float("-inf"))

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Final
 
 from pipeline.cluster_facts import ClusterFacts, Snapshot
 from pipeline.core.offsets import EARLIEST, LATEST, Offsets, listed
-from pipeline.core.options import Bound, SourceOptions
+from pipeline.core.options import Bound, Selection, SourceOptions
 from pipeline.core.pruning import Pruning, pruned
 from pipeline.core.ranges import OffsetRange, begin_in_log, pieces
 from pipeline.errors import InvalidOption, NoOffset
 from pipeline.reading import lose
-from strandline.adapters.clock import SystemClock
 from strandline.errors import UnknownTopicOrPartition
 from strandline.ids import TopicPartition
-
-CLOCK: Final = SystemClock()
 
 
 def facts(options: SourceOptions) -> ClusterFacts:
@@ -41,8 +37,8 @@ async def begin(facts: ClusterFacts, options: SourceOptions, snapshot: Snapshot)
     bound = options.starting
     times = _times(bound, snapshot, "starting")
     if times is None:
-        starts = _offsets(bound, snapshot, "startingOffsets")
-        await _check_reached(facts, options, snapshot, "startingOffsets", starts)
+        starts = _offsets(bound, snapshot, "startingOffsets", " (-2: earliest)")
+        await _check_reached(facts, options.selection, snapshot, "startingOffsets", starts)
         return starts
     found = await facts.listed(times)
     late = [name for name, at in found.items() if at.offset < 0]
@@ -60,8 +56,8 @@ async def finish(
     """The offset after the last of each partition. Raises InvalidOption."""
     times = _times(options.ending, snapshot, "ending")
     if times is None:
-        ends = _offsets(options.ending, snapshot, "endingOffsets")
-        await _check_reached(facts, options, snapshot, "endingOffsets", ends)
+        ends = _offsets(options.ending, snapshot, "endingOffsets", " (-1: latest)")
+        await _check_reached(facts, options.selection, snapshot, "endingOffsets", ends)
         return ends
     found = await facts.listed(times)
     return {name: at.high_watermark if at.offset < 0 else at.offset for name, at in found.items()}
@@ -136,10 +132,9 @@ def _times(bound: Bound, snapshot: Snapshot, which: str) -> Mapping[TopicPartiti
     return bound.times_ms
 
 
-def _offsets(bound: Bound, snapshot: Snapshot, option: str) -> dict[TopicPartition, int]:
+def _offsets(bound: Bound, snapshot: Snapshot, option: str, edges: str) -> dict[TopicPartition, int]:
     if bound.offsets is not None:
-        edge = "-2: earliest" if option.startswith("starting") else "-1: latest"
-        _check_same(option, bound.offsets, snapshot, f" ({edge})")
+        _check_same(option, bound.offsets, snapshot, edges)
     given = dict.fromkeys(snapshot.bounds, bound.edge) if bound.offsets is None else bound.offsets
     found: dict[TopicPartition, int] = {}
     for name, offset in given.items():
@@ -150,26 +145,20 @@ def _offsets(bound: Bound, snapshot: Snapshot, option: str) -> dict[TopicPartiti
 
 
 async def _check_reached(
-    facts: ClusterFacts, options: SourceOptions, snapshot: Snapshot, option: str, given: Offsets
+    facts: ClusterFacts, selection: Selection, snapshot: Snapshot, option: str, given: Offsets
 ) -> None:
-    """Raises InvalidOption for an offset beyond the end of its log.
+    """Raises InvalidOption for an offset beyond the end of its log."""
 
-    A change of leader hides what is committed for a moment (KIP-207), so one look is not enough.
-    """
-    for tries_left in reversed(range(options.retries + 1)):
-        ends = {name: snapshot.bounds[name].end for name in given if name in snapshot.bounds}
-        beyond = sorted(name for name, end in ends.items() if given[name] > end)
-        if not beyond:
-            return
-        if not tries_left:
-            name = beyond[0]
-            raise InvalidOption(
-                f"{option}: {name} has {given[name]}, and its log ends at offset {ends[name]}: "
-                "give an offset up to that"
-            )
-        await CLOCK.sleep(options.retry_interval_ms / 1000)
-        facts.forget()
-        snapshot = await facts.snapshot(options.selection)
+    def beyond(seen: Snapshot) -> list[TopicPartition]:
+        return sorted(name for name, end in seen.bounds.items() if given.get(name, 0) > end.end)
+
+    if beyond(snapshot):
+        snapshot = await facts.snapshot_until(lambda seen: not beyond(seen), selection)
+    for name in beyond(snapshot)[:1]:
+        raise InvalidOption(
+            f"{option}: {name} has {given[name]}, and its log ends at offset {snapshot.bounds[name].end}: "
+            "give an offset up to that"
+        )
 
 
 def _check_same(option: str, given: Offsets, snapshot: Snapshot, edges: str) -> None:

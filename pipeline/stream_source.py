@@ -160,13 +160,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The ends of the logs. Raises DataLost for one that ends before what was read of it."""
         options = self._options
         expected = {name.topic for name in begun.offsets}
-        latest = await self._look(facts, expected)
-        for _ in range(options.retries):
-            if not progress.behind(begun, latest):
-                break
-            await self._clock.sleep(options.retry_interval_ms / 1000)
-            facts.forget()
-            latest = await self._look(facts, expected)
+        self._seen = await facts.snapshot_until(
+            lambda seen: not progress.behind(begun, _offset(seen)), options.selection, expected=expected
+        )
+        latest = _offset(self._seen)
         for name in progress.behind(begun, latest):
             loss = ended_earlier(name, latest.offsets[name], begun.offsets[name], latest.offsets[name])
             lose(loss, fail=options.fail_on_data_loss)

@@ -16,7 +16,7 @@ from typing import Final
 from chaos.containers.engine import NoEngine, engine
 from chaos.signals import INTERRUPTED, cancelled_by_signals
 from chaos.world import WorldFailed
-from strandline.local import die_with_parent
+from strandline.local.die_with_parent import dying_with_this_process
 
 FAILED: Final = 1
 NO_ENGINE: Final = os.EX_UNAVAILABLE
@@ -37,8 +37,9 @@ async def run_with_engine(command: Sequence[str]) -> int:
         where = "started here for this run" if running.own else "that answers already"
         print(f"Docker engine: one {where}. Building images.", flush=True)
         await running.build()
-        shim = (sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid()))
-        process = await asyncio.create_subprocess_exec(*shim, program, *command[1:], env=running.environment)
+        process = await asyncio.create_subprocess_exec(
+            *dying_with_this_process(), program, *command[1:], env=running.environment
+        )
         try:
             return await process.wait()
         finally:

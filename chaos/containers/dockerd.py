@@ -58,10 +58,10 @@ async def dockerd() -> AsyncIterator[str]:
     """An engine that answers at the address given (`unix:///…`) while the block runs. Raises WorldFailed."""
     async with AsyncExitStack() as stack:
         lock = stack.enter_context(_alone())
-        before = _Before(await host_network.remember(), _folders(), _KEY.exists())
-        if remembered := _LOCK.read_text():  # by a run that was killed
-            before = _Before.load(remembered)
-        _LOCK.write_text(before.dump())
+        if not _LOCK.read_text():  # else it says how it was before a run that was killed
+            before = _Before(await host_network.remember(), _folders(), _KEY.exists())
+            _LOCK.write_text(before.dump())
+        before = _Before.load(_LOCK.read_text())
         stack.push_async_callback(_restore, before)
         for left in Path(tempfile.gettempdir()).glob(f"{_HOME}*"):
             _remove(left)

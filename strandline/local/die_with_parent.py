@@ -15,6 +15,11 @@ import sys
 PR_SET_PDEATHSIG = 1
 
 
+def dying_with_this_process() -> list[str]:
+    """What to put before a command, whose program is a path."""
+    return [sys.executable, "-I", "-S", __file__, str(os.getpid())]
+
+
 def main(parent: int, program: list[str]) -> None:
     """Replace this process by `program`, unless `parent` is gone already."""
     libc = ctypes.CDLL(None, use_errno=True)

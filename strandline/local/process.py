@@ -10,7 +10,6 @@ import asyncio
 import os
 import select
 import signal
-import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from strandline.errors import StrandlineError
-from strandline.local import die_with_parent
+from strandline.local.die_with_parent import dying_with_this_process
 
 LOG_TAIL_LINES: Final = 30
 _START_TIME_FIELD: Final = 19
@@ -67,8 +66,7 @@ class Process:
         also leaves the terminal's process group, so that Ctrl-C does not reach it.
         """
         if not detached:
-            shim = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid())]
-            command = [*shim, *command]
+            command = [*dying_with_this_process(), *command]
         log_path.parent.mkdir(parents=True, exist_ok=True)
         append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         pid = os.posix_spawn(

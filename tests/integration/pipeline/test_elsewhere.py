@@ -19,7 +19,7 @@ import pyspark
 import pytest
 
 from strandline import Consumer, Producer, TopicPartition
-from strandline.local import die_with_parent
+from strandline.local.die_with_parent import dying_with_this_process
 from tests.conftest import ClusterFactory
 from tests.integration.pipeline import elsewhere_process
 from tests.integration.pipeline.source_world import Row, World
@@ -73,13 +73,12 @@ def driver(world: World, source: str, target: str, folder: Path) -> Iterator[Dri
     packages, home = folder / "packages", _spark_home(folder / "spark")
     for name in PACKAGES:
         shutil.copytree(ROOT / name, packages / name)
-    shim = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid())]
     script = [sys.executable, elsewhere_process.__file__, str(packages)]
     arguments = [MASTER, world.cluster.bootstrap, source, target, str(folder / "checkpoint")]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     with (folder / "log").open("wb") as log, (folder / "said").open("wb") as said:
         process = subprocess.Popen(
-            [*shim, *script, *arguments],
+            [*dying_with_this_process(), *script, *arguments],
             cwd=folder,
             env={**environment, "SPARK_HOME": str(home)},
             stdin=subprocess.DEVNULL,

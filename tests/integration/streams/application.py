@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -16,7 +15,7 @@ from random import Random
 from typing import Any, Final
 
 from strandline import Admin, LocalCluster, Producer, TopicPartition
-from strandline.local import die_with_parent
+from strandline.local.die_with_parent import dying_with_this_process
 from tests.integration.streams.counting import COMPONENTS
 from tests.waiting import eventually
 
@@ -203,7 +202,7 @@ class Application:
         own = {"state_dir": str(folder), "client_id": name, "application_server": name}
         with log.open("wb") as output:
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid())),
+                *dying_with_this_process(),
                 *(sys.executable, "-m", "tests.integration.streams.member", self.cluster.bootstrap),
                 *(json.dumps(topology), json.dumps({**self._settings, **own, **settings})),
                 cwd=ROOT,

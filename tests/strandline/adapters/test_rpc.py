@@ -150,7 +150,7 @@ async def test_who_is_cancelled_as_it_reads_is_cancelled(echo: Echo) -> None:
     await transport.close()
 
 
-async def test_a_call_that_found_no_connection_is_told_from_one_that_lost_it(echo: Echo) -> None:
+async def test_a_call_that_found_no_connection_is_told_from_one_that_lost_it() -> None:
     """CORRECTNESS E9: what was never sent may be asked again, of somebody else. A channel that was connected
     a moment ago may not be when the call is made."""
     with socket.create_server(("127.0.0.1", 0)) as closed:
