@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import structlog
 
+from broker.confirmation import Flow, all_follow
 from broker.core.happenings import isr_changed
 from broker.core.leader_effects import (
     Acknowledge,
@@ -99,8 +100,8 @@ class Leadership:
         self.draining = False
         """True while leadership is being handed over: nothing new is accepted."""
         self._ended = False
-        self.followers: set[Callable[[], None]] = set()
-        """Called after each append: the streams that push this partition."""
+        self.followers: set[Flow] = set()
+        """Woken after each append."""
         self.in_sync_since: dict[IsrMember, float] = {}
         """Of each member of the ISR of record: since when this leader knows it there."""
         self._members_seen: tuple[IsrMember, ...] = ()
@@ -136,6 +137,13 @@ class Leadership:
     def ended(self) -> bool:
         """True once this broker no longer leads in this epoch."""
         return self._ended
+
+    async def confirmed(self) -> bool:
+        """True if nobody else can have led before this call, as far as the other in-sync replicas say. One
+        that says nothing for KeepInSyncTime is not waited for."""
+        others = self.core.isr.maximal() - {self.core.me}
+        follow = await all_follow(self.followers, others, self._settings.keep_in_sync_ms / 1000)
+        return follow and not self.ended()
 
     # --- produce ---------------------------------------------------------------------------
 
@@ -184,7 +192,7 @@ class Leadership:
             else:
                 core.appended(Offset(log.log_end_offset), now)
             for follower in self.followers:
-                follower()
+                follower.wake()
         if acks != -1:
             done(produced)
         self.turn()
@@ -209,7 +217,7 @@ class Leadership:
         min_insync = replica.config.min_insync(replica.assignment.replication_factor)
         self.core.assign(replica.assignment, min_insync, self._clock.monotonic())
         for follower in tuple(self.followers):  # some may have to begin anew
-            follower()
+            follower.wake()
         self.turn()
 
     def live_changed(self, live: Mapping[BrokerId, Registration]) -> None:
@@ -424,7 +432,7 @@ class Leadership:
         self._wake.set()
         self._drained.set()
         for follower in tuple(self.followers):
-            follower()
+            follower.wake()
         for ticket in self.core.resign():
             self.replica.counts.produce_failures += 1
             ticket.done(

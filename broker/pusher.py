@@ -68,10 +68,10 @@ class Push:
 
 
 class _Subscription:
-    """The flow of one partition in one epoch to one follower."""
+    """The flow of one partition in one epoch to one follower. Fulfils `confirmation.Flow`."""
 
     __slots__ = (
-        "_link", "grant", "held", "id", "leadership", "queued", "replica", "sent_offset", "stale",
+        "_link", "asked", "grant", "held", "id", "leadership", "queued", "replica", "sent_offset", "stale",
         "told_watermark",
     )  # fmt: skip
 
@@ -88,6 +88,12 @@ class _Subscription:
         """By which the next records go, if they are throttled."""
         self.held: asyncio.TimerHandle | None = None
         """Ends the wait for the grant's moment."""
+        self.asked: asyncio.Future[bool] | None = None
+        """A question that goes with the next message: does the follower follow?"""
+
+    @property
+    def broker(self) -> BrokerId:
+        return self._link.hello.broker_id
 
     @property
     def over(self) -> bool:
@@ -103,6 +109,22 @@ class _Subscription:
             self._link.queue(self)
         elif self.told_watermark < self.replica.high_watermark:
             self._link.queue_watermark(self)
+
+    def confirmed(self) -> asyncio.Future[bool]:
+        """See `confirmation.Flow`. All who ask before the next message share its answer."""
+        if self.asked is None:
+            self.asked = asyncio.get_running_loop().create_future()
+            self._link.queue(self)
+        return self.asked
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Answered by the acknowledgement of the message that it went with, or of a later one."""
+
+    sequence: int
+    subscription: _Subscription
+    answer: asyncio.Future[bool]
 
 
 class FollowerLink:
@@ -126,6 +148,7 @@ class FollowerLink:
         self._stale: list[_Subscription] = []  # only their watermark is news
         self._stale_timer: asyncio.TimerHandle | None = None
         self._endings: list[Push] = []
+        self._unanswered: deque[_Question] = deque()
         self._sequence = 0
         self._acknowledged = 0
         self._wake = asyncio.Event()
@@ -139,6 +162,9 @@ class FollowerLink:
         if sequence > self._acknowledged:
             self._acknowledged = sequence
             self._wake.set()
+        while self._unanswered and self._unanswered[0].sequence <= sequence:
+            question = self._unanswered.popleft()
+            question.answer.set_result(question.subscription.id in self._subscriptions)
 
     def subscribe(self, request: Subscribe) -> None:
         """Start a flow, or answer why not."""
@@ -152,7 +178,7 @@ class FollowerLink:
             return
         self._subscriptions[opened.id] = opened
         leadership = opened.leadership
-        leadership.followers.add(opened.wake)
+        leadership.followers.add(opened)
         opened.replica.listen(opened.wake)
         leadership.fetched(
             self.hello.broker_id, self.hello.broker_epoch, request.fetch_offset, subscription=opened.id
@@ -223,10 +249,16 @@ class FollowerLink:
         for subscription in self._subscriptions.values():
             self._stop(subscription)
         self._subscriptions.clear()
+        for question in self._unanswered:
+            question.answer.set_result(False)
+        self._unanswered.clear()
 
     def _stop(self, subscription: _Subscription) -> None:
         self._let_go(subscription)
-        subscription.leadership.followers.discard(subscription.wake)
+        if subscription.asked is not None:
+            subscription.asked.set_result(False)
+            subscription.asked = None
+        subscription.leadership.followers.discard(subscription)
         subscription.replica.unlisten(subscription.wake)
         subscription.leadership.stopped_fetching(
             self.hello.broker_id, self.hello.broker_epoch, subscription=subscription.id
@@ -289,6 +321,9 @@ class FollowerLink:
             subscription.queued = False
             pushes.append(push)
             budget -= len(push.records)
+            if subscription.asked is not None:
+                self._unanswered.append(_Question(self._sequence + 1, subscription, subscription.asked))
+                subscription.asked = None
             if push.error is not None:
                 self.unsubscribe(subscription.id)
             elif subscription.sent_offset < subscription.replica.log.log_end_offset:

@@ -120,16 +120,6 @@ class LeaderPartition(Generic[Ticket]):
             if broker not in self.isr and progress.broker_epoch is not None
         )
 
-    @property
-    def followed(self) -> bool:
-        """True while every other member of the ISR fetches here: then none of them leads, or follows
-        another leader that it has heard of."""
-        return all(
-            broker == self.me
-            or ((progress := self._followers.get(broker)) is not None and progress.broker_epoch is not None)
-            for broker in self.state.isr_ids
-        )
-
     def follower_end(self, broker: BrokerId) -> Offset:
         """The follower's LEO as last told in this epoch, -1 if it never was."""
         progress = self._followers.get(broker)

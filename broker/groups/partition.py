@@ -95,10 +95,19 @@ class CoordinatorPartition:
     async def ask(self, call: Call) -> Any:
         """The core's answer, however long it is held. Raises what it refuses the request with.
 
+        Cut off from ZooKeeper, this broker may have been replaced without knowing. The log would fence what
+        it writes, but a heartbeat writes nothing: its member would take itself for an owner of what
+        another has been given. And offsets would fall, for whoever reads them here after they were committed
+        there. So those who would lead in its place are asked first (E1, G1).
+
         A caller that goes away while it waits leaves a cancelled future behind, which the core answers
         in its time to nobody.
         """
         self.check()
+        if not self._holds_lease():
+            if not await self.leadership.confirmed():
+                raise self._not_coordinator()
+            self.check()
         waiting: Waiting = asyncio.get_running_loop().create_future()
         self._carry_out(call(self._core, waiting, self._now()))
         answer = await waiting
@@ -107,15 +116,8 @@ class CoordinatorPartition:
         return answer
 
     def check(self) -> None:
-        """Raises NotCoordinator, CoordinatorLoading.
-
-        Cut off from ZooKeeper, this broker may have been replaced without knowing. The log would fence what
-        it writes, but a heartbeat writes nothing: its member would take itself for an owner of what
-        another has been given. While all in-sync replicas follow here, nobody else leads (E1, G1).
-        """
+        """Raises NotCoordinator, CoordinatorLoading."""
         if self.ended():
-            raise self._not_coordinator()
-        if not self._holds_lease() and not self.leadership.core.followed:
             raise self._not_coordinator()
         if not self.active:
             raise CoordinatorLoading(f"the groups of {OFFSETS_TOPIC}-{self.number} are being read")

@@ -62,7 +62,7 @@ async def live(replica: Replica | None = None, epoch: int = 5, **given: Any) -> 
     replica = replica or open_replica(ALONE)
     given = {"isr": (1,), **given}
     isr = given.pop("isr")
-    async with leading(replica, epoch, isr=isr) as leader, asyncio.TaskGroup() as tasks:
+    async with leading(replica, epoch, isr=isr, **given) as leader, asyncio.TaskGroup() as tasks:
         events: list[GroupEvent] = []
         failed: list[str] = []
         lease = [True]
