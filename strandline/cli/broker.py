@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from strandline.cli.command import FAILED, Group, Invocation, pass_invocation, run
+from strandline.cli.numbers import FiniteRange
 from strandline.cli.state_changes import age
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ async def _drained(
 @broker.command()
 @click.argument("broker_id", metavar="ID", type=BROKER_ID)
 @click.option(
-    "--wait", "wait_s", type=click.FloatRange(min=0), metavar="S", default=0.0,
+    "--wait", "wait_s", type=FiniteRange(min=0), metavar="S", default=0.0,
     help="Ask again for so many seconds, while waiting may help.",
 )  # fmt: skip
 @click.option(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from strandline.cli.command import Command, Invocation, pass_invocation, run
+from strandline.cli.numbers import FiniteRange
 
 if TYPE_CHECKING:
     from chaos.round import Verdict
@@ -18,13 +18,6 @@ FOUND: Final = 2
 SEED_MAX: Final = 2**31 - 1
 SECONDS_MAX: Final = 86_400
 DEFAULT_OUT: Final = Path(".chaos")
-
-
-def _number(_: click.Context, __: click.Parameter, value: float) -> float:
-    """A range has no opinion of what is no number."""
-    if math.isnan(value):
-        raise click.BadParameter("give a number of seconds")
-    return value
 
 
 class FaultsType(click.ParamType["frozenset[str]"]):
@@ -49,8 +42,7 @@ class FaultsType(click.ParamType["frozenset[str]"]):
 
 @click.command(cls=Command)
 @click.option(
-    "--seconds", type=click.FloatRange(min=5, max=SECONDS_MAX), default=60.0, show_default=True, metavar="S",
-    callback=_number,
+    "--seconds", type=FiniteRange(min=5, max=SECONDS_MAX), default=60.0, show_default=True, metavar="S",
     help="How long faults are done; healing and judging come after it.",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, SEED_MAX), help="Do again what this one did; default: any.")

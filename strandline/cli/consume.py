@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from strandline.cli.command import Command, Invocation, pass_invocation, run
+from strandline.cli.numbers import FiniteRange
 from strandline.cli.output import json_line, shown
 from strandline.cli.start import Start, from_option
 from strandline.cli.subscription import Membership, Stop, group_options, subscribe, telling
@@ -130,9 +131,7 @@ def record_json(record: ConsumerRecord) -> dict[str, Any]:
 @from_option
 @click.option("--partition", type=click.IntRange(min=0), help="Read this partition only.")
 @click.option("--max-records", type=click.IntRange(min=1), help="End after so many records.")
-@click.option(
-    "--idle-exit", type=click.FloatRange(min=0), metavar="S", help="End after S seconds without any."
-)
+@click.option("--idle-exit", type=FiniteRange(min=0), metavar="S", help="End after S seconds without any.")
 @click.option("--key-separator", metavar="S", help="As text: print the key and S before each value.")
 @group_options
 @pass_invocation

@@ -11,6 +11,7 @@ import click
 
 from strandline.cli.command import FAILED, Group, Invocation, pass_invocation, run
 from strandline.cli.malloc import keep_freed_memory
+from strandline.cli.numbers import FiniteRange
 from strandline.cli.produce import ACKS, acks_option, compression_option
 from strandline.errors import OutcomeUnknown
 
@@ -121,7 +122,7 @@ def _report(invocation: Invocation, figures: dict[str, Any]) -> None:
 @replication_option
 @in_flight_option
 @batch_bytes_option
-@click.option("--linger-ms", type=click.FloatRange(min=0), default=0, show_default=True)
+@click.option("--linger-ms", type=FiniteRange(min=0), default=0, show_default=True)
 @acks_option
 @compression_option
 @config_option
@@ -253,7 +254,7 @@ def latency(
 @click.option("--members", type=click.IntRange(min=2), default=10, show_default=True)
 @click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Of each change.")
 @click.option(
-    "--rate", type=click.FloatRange(min=1), default=1000, show_default=True, help="Records a second, in all."
+    "--rate", type=FiniteRange(min=1), default=1000, show_default=True, help="Records a second, in all."
 )
 @click.option(
     "--processes", type=click.IntRange(min=1), default=2, show_default=True, help="The members share these."
@@ -311,9 +312,7 @@ def rebalance(
 @perf.command()
 @click.option("--rounds", type=click.IntRange(min=1), default=20, show_default=True)
 @click.option("--brokers", type=click.IntRange(min=3), default=3, show_default=True)
-@click.option(
-    "--rate", type=click.FloatRange(min=1), default=500, show_default=True, help="Records a second."
-)
+@click.option("--rate", type=FiniteRange(min=1), default=500, show_default=True, help="Records a second.")
 @pass_invocation
 def failover(invocation: Invocation, rounds: int, brokers: int, rate: float) -> None:
     """Kill -9 the leader again and again under load, in a temporary cluster of its own.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from strandline.cli.command import INTERRUPTED, Command, Invocation, pass_invocation
+from strandline.cli.numbers import FiniteRange
 from strandline.cli.spark import DIFFERS, master_option, open_session, topic_exists
 from strandline.errors import UnknownTopicOrPartition
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 @click.option("--to", "directory", required=True, metavar="DIR", help="A folder, or a URL that Spark knows.")
 @click.option("--follow", is_flag=True, help="Go on with what comes, until SIGTERM or Ctrl-C.")
 @click.option(
-    "--every", "every_s", type=click.FloatRange(min=0.1), default=30, show_default=True, metavar="SECONDS",
+    "--every", "every_s", type=FiniteRange(min=0.1), default=30, show_default=True, metavar="SECONDS",
     help="With --follow: how often.",
 )  # fmt: skip
 @click.option("--check", "compare", is_flag=True, help="Compare DIR with the topic instead.")

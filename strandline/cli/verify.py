@@ -30,6 +30,7 @@ import click
 
 from strandline.cli.command import FAILED, Group, Invocation, pass_invocation, run
 from strandline.cli.consume import Limits, assign_from, read_until
+from strandline.cli.numbers import FiniteRange
 from strandline.cli.output import json_line, shown
 from strandline.cli.produce import ACKS, acks_option, compression_option, timeout_option
 from strandline.cli.start import Start, from_option
@@ -123,7 +124,7 @@ def verify() -> None:
 
 @verify.command("produce")
 @click.argument("topic")
-@click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N", help="Records a second.")
+@click.option("--rate", type=FiniteRange(min=0, min_open=True), metavar="N", help="Records a second.")
 @click.option("--max-records", type=click.IntRange(min=1), help="End after so many.")
 @click.option("--partition", type=click.IntRange(min=0), help="Send everything to this partition.")
 @click.option("--keys", type=click.IntRange(min=1), help="Give the records this many keys in turn.")
@@ -200,11 +201,9 @@ def verify_produce(
 @from_option
 @click.option("--partition", type=click.IntRange(min=0), help="Read this partition only.")
 @click.option("--max-records", type=click.IntRange(min=1), help="End after so many.")
+@click.option("--idle-exit", type=FiniteRange(min=0), metavar="S", help="End after S seconds without any.")
 @click.option(
-    "--idle-exit", type=click.FloatRange(min=0), metavar="S", help="End after S seconds without any."
-)
-@click.option(
-    "--watermarks", type=click.FloatRange(min=0), metavar="S",
+    "--watermarks", type=FiniteRange(min=0), metavar="S",
     help="Ask for the high watermarks every S seconds, with a line for each.",
 )  # fmt: skip
 @group_options
