@@ -100,6 +100,12 @@ class _Running:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """It is not to be started again, and has ended."""
 
+    @property
+    def histories(self) -> list[str]:
+        """The names of what its lives told, the present one last."""
+        name = self.role.name
+        return [name if life == 1 else f"{name}-{life}" for life in range(1, self.lives + 1)]
+
 
 class Load:
     """The clients of a round, of which those in groups may be harmed (`chaos.world.Processes`).
@@ -130,7 +136,7 @@ class Load:
         try:
             while role.name not in self._leaving:
                 client.lives += 1
-                name = role.name if client.lives == 1 else f"{role.name}-{client.lives}"
+                name = client.histories[-1]
                 async with self._process(name, self._command(role, client.lives)) as process:
                     client.process = process
                     await process.wait()
@@ -153,22 +159,23 @@ class Load:
             yield process
 
     async def begun(self) -> None:
-        """Return once every producer was answered and every reader knows what it reads.
+        """Return once every producer was answered and every reader knows what it reads, in whichever life:
+        on a busy machine the first may have found no broker.
 
         Raises WorldFailed.
         """
-        waiting = {client.role.name for client in self._clients}
+        waiting = list(self._clients)
         deadline = self._clock.monotonic() + BEGINS_S_MAX
-        while waiting:
-            waiting = {name for name in waiting if not self._has_begun(name)}
-            if waiting and self._clock.monotonic() >= deadline:
-                raise WorldFailed(f"{', '.join(sorted(waiting))} did nothing within {BEGINS_S_MAX:.0f} s")
+        while waiting := [client for client in waiting if not self._has_begun(client)]:
+            if self._clock.monotonic() >= deadline:
+                names = ", ".join(sorted(client.role.name for client in waiting))
+                raise WorldFailed(f"{names} did nothing within {BEGINS_S_MAX:.0f} s")
             await self._clock.sleep(POLL_S)
 
-    def _has_begun(self, name: str) -> bool:
-        path = self._out / f"{name}.jsonl"
-        wanted = b'"event": "acked"' if name.startswith("produce") else b'"event": "assigned"'
-        return path.exists() and wanted in path.read_bytes()
+    def _has_begun(self, client: _Running) -> bool:
+        wanted = b'"event": "acked"' if client.role.value_prefix else b'"event": "assigned"'
+        paths = [self._out / f"{name}.jsonl" for name in client.histories]
+        return any(path.exists() and wanted in path.read_bytes() for path in paths)
 
     async def end(self, kind: str) -> None:
         """Have those whose names begin with `kind` end, and wait until they have."""

@@ -1,0 +1,35 @@
+"""The load of a round: processes that are kept running until they are told to end."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from chaos import clients
+from strandline import Admin, LocalCluster, NewTopic
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.timeout(180)
+
+
+async def test_a_client_whose_first_life_told_nothing_has_begun_with_its_second(tmp_path: Path) -> None:
+    """Seen on a busy machine: one found no broker, and the round waited for the history of its first life."""
+    async with LocalCluster(2, directory=tmp_path / "cluster") as cluster:
+        async with Admin(cluster.bootstrap) as admin:
+            await admin.create_topics([NewTopic(each.topic, each.partitions, 2) for each in clients.TOPICS])
+        load = clients.Load(cluster.bootstrap, tmp_path)
+        member = load.members[-1]
+        async with asyncio.TaskGroup() as tasks:
+            running = tasks.create_task(load.run())
+            await eventually(lambda: load.alive(member))
+            await load.kill(member)
+            await load.start(member)
+            await load.begun()
+            name = clients.MEMBERS[member]
+            assert (tmp_path / f"{name}.jsonl").read_bytes() == b""
+            assert b'"assigned"' in (tmp_path / f"{name}-2.jsonl").read_bytes()
+            await load.end("")
+            await running
+    assert load.hung == []
