@@ -13,7 +13,7 @@ which the JVM holds, keeps out a second one, and the rest of a driver that was k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,15 +88,20 @@ def run(
     `every_s` go on so, every so many seconds, until it is `stopped`. A batch has about `batch_records`.
 
     `told` is called with Spark's progress of each batch. Raises SettingsError if the folder is that of
-    another topic, or another process writes to it; JobFailed, for records too that were lost before they were
-    archived, unless `skip_lost`.
+    another topic, is not whole, was moved or has files of somebody else, or another process writes to it;
+    JobFailed, for records too that were lost before they were archived, unless `skip_lost`.
     """
     with said_by_spark(), _alone(spark, directory):
         checkpoint = Checkpoint(spark, directory)
         before = checkpoint.end()
         if before is not None:
             check_topic(before, topic, directory)
-        leftovers = remove_leftovers(spark, directory)
+            check_place(checkpoint.files(), directory)
+        elif not checkpoint.begun() and (others := leftovers(spark, directory)):
+            raise SettingsError(
+                f"{directory} has files that no archive there wrote, such as {others[0]}: give another folder"
+            )
+        removed = remove_leftovers(spark, directory)
         options = {
             "bootstrap": bootstrap,
             "subscribe": topic,
@@ -119,8 +124,8 @@ def run(
             _wait(query, told, stopped)
         finally:
             query.stop()
-            leftovers += remove_leftovers(spark, directory)
-        return Archived(_added(before, checkpoint.end()), leftovers)
+            removed += remove_leftovers(spark, directory)
+        return Archived(_added(before, checkpoint.end()), removed)
 
 
 def _be_brief(spark: SparkSession) -> None:
@@ -137,6 +142,18 @@ def check_topic(archived: StreamOffset, topic: str, directory: str) -> None:
         raise SettingsError(
             f"{directory} is the archive of {', '.join(sorted(topics))}: give {topic} a folder of its own"
         )
+
+
+def check_place(files: Iterable[str], directory: str) -> None:
+    """Raises SettingsError if an archive on this machine's disk is not where its files were written: all that
+    lies there now would count for nothing, and be removed."""
+    local = local_path(directory)
+    for path in files:
+        where = local_path(path)
+        if local is not None and (where is None or not where.is_relative_to(local)):
+            raise SettingsError(
+                f"{directory} was moved: its list of files has {path}; move it back, or begin another archive"
+            )
 
 
 def _wait(

@@ -15,14 +15,14 @@ from typing import Final
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # it ships none
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import Row
 
 from pipeline.cluster_facts import ClusterFacts
 from pipeline.core.offsets import Offsets, StreamOffset, said
 from pipeline.core.options import Selection
-from pipeline.jobs.archive import check_topic, leftovers, schema
+from pipeline.jobs.archive import check_place, check_topic, leftovers, schema
 from pipeline.jobs.checkpoint import Checkpoint
 from pipeline.jobs.records import ON_DISK, JobFailed, kept, said_by_spark
 from pipeline.loop_thread import call
@@ -167,12 +167,14 @@ def run(spark: SparkSession, bootstrap: str, topic: str, directory: str) -> Chec
     """Compare an archive with its topic. Raises SettingsError if one of them is not there, or the
     archive is that of another topic; JobFailed."""
     with said_by_spark():
-        archived = Checkpoint(spark, directory).end()
+        checkpoint = Checkpoint(spark, directory)
+        archived = checkpoint.end()
         if archived is None:
             raise SettingsError(
                 f"there is no archive in {directory}: `pipeline archive {topic} --to` makes one"
             )
         check_topic(archived, topic, directory)
+        check_place(checkpoint.files(), directory)
         for _ in range(TRIES_MAX - 1):
             logs = call(_logs(bootstrap, topic))
             try:
@@ -305,10 +307,16 @@ def _topic(
 @contextmanager
 def _read(spark: SparkSession, directory: str) -> Iterator[tuple[DataFrame, list[str]]]:
     """Hashes of what is in the files of finished batches, as they are now, kept until the end of the block;
-    and which of the files are not there, or cannot be read."""
-    paths = Checkpoint(spark, directory).files()
-    there = [path for path in paths if _exists(spark, path)]
-    faults = [f"{path} is not there" for path in sorted(set(paths) - set(there))]
+    and which of the files are not there, are not as they were written, or cannot be read."""
+    faults, there = list[str](), list[str]()
+    for path, written in sorted(Checkpoint(spark, directory).files().items()):
+        size = _size(spark, path)
+        if size is None:
+            faults.append(f"{path} is not there")
+            continue
+        there.append(path)
+        if size != written:
+            faults.append(f"{path} has {size} bytes, and {written} were written")
     if not there:
         yield hashed(spark.createDataFrame([], schema())), faults
         return
@@ -318,17 +326,29 @@ def _read(spark: SparkSession, directory: str) -> Iterator[tuple[DataFrame, list
             found = stack.enter_context(kept(hashed(reader.parquet(*there)), ON_DISK))
             with said_by_spark():
                 found.count()
-        except JobFailed as error:
+        except JobFailed:
             stack.close()
-            faults.append(f"not all of the archive can be read: {error}")
+            faults += _unreadable(reader, there)
             some = reader.option("ignoreCorruptFiles", "true").parquet(*there)
             found = stack.enter_context(kept(hashed(some), ON_DISK))
         yield found, faults
 
 
-def _exists(spark: SparkSession, path: str) -> bool:
+def _unreadable(reader: DataFrameReader, paths: Iterable[str]) -> Iterator[str]:
+    """Which of these it is: Spark ends with the first that it finds."""
+    for path in paths:
+        try:
+            with said_by_spark():
+                hashed(reader.parquet(path)).write.format("noop").mode("overwrite").save()
+        except JobFailed as error:
+            yield f"{path} cannot be read: {error}"
+
+
+def _size(spark: SparkSession, path: str) -> int | None:
+    """In bytes; None of a file that is not there."""
     jvm = spark._jvm
     assert jvm is not None
     where = jvm.org.apache.hadoop.fs.Path(path)
     hadoop = spark._jsparkSession.sessionState().newHadoopConf()
-    return bool(where.getFileSystem(hadoop).exists(where))
+    system = where.getFileSystem(hadoop)
+    return int(system.getFileStatus(where).getLen()) if system.exists(where) else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -44,6 +44,13 @@ BROADCAST: Final = "1m"
 """What of a join may be sent to all tasks unless they are told to: it stays in memory as long as they run."""
 
 SPANS: Final = "topic string, partition int, start bigint, end bigint"
+
+
+class Audited(NamedTuple):
+    """`silent` are the histories that tell nothing of the topics."""
+
+    findings: list[Finding]
+    silent: list[str]
 
 
 @contextmanager
@@ -94,21 +101,36 @@ def found(frame: DataFrame) -> list[Finding]:
 
 def run(
     spark: SparkSession, bootstrap: str, histories: Sequence[Path], topics: Sequence[str], most: int = MOST
-) -> list[Finding]:
+) -> Audited:
     """Audit histories against topics as they are now. Clients that still write are judged by what they have
     written.
 
-    Raises InvalidHistory, UnknownTopicOrPartition, InvalidRequest for a compacted topic, JobFailed.
+    Raises InvalidHistory, UnknownTopicOrPartition, InvalidRequest for a compacted topic and for one of which
+    no history tells anything, JobFailed.
     """
     size = sum(path.stat().st_size for path in histories)
     with said_by_spark(), suited(spark, size), read_events(spark, histories) as events:
         spans = call(_spans(bootstrap, topics))
+        silent = _silent(events, histories, topics)
         starts = {TopicPartition(*name): span.start for name, span in spans.items()}
         ends = {TopicPartition(*name): span.end for name, span in spans.items()}
         bounds = {"startingOffsets": offsets.said(starts), "endingOffsets": offsets.said(ends)}
         log = records(spark, bootstrap, ",".join(topics), **bounds)
         with findings(events, log, spans, [str(path) for path in histories], most=most) as frame:
-            return found(frame)
+            return Audited(found(frame), silent)
+
+
+def _silent(events: DataFrame, histories: Sequence[Path], topics: Sequence[str]) -> list[str]:
+    """Histories that tell nothing of these topics. Raises InvalidRequest for a topic of which none does."""
+    told = events.where(F.col("topic").isin(*topics)).select("history", "topic").distinct().collect()
+    known = {row.topic for row in told}
+    for topic in topics:
+        if topic not in known:
+            raise InvalidRequest(
+                f"no history tells anything of topic {topic!r}: there is nothing to judge it by"
+            )
+    heard = {row.history for row in told}
+    return [str(path) for number, path in enumerate(histories) if number not in heard]
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from urllib.parse import unquote
 from pyspark.sql import SparkSession
 
 from pipeline.core.offsets import StreamOffset
+from strandline.errors import SettingsError
 
 OFFSETS: Final = "_checkpoint/offsets"
 COMMITS: Final = "_checkpoint/commits"
@@ -36,32 +37,49 @@ class Checkpoint:
 
         A batch is finished once the sink has its files, a moment before Spark says so itself. `since` is
         where the first one began, while Spark keeps its offsets.
+
+        Raises SettingsError if one of its folders is gone: without the one nobody can tell which files count,
+        without the other how far they reach.
         """
-        done = max(self._batches(COMMITS) | self._batches(SINK), default=None)
+        committed, written, kept = map(self._batches, (COMMITS, SINK, OFFSETS))
+        done = max(committed | written, default=None)
         if done is None:
             return None
+        if not written:
+            raise self._incomplete(SINK, "the files that count are listed")
+        if done not in kept:
+            raise self._incomplete(OFFSETS, f"it is said how far batch {done} read")
         end = self._offsets(done)
-        kept = self._batches(OFFSETS)
         first = self._offsets(0) if 0 in kept else end
         return StreamOffset(end.offsets, end.ids, first.since)
 
-    def files(self) -> list[str]:
-        """The files that finished batches wrote, as Spark takes paths: `file:///…`, with nothing escaped."""
+    def begun(self) -> bool:
+        """Whether a batch was ever begun."""
+        return bool(self._batches(OFFSETS))
+
+    def _incomplete(self, folder: str, why: str) -> SettingsError:
+        return SettingsError(
+            f"{self._directory} is not whole: {folder} is missing, where {why}; put it back, or begin another"
+        )
+
+    def files(self) -> dict[str, int]:
+        """The files that finished batches wrote, as Spark takes paths (`file:///…`, with nothing escaped),
+        each with its size in bytes."""
         names = {name for name, _ in self._listed(SINK)}
         numbers = sorted(number for name, number in self._listed(SINK) if not name.endswith(COMPACT))
         compacted = max((n for name, n in self._listed(SINK) if name.endswith(COMPACT)), default=None)
         logs = [] if compacted is None else [f"{compacted}{COMPACT}"]
         logs += [str(number) for number in numbers if compacted is None or number > compacted]
-        found: dict[str, None] = {}
+        found: dict[str, int] = {}
         for log in logs:
             assert log in names, log
             for line in self._lines(f"{SINK}/{log}")[1:]:
                 status = json.loads(line)
                 if status["action"] == "add":
-                    found[status["path"]] = None
+                    found[status["path"]] = status["size"]
                 else:
                     found.pop(status["path"], None)
-        return [unquote(url) for url in found]
+        return {unquote(url): size for url, size in found.items()}
 
     def _offsets(self, batch: int) -> StreamOffset:
         """Of the end of a batch: the version, Spark's own settings, then what the source said."""

@@ -16,6 +16,8 @@ from strandline.errors import StrandlineError
 
 _OURS: Final = re.compile(r"^\s*(?:pipeline|strandline)\.errors\.(\w+): (.+)$", re.MULTILINE)
 """The end of a traceback of the source, somewhere in what Spark says."""
+_BRIDGE: Final = re.compile(r"^An error occurred while calling \S+$|^: (?:[\w.$]+: )?")
+"""What the bridge to Java puts before the words."""
 
 
 IN_MEMORY: Final = StorageLevel.MEMORY_AND_DISK
@@ -60,5 +62,5 @@ def words_of(error: PySparkException | Py4JError) -> str:
     found = _OURS.findall(text)
     if found:
         return str(found[-1][1]).strip()
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [_BRIDGE.sub("", line.strip()) for line in text.splitlines()]
     return next((line for line in lines if line), type(error).__name__)

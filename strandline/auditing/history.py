@@ -116,6 +116,10 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """The fields that count, by event; all events have `seq` and `topic` too. Only `value` may be null."""
 
+BIG: Final = 64
+SMALL: Final = 32
+"""Bits of a number, with its sign: partitions are small, all others big."""
+
 OUTCOMES: Final = {outcome.value: outcome for outcome in Outcome}
 
 
@@ -135,7 +139,7 @@ def parse_whole(line: bytes) -> Told:
     """A line. Raises ValueError with what is wrong."""
     try:
         said = json.loads(line)
-    except ValueError as error:  # also what is not UTF-8
+    except (ValueError, RecursionError) as error:  # also what is not UTF-8, or nested without end
         raise ValueError(f"not JSON: {error}") from None
     if not isinstance(said, dict):
         raise ValueError("not a JSON object")
@@ -192,7 +196,17 @@ def _whole(said: Mapping[str, Any], name: str) -> int:
     found = said.get(name)
     if not isinstance(found, int) or isinstance(found, bool):
         raise ValueError(f"{name} is {found!r} and not a whole number")
-    return found
+    return _within(found, name, BIG)
+
+
+def _small(said: Mapping[str, Any], name: str) -> int:
+    return _within(_whole(said, name), name, SMALL)
+
+
+def _within(number: int, name: str, bits: int) -> int:
+    if number.bit_length() >= bits:
+        raise ValueError(f"{name} is a number of more than {bits} bits")
+    return number
 
 
 def _text(said: Mapping[str, Any], name: str) -> str:
@@ -206,7 +220,7 @@ def _partitions(said: Mapping[str, Any], name: str) -> tuple[int, ...]:
     found = said.get(name)
     if not isinstance(found, list) or not all(type(each) is int for each in found):
         raise ValueError(f"{name} is {found!r} and not a list of partitions")
-    return tuple(found)
+    return tuple(_within(each, name, SMALL) for each in found)
 
 
 def _outcome(said: Mapping[str, Any], name: str) -> Outcome:
@@ -232,7 +246,7 @@ def _bytes(said: Mapping[str, Any], name: str) -> bytes | None:
 
 _FACTS: Final[Mapping[str, Callable[[Mapping[str, Any], str], Any]]] = {
     "record": _whole,
-    "partition": _whole,
+    "partition": _small,
     "offset": _whole,
     "proven": _whole,
     "value": _bytes,

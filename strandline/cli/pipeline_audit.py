@@ -42,9 +42,13 @@ def audit(
     from pipeline.jobs.audit import run
 
     try:
-        found = run(spark, bootstrap, list(dict.fromkeys(histories)), list(dict.fromkeys(topics)), limit)
+        found, silent = run(
+            spark, bootstrap, list(dict.fromkeys(histories)), list(dict.fromkeys(topics)), limit
+        )
     finally:
         spark.stop()
+    for history in silent:
+        invocation.out.note(f"{history} tells nothing of {', '.join(topics)}")
     _show(invocation, found, limit)
     if found:
         click.get_current_context().exit(DIFFERS)

@@ -129,8 +129,13 @@ async def test_a_leader_that_is_killed_leaves_nothing_to_find_and_what_is_doctor
     topic = await own.create_topic(ASSIGNMENT)
     paths = await story(own, topic, tmp_path)
 
+    (empty := tmp_path / "never-started.jsonl").touch()
+
     async def audited() -> list[Finding]:
-        return await asyncio.to_thread(run, spark, own.cluster.bootstrap, paths, [topic.name])
+        histories = [*paths, empty]
+        found, silent = await asyncio.to_thread(run, spark, own.cluster.bootstrap, histories, [topic.name])
+        assert silent == [str(empty)]
+        return found
 
     assert await audited() == []
     producer, other, reader = paths[0], paths[1], paths[2]
@@ -168,6 +173,17 @@ def doctor(path: Path, event: str, back: int, facts: dict[str, Any] | None) -> N
     else:
         lines[number] |= facts
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+@SPARK_TIME
+async def test_a_topic_of_which_no_history_tells_is_not_found_in_order(
+    own: Harness, spark: SparkSession, tmp_path: Path
+) -> None:
+    """A typo that is another topic's name must not pass."""
+    topic = await own.create_topic(ASSIGNMENT)
+    (path := tmp_path / "elsewhere.jsonl").write_text('{"event":"summary","seq":0,"topic":"elsewhere"}\n')
+    with pytest.raises(InvalidRequest, match=f"no history tells anything of topic '{topic.name}'"):
+        await asyncio.to_thread(run, spark, own.cluster.bootstrap, [path], [topic.name])
 
 
 @SPARK_TIME

@@ -18,11 +18,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.jobs import archive, lifecycle, ownership
+from pipeline.jobs.archive_check import Check
 from pipeline.jobs.archive_check import run as check
 from strandline import Admin, Consumer, Producer, TopicPartition
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.rpc import GrpcTransport
 from strandline.client.event_writer import EventWriter
+from strandline.errors import SettingsError
 from strandline.ids import GROUP_EVENTS_TOPIC
 from strandline.local.cluster import LocalCluster
 from tests.integration.group_members import new_group
@@ -156,6 +158,70 @@ async def test_an_archive_whose_driver_is_killed_has_each_record_once_and_what_i
     differs = await pipeline(cluster, "archive", topic, "--to", str(folder), "--check")
     assert differs.status == 2, differs
     assert f"changed: {topic}-{partition} offset {offset}\n" in differs.out.decode()
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("topic=*/date=*/*.parquet"))
+
+
+async def test_what_is_broken_in_an_archive_is_named_and_one_that_is_not_whole_is_left_alone(
+    harness: Harness, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Without its list of files all of them look like what a batch left that was cut off, which the next run
+    removes."""
+    cluster, folder = harness.cluster, tmp_path / "kept"
+    topic = (await harness.create_topic([[1, 2, 3]] * 2)).name
+    await write(cluster, topic, 400)
+
+    def run() -> archive.Archived:
+        return archive.run(spark, cluster.bootstrap, topic, str(folder), batch_records=100)
+
+    def look() -> Check:
+        return check(spark, cluster.bootstrap, topic, str(folder))
+
+    await asyncio.to_thread(run)
+    there = files(folder)
+    for name in ("_spark_metadata", "_checkpoint/offsets"):
+        (folder / name).rename(tmp_path / "away")
+        for job in (look, run):
+            with pytest.raises(SettingsError, match=f"is not whole: {name} is missing"):
+                await asyncio.to_thread(job)
+        (tmp_path / "away").rename(folder / name)
+    elsewhere = folder.rename(tmp_path / "moved")
+    with pytest.raises(SettingsError, match="was moved"):
+        await asyncio.to_thread(archive.run, spark, cluster.bootstrap, topic, str(elsewhere))
+    with pytest.raises(SettingsError, match="was moved"):
+        await asyncio.to_thread(check, spark, cluster.bootstrap, topic, str(elsewhere))
+    elsewhere.rename(folder)
+    assert files(folder) == there and (await asyncio.to_thread(look)).sound
+
+    emptied, flipped, gone = there[0], there[1], there[2]
+    for path in (emptied, flipped):
+        path.with_name(f".{path.name}.crc").unlink()
+    size = emptied.stat().st_size
+    emptied.write_bytes(b"")
+    data = bytearray(flipped.read_bytes())
+    data[4 : len(data) // 2] = bytes(len(data) // 2 - 4)
+    flipped.write_bytes(data)
+    gone.unlink()
+    found = await asyncio.to_thread(look)
+    assert not found.sound and found.different
+    said = {path.name: [fault for fault in found.faults if path.name in fault] for path in there}
+    assert said.pop(emptied.name)[0].endswith(f"has 0 bytes, and {size} were written")
+    assert "cannot be read: " in said.pop(flipped.name)[0]
+    assert said.pop(gone.name)[0].endswith("is not there")
+    assert not any(said.values()), said
+
+
+async def test_files_of_somebody_else_are_not_removed(
+    harness: Harness, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = (await harness.create_topic([[1, 2, 3]])).name
+    (foreign := tmp_path / "topic=mine" / "part.parquet").parent.mkdir()
+    foreign.write_bytes(b"PAR1")
+    with pytest.raises(SettingsError, match="has files that no archive there wrote"):
+        await asyncio.to_thread(archive.run, spark, harness.cluster.bootstrap, topic, str(tmp_path))
+    assert foreign.exists()
 
 
 @asynccontextmanager

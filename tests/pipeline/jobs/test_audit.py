@@ -113,6 +113,15 @@ def test_a_history_may_have_any_name_and_end_in_half_a_line(spark: SparkSession,
             b'{"event":"acked","seq":1,"topic":"t","record":1,"offset":1.5,"partition":0}',
             "line 2: offset is 1.5",
         ),
+        (
+            b'{"event":"acked","seq":1,"topic":"t","record":1,"offset":%d,"partition":0}' % 10**25,
+            "line 2: offset is a number",
+        ),
+        (
+            b'{"event":"acked","seq":1,"topic":"t","record":1,"offset":1,"partition":%d}' % 2**31,
+            "line 2: partition is a number",
+        ),
+        (b"[" * 200_000, "line 2: not JSON"),
         (b'{"event":"seen","seq":1,"topic":"t"}', "line 2: there is no event 'seen'"),
         (b'{"event":"failed","seq":1,"topic":"t","record":1,"outcome":"bad"}', "line 2: outcome is 'bad'"),
         (

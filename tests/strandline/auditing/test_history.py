@@ -61,6 +61,7 @@ def test_last_words_are_known(name: str) -> None:
     [
         (b"{", "not JSON"),
         (b"\xff", "not JSON"),
+        (b"[" * 200_000, "not JSON"),
         (b"[]", "not a JSON object"),
         (said(), "no event None"),
         (said(event="seen"), "no event 'seen'; known are sent, acked"),
@@ -72,6 +73,10 @@ def test_last_words_are_known(name: str) -> None:
         (said(event="sent", record=1, value="=", value_encoding="base64"), "value: "),
         (said(event="sent", record=1, value="a", value_encoding="rot13"), "value_encoding is 'rot13'"),
         (said(event="summary", seq=None), "seq is None"),
+        (said(event="summary", seq=2**63), "seq is a number of more than 64 bits"),
+        (said(event="acked", record=1, partition=0, offset=10**25), "offset is a number of more than 64"),
+        (said(event="acked", record=1, partition=2**31, offset=1), "partition is a number of more than 32"),
+        (said(event="assigned", partitions=[0, -(2**40)]), "partitions is a number of more than 32"),
         (said(event="summary", topic=5), "topic is 5"),
     ],
 )
