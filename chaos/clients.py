@@ -113,10 +113,10 @@ class Load:
     What they tell is in `out`, what they print in `out`/stderr.
     """
 
-    def __init__(self, bootstrap: str, out: Path) -> None:
+    def __init__(self, bootstrap: str, out: Path, roles: Sequence[Role] = LOAD) -> None:
         self._bootstrap = bootstrap
         self._out = out
-        self._clients = [_Running(role) for role in LOAD]
+        self._clients = [_Running(role) for role in roles]
         for client in self._clients:
             client.wanted.set()
         self._clock = SystemClock()

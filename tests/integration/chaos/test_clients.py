@@ -19,15 +19,15 @@ async def test_a_client_whose_first_life_told_nothing_has_begun_with_its_second(
     async with LocalCluster(2, directory=tmp_path / "cluster") as cluster:
         async with Admin(cluster.bootstrap) as admin:
             await admin.create_topics([NewTopic(each.topic, each.partitions, 2) for each in clients.TOPICS])
-        load = clients.Load(cluster.bootstrap, tmp_path)
-        member = load.members[-1]
+        member, name = list(clients.MEMBERS.items())[-1]
+        roles = [role for role in clients.LOAD if role.name in (name, "produce-p1")]
+        load = clients.Load(cluster.bootstrap, tmp_path, roles)
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(load.run())
             await eventually(lambda: load.alive(member))
             await load.kill(member)
             await load.start(member)
             await load.begun()
-            name = clients.MEMBERS[member]
             assert (tmp_path / f"{name}.jsonl").read_bytes() == b""
             assert b'"assigned"' in (tmp_path / f"{name}-2.jsonl").read_bytes()
             await load.end("")
