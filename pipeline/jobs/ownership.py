@@ -22,6 +22,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
 from pipeline.jobs.records import kept, records, said_by_spark
+from strandline.errors import GroupIdNotFound
 from strandline.ids import GROUP_EVENTS_TOPIC
 
 VERSION: Final = 1
@@ -317,7 +318,8 @@ class Ownership:
 
 
 def run(spark: SparkSession, bootstrap: str, group: str | None = None) -> Ownership:
-    """Look at the topic as it is now, at one group or at all. Raises JobFailed."""
+    """Look at the topic as it is now, at one group or at all. Raises GroupIdNotFound for one of which nothing
+    is told, JobFailed."""
     with (
         said_by_spark(),
         kept(group_events(records(spark, bootstrap, GROUP_EVENTS_TOPIC), group)) as events,
@@ -326,6 +328,8 @@ def run(spark: SparkSession, bootstrap: str, group: str | None = None) -> Owners
         kept(rebalances(events)) as turns,
     ):
         (last,) = events.agg(F.coalesce(F.max(F.least("at_ms", "told_ms")), F.lit(0)).alias("ms")).collect()
+        if group is not None and not last.ms:
+            raise GroupIdNotFound(f"nothing has happened to a group {group!r}")
         return Ownership(
             owned.orderBy(*_PARTITION, "from_ms", "to_ms").collect(),
             overlaps(owned).collect(),

@@ -24,7 +24,7 @@ from strandline import Admin, Consumer, Producer, TopicPartition
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.rpc import GrpcTransport
 from strandline.client.event_writer import EventWriter
-from strandline.errors import SettingsError
+from strandline.errors import GroupIdNotFound, SettingsError
 from strandline.ids import GROUP_EVENTS_TOPIC
 from strandline.local.cluster import LocalCluster
 from tests.integration.group_members import new_group
@@ -358,6 +358,8 @@ async def test_ownership_follows_a_group_whose_member_is_killed_and_finds_a_seco
             return found if sum(row.owner is not None for row in found.partitions) == PARTITIONS else None
 
         found = await eventually(told, deadline_s=120, what="the events are in the topic")
+    with pytest.raises(GroupIdNotFound, match="nothing has happened to a group 'nobody'"):
+        await asyncio.to_thread(ownership.run, spark, cluster.bootstrap, "nobody")
     assert found is not None
     assert found.overlaps == []
     lost = [row for row in found.timeline if row.ended == "lost"]
