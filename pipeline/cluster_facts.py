@@ -86,13 +86,10 @@ class ClusterFacts(Startable):
         assigned partition beyond those that its topic has, LeaderNotAvailable, BrokerNotAvailable.
         """
         self._scope.check()
-        names, topics = await self._looked_up(selection, expected)
-        for _ in range(1, self._tries):
-            if all(name in topics for name in (names if expected is None else expected)):
-                break
-            await self._clock.sleep(self._interval_s)
-            self.forget()
-            names, topics = await self._looked_up(selection, expected)
+        names, topics = await self._until(
+            lambda: self._looked_up(selection, expected),
+            lambda found: found[1].keys() >= set(found[0] if expected is None else expected),
+        )
         wanted = _partitions(selection, topics)
         listed = await self.listed(dict.fromkeys(wanted, LATEST))
         if not _as_described(topics, listed):
@@ -117,13 +114,17 @@ class ClusterFacts(Startable):
 
         A change of leader hides what is committed for a moment (KIP-207), so one look proves no end.
         """
-        found = await self.snapshot(selection, expected=expected)
+        return await self._until(lambda: self.snapshot(selection, expected=expected), settled)
+
+    async def _until(self, look: Callable[[], Awaitable[Found]], settled: Callable[[Found], bool]) -> Found:
+        """Look anew until what is found is settled, or the tries are up."""
+        found = await look()
         for _ in range(1, self._tries):
             if settled(found):
                 break
             await self._clock.sleep(self._interval_s)
             self.forget()
-            found = await self.snapshot(selection, expected=expected)
+            found = await look()
         return found
 
     def forget(self) -> None:

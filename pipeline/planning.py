@@ -154,7 +154,8 @@ async def _check_reached(
 
     if beyond(snapshot):
         snapshot = await facts.snapshot_until(lambda seen: not beyond(seen), selection)
-    for name in beyond(snapshot)[:1]:
+    if late := beyond(snapshot):
+        name = late[0]
         raise InvalidOption(
             f"{option}: {name} has {given[name]}, and its log ends at offset {snapshot.bounds[name].end}: "
             "give an offset up to that"

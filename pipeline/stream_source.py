@@ -8,7 +8,7 @@ what Spark does not: where the stream began, and what `availableNow` meant when 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -174,10 +174,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._seen is None:
             self._seen = self._ask(lambda facts: facts.snapshot(self._options.selection))
         return self._seen
-
-    async def _look(self, facts: ClusterFacts, expected: Collection[str]) -> StreamOffset:
-        self._seen = await facts.snapshot(self._options.selection, expected=expected)
-        return _offset(self._seen)
 
     def _ask(
         self, work: Callable[[ClusterFacts], Coroutine[Any, Any, T]], *, timeout_s: float | None = None

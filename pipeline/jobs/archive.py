@@ -13,7 +13,7 @@ which the JVM holds, keeps out a second one, and the rest of a driver that was k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,7 +96,6 @@ def run(
         before = checkpoint.end()
         if before is not None:
             check_topic(before, topic, directory)
-            check_place(checkpoint.files(), directory)
         elif not checkpoint.begun() and (others := leftovers(spark, directory)):
             raise SettingsError(
                 f"{directory} has files that no archive there wrote, such as {others[0]}: give another folder"
@@ -142,18 +141,6 @@ def check_topic(archived: StreamOffset, topic: str, directory: str) -> None:
         raise SettingsError(
             f"{directory} is the archive of {', '.join(sorted(topics))}: give {topic} a folder of its own"
         )
-
-
-def check_place(files: Iterable[str], directory: str) -> None:
-    """Raises SettingsError if an archive on this machine's disk is not where its files were written: all that
-    lies there now would count for nothing, and be removed."""
-    local = local_path(directory)
-    for path in files:
-        where = local_path(path)
-        if local is not None and (where is None or not where.is_relative_to(local)):
-            raise SettingsError(
-                f"{directory} was moved: its list of files has {path}; move it back, or begin another archive"
-            )
 
 
 def _wait(
@@ -224,7 +211,7 @@ def _lock(jvm: Any, file: Any, directory: str) -> None:
 
 
 def leftovers(spark: SparkSession, directory: str) -> list[Path]:
-    """Parquet files below a local archive that no finished batch knows of."""
+    """Parquet files below a local archive that no finished batch knows of. Raises as `Checkpoint.files`."""
     local = local_path(directory)
     if local is None or not local.exists():
         return []

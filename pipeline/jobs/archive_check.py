@@ -22,7 +22,7 @@ from pyspark.sql.types import Row
 from pipeline.cluster_facts import ClusterFacts
 from pipeline.core.offsets import Offsets, StreamOffset, said
 from pipeline.core.options import Selection
-from pipeline.jobs.archive import check_place, check_topic, leftovers, schema
+from pipeline.jobs.archive import check_topic, leftovers, schema
 from pipeline.jobs.checkpoint import Checkpoint
 from pipeline.jobs.records import ON_DISK, JobFailed, kept, said_by_spark
 from pipeline.loop_thread import call
@@ -167,14 +167,12 @@ def run(spark: SparkSession, bootstrap: str, topic: str, directory: str) -> Chec
     """Compare an archive with its topic. Raises SettingsError if one of them is not there, or the
     archive is that of another topic; JobFailed."""
     with said_by_spark():
-        checkpoint = Checkpoint(spark, directory)
-        archived = checkpoint.end()
+        archived = Checkpoint(spark, directory).end()
         if archived is None:
             raise SettingsError(
                 f"there is no archive in {directory}: `pipeline archive {topic} --to` makes one"
             )
         check_topic(archived, topic, directory)
-        check_place(checkpoint.files(), directory)
         for _ in range(TRIES_MAX - 1):
             logs = call(_logs(bootstrap, topic))
             try:
@@ -309,8 +307,9 @@ def _read(spark: SparkSession, directory: str) -> Iterator[tuple[DataFrame, list
     """Hashes of what is in the files of finished batches, as they are now, kept until the end of the block;
     and which of the files are not there, are not as they were written, or cannot be read."""
     faults, there = list[str](), list[str]()
-    for path, written in sorted(Checkpoint(spark, directory).files().items()):
-        size = _size(spark, path)
+    checkpoint = Checkpoint(spark, directory)
+    for path, written in sorted(checkpoint.files().items()):
+        size = checkpoint.size(path)
         if size is None:
             faults.append(f"{path} is not there")
             continue
@@ -342,13 +341,3 @@ def _unreadable(reader: DataFrameReader, paths: Iterable[str]) -> Iterator[str]:
                 hashed(reader.parquet(path)).write.format("noop").mode("overwrite").save()
         except JobFailed as error:
             yield f"{path} cannot be read: {error}"
-
-
-def _size(spark: SparkSession, path: str) -> int | None:
-    """In bytes; None of a file that is not there."""
-    jvm = spark._jvm
-    assert jvm is not None
-    where = jvm.org.apache.hadoop.fs.Path(path)
-    hadoop = spark._jsparkSession.sessionState().newHadoopConf()
-    system = where.getFileSystem(hadoop)
-    return int(system.getFileStatus(where).getLen()) if system.exists(where) else None

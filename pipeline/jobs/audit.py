@@ -109,28 +109,25 @@ def run(
     no history tells anything, JobFailed.
     """
     size = sum(path.stat().st_size for path in histories)
-    with said_by_spark(), suited(spark, size), read_events(spark, histories) as events:
+    with said_by_spark(), suited(spark, size), read_events(spark, histories) as told:
         spans = call(_spans(bootstrap, topics))
-        silent = _silent(events, histories, topics)
+        silent = _silent(told.topics, histories, topics)
         starts = {TopicPartition(*name): span.start for name, span in spans.items()}
         ends = {TopicPartition(*name): span.end for name, span in spans.items()}
         bounds = {"startingOffsets": offsets.said(starts), "endingOffsets": offsets.said(ends)}
         log = records(spark, bootstrap, ",".join(topics), **bounds)
-        with findings(events, log, spans, [str(path) for path in histories], most=most) as frame:
+        with findings(told.events, log, spans, [str(path) for path in histories], most=most) as frame:
             return Audited(found(frame), silent)
 
 
-def _silent(events: DataFrame, histories: Sequence[Path], topics: Sequence[str]) -> list[str]:
+def _silent(told: Sequence[frozenset[str]], histories: Sequence[Path], topics: Sequence[str]) -> list[str]:
     """Histories that tell nothing of these topics. Raises InvalidRequest for a topic of which none does."""
-    told = events.where(F.col("topic").isin(*topics)).select("history", "topic").distinct().collect()
-    known = {row.topic for row in told}
     for topic in topics:
-        if topic not in known:
+        if not any(topic in known for known in told):
             raise InvalidRequest(
                 f"no history tells anything of topic {topic!r}: there is nothing to judge it by"
             )
-    heard = {row.history for row in told}
-    return [str(path) for number, path in enumerate(histories) if number not in heard]
+    return [str(path) for path, known in zip(histories, told, strict=True) if known.isdisjoint(topics)]
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
@@ -64,10 +65,15 @@ class Checkpoint:
 
     def files(self) -> dict[str, int]:
         """The files that finished batches wrote, as Spark takes paths (`file:///…`, with nothing escaped),
-        each with its size in bytes."""
-        names = {name for name, _ in self._listed(SINK)}
-        numbers = sorted(number for name, number in self._listed(SINK) if not name.endswith(COMPACT))
-        compacted = max((n for name, n in self._listed(SINK) if name.endswith(COMPACT)), default=None)
+        each with its size in bytes.
+
+        Raises SettingsError if an archive on this machine's disk is not where they were written: all that
+        lies there now would count for nothing.
+        """
+        listed = self._listed(SINK)
+        names = {name for name, _ in listed}
+        numbers = sorted(number for name, number in listed if not name.endswith(COMPACT))
+        compacted = max((n for name, n in listed if name.endswith(COMPACT)), default=None)
         logs = [] if compacted is None else [f"{compacted}{COMPACT}"]
         logs += [str(number) for number in numbers if compacted is None or number > compacted]
         found: dict[str, int] = {}
@@ -79,7 +85,25 @@ class Checkpoint:
                     found[status["path"]] = status["size"]
                 else:
                     found.pop(status["path"], None)
-        return {unquote(url): size for url, size in found.items()}
+        files = {unquote(url): size for url, size in found.items()}
+        self._check_place(files)
+        return files
+
+    def size(self, path: str) -> int | None:
+        """In bytes, of a file; None of one that is not there."""
+        where = self._jvm().org.apache.hadoop.fs.Path(path)
+        system = where.getFileSystem(self._hadoop())
+        return int(system.getFileStatus(where).getLen()) if system.exists(where) else None
+
+    def _check_place(self, files: Iterable[str]) -> None:
+        here = local_path(self._directory)
+        for path in files:
+            where = local_path(path)
+            if here is not None and (where is None or not where.is_relative_to(here)):
+                raise SettingsError(
+                    f"{self._directory} was moved: its list of files has {path}; move it back, or begin "
+                    "another archive"
+                )
 
     def _offsets(self, batch: int) -> StreamOffset:
         """Of the end of a batch: the version, Spark's own settings, then what the source said."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from pyspark.sql import Column, DataFrame, Row, SparkSession
@@ -44,19 +44,28 @@ def hashes(value: Column) -> tuple[Column, Column]:
     return F.xxhash64(value).alias("hash"), F.xxhash64(F.lit(1), value).alias("more")
 
 
+class Told(NamedTuple):
+    """The events of some histories, and by history the topics that they are of."""
+
+    events: DataFrame
+    topics: list[frozenset[str]]
+
+
 @contextmanager
-def read_events(spark: SparkSession, paths: Sequence[Path]) -> Iterator[DataFrame]:
+def read_events(spark: SparkSession, paths: Sequence[Path]) -> Iterator[Told]:
     """The events of these files, which Spark keeps on disk until the end of the block.
 
-    A row: `history` (the file's place in `paths`), `event`, `seq`, `topic`, and the facts of the event, null
-    where it has none: `record`, `partition`, `offset`, `proven`, `denied` (a number of DENIED), `partitions`,
-    and of a value `hash` and `more`. Raises InvalidHistory as `strandline.auditing.history.read`, OSError.
+    A row of them: `history` (the file's place in `paths`), `event`, `seq`, `topic`, and the facts of the
+    event, null where it has none: `record`, `partition`, `offset`, `proven`, `denied` (a number of DENIED),
+    `partitions`, and of a value `hash` and `more`.
+
+    Raises InvalidHistory as `strandline.auditing.history.read`, OSError.
     """
     for path in paths:
         path.open("rb").close()  # Spark's own words for a missing file are many
     with kept(_told(spark, paths), ON_DISK) as told:
-        _check(told, paths)
-        yield told.where("not wrong").select(*KEPT)
+        topics = _check(told, paths)
+        yield Told(told.where("not wrong").select(*KEPT), topics)
 
 
 def _told(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
@@ -115,26 +124,31 @@ def _wrong() -> Column:
     )  # fmt: skip
 
 
-def _check(told: DataFrame, paths: Sequence[Path]) -> None:
-    """Raises InvalidHistory if a file has a line that cannot be read, other than its last."""
+def _check(told: DataFrame, paths: Sequence[Path]) -> list[frozenset[str]]:
+    """The topics of each file. Raises InvalidHistory if one has a line that cannot be read, other than its
+    last."""
     counts: list[Row] = (
         told.groupBy("history")
         .agg(
             F.count_if(F.col("wrong")).alias("wrong"),
             F.count_if(F.expr("not wrong and seq = 0")).alias("begun"),
+            F.collect_set(F.expr("if(wrong, null, topic)")).alias("topics"),
         )
         .collect()
     )
+    topics = [frozenset[str]() for _ in paths]
     for count in counts:
         if count.history is None:
             raise AssertionError(f"lines of a file that is none of {', '.join(map(str, paths))}")
         path = paths[count.history]
+        topics[count.history] = frozenset(count.topics)
         if count.begun <= 1 and (count.wrong == 0 or (count.wrong == 1 and not _ends_well(path))):
             continue
         with path.open("rb") as lines:
             for _ in read_lines(str(path), lines):  # raises at the line
                 pass
         raise InvalidHistory(f"{path}: {count.wrong} lines cannot be read, or belong to a second run")
+    return topics
 
 
 def _ends_well(path: Path) -> bool:

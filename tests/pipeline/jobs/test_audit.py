@@ -31,7 +31,7 @@ ALL = 1_000_000
 def by_spark(
     spark: SparkSession, story: Story, folder: Path, *, most: int = ALL, stretch: int = 8
 ) -> list[Finding]:
-    with read_events(spark, story.write(folder)) as events:
+    with read_events(spark, story.write(folder)) as (events, _):
         log = spark.createDataFrame([tuple(each) for each in story.log], LOG)
         names = [history.name for history in story.histories]
         with findings(events, log, story.spans, names, most=most, stretch=stretch) as frame:
@@ -98,9 +98,10 @@ def test_a_history_may_have_any_name_and_end_in_half_a_line(spark: SparkSession,
     path.write_bytes(
         b'{"event":"sent","seq":0,"topic":"t","record":7,"value":"/w==","value_encoding":"base64"}\n{"ev'
     )
-    with read_events(spark, [path]) as events:
+    with read_events(spark, [path]) as (events, topics):
         rows = events.collect()
     assert [(row.event, row.record, row.hash is not None) for row in rows] == [("sent", 7, True)]
+    assert topics == [{"t"}]
 
 
 @pytest.mark.parametrize(
