@@ -35,6 +35,10 @@ hypothesis.settings.load_profile("strandline")
 # A shell that starts a run in the background has it ignore Ctrl-C, and so would everything started here.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Settings of the shell that runs the tests are none of theirs: nor of the processes that they start.
+for _name in [name for name in os.environ if name.startswith("STRANDLINE_")]:
+    del os.environ[_name]
+
 # Drivers that tests start live for seconds: to compile little, and collect with one thread, costs the least.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
 

@@ -308,13 +308,16 @@ async def test_a_topic_that_goes_before_it_was_ever_read_is_no_error_of_its_read
     async with Members(cluster, [], rebalance_protocol="cooperative") as members:
         member = await _subscribed_by_pattern(members, f"{prefix}-.*")
         await members.settled(member, partitions=1)
+        created = asyncio.Event()
 
         async def deleted(kind: str, partitions: set[TopicPartition]) -> None:
             if kind == "assigned":
+                await created.wait()  # the creation waits for leaders, which a deletion would take from it
                 await _delete(cluster, min(partitions).topic)
 
         member.heard.before = deleted
         _ = await new_topic(cluster, 4, prefix)
+        created.set()
         await eventually(lambda: len(member.owned) == 5, what="it got the topic")
         await members.settled(member, partitions=1)
         assert {name.topic for name in member.owned} == {stays}
