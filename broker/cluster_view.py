@@ -20,7 +20,7 @@ from strandline.errors import (
     NotLeaderOrFollower,
     UnknownTopicOrPartition,
 )
-from strandline.ids import NO_BROKER, TopicPartition
+from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicPartition
 from strandline.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 from strandline.ports import Clock, ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
 from strandline.tasks import pipelined
@@ -36,7 +36,9 @@ class ClusterView:
         self._clock = clock
         self._read_max_s = settings.metadata_read_ms_max / 1000
         self._wait_max_s = settings.metadata_wait_ms_max / 1000
-        self._topics = TopicCache(self._get, settings.metadata_age_ms_max / 1000, clock)
+        self._topics = TopicCache(
+            self._get, self._life, lambda: manager.live, settings.metadata_age_ms_max / 1000, clock
+        )
         self._counts: dict[str, int] = {}
         self.cluster_id = ""
 
@@ -100,6 +102,14 @@ class ClusterView:
         """Raises NoNode, and ConnectionLost soon where the session would wait for ZooKeeper to return."""
         return (await self._soon(self._connected().get(path))).data
 
+    async def _life(self, broker: BrokerId) -> BrokerEpoch | None:
+        """In which a broker is registered now; None: in none. Raises as `_get`, but for NoNode."""
+        try:
+            node = await self._soon(self._connected().get(znodes.broker(broker)))
+        except NoNode:
+            return None
+        return BrokerEpoch(node.czxid)
+
     async def _children(self, path: str) -> list[str]:
         """Raises as `_get`."""
         return await self._soon(self._connected().children(path))
@@ -149,7 +159,8 @@ class ClusterView:
                 return PartitionMetadata(
                     p.partition, state.leader, state.leader_epoch, p.replicas, state.isr_ids
                 )
-            known = replica.leader != NO_BROKER and replica.leader_epoch != replica.led_epoch
+            # A leader that is not registered is none, and has no address that the answer could name.
+            known = replica.leader in self._manager.live and replica.leader_epoch != replica.led_epoch
             if known and replica.leader_epoch > p.leader_epoch:
                 return p.led_by(replica.leader, replica.leader_epoch)
             return p

@@ -2,12 +2,15 @@
 
 A topic of a thousand partitions is two thousand znodes. When their leader dies, every client asks about all
 of them again and again: so what is known to be over is read again by itself, the whole only when it is old.
+
+The leader of record is named only while its broker is registered in the life in which it was elected: a
+registration that is gone took the leadership with it, though `isr` still names it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -19,8 +22,8 @@ from strandline.errors import (
     StrandlineError,
     UnknownTopicOrPartition,
 )
-from strandline.ids import TopicPartition
-from strandline.metadata import PartitionMetadata, TopicMetadata
+from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicPartition
+from strandline.metadata import PartitionMetadata, PartitionState, Registration, TopicMetadata
 from strandline.ports import Clock, NoNode
 from strandline.tasks import pipelined
 
@@ -31,12 +34,19 @@ AGE_S_MAX: Final = 5.0
 LOOKS_MAX: Final = 3
 """What becomes outdated during a reading is read in it, so often: nobody waits for what never rests."""
 
+Live = Mapping[BrokerId, Registration]
+Lives = dict[int, BrokerEpoch]
+"""By partition: the life in which its leader was elected; none for a partition without a leader."""
+
 
 @dataclass(slots=True)
 class _Known:
     """A topic as it was read."""
 
     topic: TopicMetadata
+    lives: Lives
+    live: Live
+    """The registrations that the leaders were last compared with: a new mapping after each change."""
     old_at: float
     """When it is to be read again, monotonic."""
     outdated: set[int] = field(default_factory=set)
@@ -44,10 +54,22 @@ class _Known:
 
 
 class TopicCache:
-    """`get` reads a znode, and raises NoNode, ConnectionLost or SessionEnded."""
+    """`get` reads a znode, and raises NoNode, ConnectionLost or SessionEnded.
 
-    def __init__(self, get: Callable[[str], Awaitable[bytes]], age_s: float, clock: Clock) -> None:
+    `life` reads in which life a broker is registered, and raises alike; `live` is what this broker heard of it.
+    """
+
+    def __init__(
+        self,
+        get: Callable[[str], Awaitable[bytes]],
+        life: Callable[[BrokerId], Awaitable[BrokerEpoch | None]],
+        live: Callable[[], Live],
+        age_s: float,
+        clock: Clock,
+    ) -> None:
         self._get = get
+        self._life = life
+        self._live = live
         self._age_s = age_s
         self._clock = clock
         self._known: dict[str, _Known] = {}
@@ -77,9 +99,33 @@ class TopicCache:
             if outcome is not None:
                 return outcome
         known = self._known.get(name)
-        if known is not None and not self._is_old(known) and not known.outdated:
-            return known.topic
+        if known is not None:
+            self._drop_dead_leaders(known)
+            if not self._is_old(known) and not known.outdated:
+                return known.topic
         return await self._read_for_all(name)
+
+    def _drop_dead_leaders(self, known: _Known) -> None:
+        """Their partitions have no leader from now on, and are read again."""
+        live = self._live()
+        if live is known.live:
+            return
+        known.live = live
+        dead = {number for number, life in known.lives.items() if not self._is_live(known, number, life)}
+        if dead:
+            known.outdated |= dead
+            known.lives = {number: life for number, life in known.lives.items() if number not in dead}
+            known.topic = replace(
+                known.topic,
+                partitions=tuple(
+                    each.without_leader() if each.partition in dead else each
+                    for each in known.topic.partitions
+                ),
+            )
+
+    def _is_live(self, known: _Known, number: int, life: BrokerEpoch) -> bool:
+        registration = known.live.get(BrokerId(known.topic.partitions[number].leader))
+        return registration is not None and registration.epoch == life
 
     async def _read_for_all(self, name: str) -> TopicMetadata:
         answer = self._under_way[name] = asyncio.get_running_loop().create_future()
@@ -121,11 +167,12 @@ class TopicCache:
         node = znodes.load_topic(name, await self._get(znodes.topic(name)))
         if not node.partitions:  # still being created: it is a topic once it has all of them
             raise NoNode(znodes.topic(name))
-        partitions = await self._read_partitions(name, range(node.partitions))
+        live = self._live()
+        partitions, lives = await self._read_partitions(name, range(node.partitions))
         topic = TopicMetadata(name, node.topic_id, tuple(partitions), dict(node.config))
         now = self._clock.monotonic()
         stands_s = max(self._age_s, min((now - began) / READING_SHARE_MAX, AGE_S_MAX))
-        known = self._known[name] = _Known(topic, now + stands_s)
+        known = self._known[name] = _Known(topic, lives, live, now + stands_s)
         return known
 
     async def _read_outdated(self, name: str, known: _Known) -> _Known:
@@ -136,24 +183,57 @@ class TopicCache:
             if (node.topic_id, node.partitions) != (known.topic.topic_id, len(known.topic.partitions)):
                 return await self._read_whole(name)
             there = [number for number in numbers if number < node.partitions]
-            read = {each.partition: each for each in await self._read_partitions(name, there)}
+            found, lives = await self._read_partitions(name, there)
         except BaseException:
             known.outdated.update(numbers)
             raise
+        read = {each.partition: each for each in found}
         partitions = tuple(read.get(each.partition, each) for each in known.topic.partitions)
         known.topic = replace(known.topic, partitions=partitions)
+        kept = {number: life for number, life in known.lives.items() if number not in read}
+        known.lives = kept | lives
         return known
 
-    async def _read_partitions(self, name: str, numbers: range | list[int]) -> list[PartitionMetadata]:
-        async def read(partition: int) -> PartitionMetadata:
+    async def _read_partitions(
+        self, name: str, numbers: range | list[int]
+    ) -> tuple[list[PartitionMetadata], Lives]:
+        async def read(partition: int) -> tuple[PartitionMetadata, PartitionState]:
             raw = await self._get(znodes.replicas(name, partition))
             state = znodes.load_isr(name, partition, await self._get(znodes.isr(name, partition)))
-            return PartitionMetadata(
-                partition,
-                state.leader,
-                state.leader_epoch,
-                znodes.load_replicas(name, partition, raw),
-                state.isr_ids,
-            )
+            replicas = znodes.load_replicas(name, partition, raw)
+            metadata = PartitionMetadata(partition, state.leader, state.leader_epoch, replicas, state.isr_ids)
+            return metadata, state
 
-        return await pipelined(read, numbers, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        found = await pipelined(read, numbers, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        registered = await self._lives_of(state for _, state in found)
+        partitions: list[PartitionMetadata] = []
+        lives: Lives = {}
+        for metadata, state in found:
+            life = _life_of_leader(state)
+            if life is not None and registered.get(state.leader) == life:
+                partitions.append(metadata)
+                lives[metadata.partition] = life
+            else:
+                partitions.append(metadata.without_leader())
+        return partitions, lives
+
+    async def _lives_of(self, states: Iterable[PartitionState]) -> dict[BrokerId, BrokerEpoch | None]:
+        """In which life each leader is registered. One that this broker does not know to be alive may have
+        registered a moment ago: ZooKeeper is asked, after `isr` was read, so its answer is no older."""
+        live = self._live()
+        lives: dict[BrokerId, BrokerEpoch | None] = {}
+        unknown: set[BrokerId] = set()
+        for state in states:
+            registration = live.get(state.leader)
+            if registration is not None and registration.epoch == _life_of_leader(state):
+                lives[state.leader] = registration.epoch
+            elif state.leader != NO_BROKER:
+                unknown.add(state.leader)
+        asked = sorted(unknown)
+        found = await pipelined(self._life, asked, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        return lives | dict(zip(asked, found, strict=True))
+
+
+def _life_of_leader(state: PartitionState) -> BrokerEpoch | None:
+    """In which it was elected: the leader is a member of the ISR."""
+    return next((member.broker_epoch for member in state.isr if member.broker == state.leader), None)

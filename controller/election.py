@@ -89,15 +89,20 @@ async def elect_preferred(
 async def _have_elected(
     term: Term, wanted: Sequence[_There], brokers: Brokers
 ) -> dict[TopicPartition, PartitionOutcome]:
+    if not wanted:
+        return {}
     deadline = term.clock.monotonic() + WAIT_S_MAX
     led = [_yielding(each) for each in wanted if is_led(each.now, brokers)]
     await yield_leaderships(term, led, REASON, wait_s=WAIT_S_MAX)
-    leaders = {each.name: each.now.state.leader for each in wanted}
+    leaders = dict.fromkeys((each.name for each in wanted), NO_BROKER)
     while True:
         left = {each.name: each for each in wanted if leaders[each.name] != each.preferred}
         found = await _read(term, list(left))
+        brokers = await term.brokers()
         leaders |= {
-            name: NO_BROKER if isinstance(there, StrandlineError) else there.now.state.leader
+            name: NO_BROKER
+            if isinstance(there, StrandlineError) or not is_led(there.now, brokers)
+            else there.now.state.leader
             for name, there in found.items()
         }
         late = term.clock.monotonic() >= deadline

@@ -158,6 +158,10 @@ class PartitionMetadata:
         isr = self.isr if leader in self.isr else (leader, *self.isr)
         return PartitionMetadata(self.partition, leader, leader_epoch, self.replicas, isr)
 
+    def without_leader(self) -> PartitionMetadata:
+        """The same once its leader is gone and no other was elected yet."""
+        return PartitionMetadata(self.partition, NO_BROKER, self.leader_epoch, self.replicas, self.isr)
+
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:

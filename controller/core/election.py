@@ -7,7 +7,8 @@ from collections.abc import Set
 from controller.core.reassignment import Placed
 from controller.core.topics import Brokers
 from strandline.errors import ElectionNotNeeded, PreferredLeaderNotAvailable
-from strandline.ids import NO_BROKER, BrokerId, TopicPartition
+from strandline.ids import BrokerId, TopicPartition
+from strandline.metadata import IsrMember
 
 
 def check_preferred(name: TopicPartition, now: Placed, brokers: Brokers, drained: Set[BrokerId]) -> BrokerId:
@@ -16,25 +17,36 @@ def check_preferred(name: TopicPartition, now: Placed, brokers: Brokers, drained
     Raises ElectionNotNeeded if it does already, PreferredLeaderNotAvailable if it cannot now.
     """
     preferred = now.assigned[0]
-    if now.state.leader == preferred:
+    led = is_led(now, brokers)
+    if led and now.state.leader == preferred:
         raise ElectionNotNeeded(f"{name}: broker {preferred}, the preferred leader, leads already")
-    registration = brokers.live.get(preferred)
-    if registration is None:
-        raise PreferredLeaderNotAvailable(f"{name}: broker {preferred}, the preferred leader, is not alive")
-    if registration.shutting_down:
-        raise PreferredLeaderNotAvailable(f"{name}: broker {preferred}, the preferred leader, shuts down")
-    if preferred in drained:
+    obstacle = _obstacle(preferred, now, brokers, drained)
+    if obstacle is not None:
+        nobody = "" if led else "; nobody leads this partition now"
         raise PreferredLeaderNotAvailable(
-            f"{name}: broker {preferred}, the preferred leader, is drained: take the drain back first"
-        )
-    if all((m.broker, m.broker_epoch) != (preferred, registration.epoch) for m in now.state.isr):
-        raise PreferredLeaderNotAvailable(
-            f"{name}: broker {preferred}, the preferred leader, is not in sync; "
-            f"in sync are {', '.join(map(str, now.state.isr_ids)) or 'none'}"
+            f"{name}: broker {preferred}, the preferred leader, {obstacle}{nobody}"
         )
     return preferred
 
 
 def is_led(now: Placed, brokers: Brokers) -> bool:
-    """By somebody who can be asked to hand over; else those in sync elect their first one by themselves."""
-    return now.state.leader != NO_BROKER and now.state.leader in brokers.live
+    """True if the leader of record is registered in the life in which it was elected (CORRECTNESS E4).
+
+    Only such a leader can hand over. Without one, those in sync elect their first one by themselves.
+    """
+    registration = brokers.live.get(now.state.leader)
+    return registration is not None and IsrMember(registration.id, registration.epoch) in now.state.isr
+
+
+def _obstacle(preferred: BrokerId, now: Placed, brokers: Brokers, drained: Set[BrokerId]) -> str | None:
+    """Why the preferred leader cannot lead now; None if it can."""
+    registration = brokers.live.get(preferred)
+    if registration is None:
+        return "is not alive"
+    if registration.shutting_down:
+        return "shuts down"
+    if preferred in drained:
+        return "is drained: take the drain back first"
+    if IsrMember(preferred, registration.epoch) not in now.state.isr:
+        return f"is not in sync; in sync are {', '.join(map(str, now.state.isr_ids)) or 'none'}"
+    return None

@@ -11,8 +11,8 @@ import pytest
 from broker.topic_cache import AGE_S_MAX, READING_SHARE_MAX, TopicCache
 from strandline.adapters import znodes
 from strandline.errors import LeaderNotAvailable, UnknownTopicOrPartition
-from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicId, TopicPartition
-from strandline.metadata import IsrMember, PartitionState
+from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, TopicId, TopicPartition
+from strandline.metadata import Endpoint, IsrMember, PartitionState, Registration
 from strandline.ports import ConnectionLost, NoNode
 from tests.waiting import eventually
 
@@ -47,7 +47,12 @@ class Tree:
         self.on_read: Callable[[], None] = lambda: None
         self.gate = asyncio.Event()
         self.gate.set()
-        self.cache = TopicCache(self.get, AGE_S, self.clock)
+        self.registered: dict[BrokerId, BrokerEpoch] = {BrokerId(1): BrokerEpoch(5)}
+        """What ZooKeeper says; the broker hears of it when a test calls `hear`."""
+        self.registrations_read: list[BrokerId] = []
+        self.live: dict[BrokerId, Registration] = {}
+        self.hear()
+        self.cache = TopicCache(self.get, self.life, lambda: self.live, AGE_S, self.clock)
         self.make("a", PARTITIONS)
 
     def make(self, incarnation: str, partitions: int) -> None:
@@ -71,6 +76,18 @@ class Tree:
         if path not in self.nodes:
             raise NoNode(path)
         return self.nodes[path]
+
+    def hear(self) -> None:
+        self.live = {b: Registration(Endpoint(b, "h", 1), life) for b, life in self.registered.items()}
+
+    async def life(self, broker: BrokerId) -> BrokerEpoch | None:
+        self.registrations_read.append(broker)
+        if self.away:
+            raise ConnectionLost("away")
+        return self.registered.get(broker)
+
+    async def leaders(self) -> list[tuple[int, int]]:
+        return [(each.leader, each.leader_epoch) for each in (await self.cache.topic("t")).partitions]
 
     async def epochs(self) -> list[int]:
         return [each.leader_epoch for each in (await self.cache.topic("t")).partitions]
@@ -198,3 +215,41 @@ async def test_a_topic_that_is_gone_is_forgotten(tree: Tree) -> None:
     with pytest.raises(UnknownTopicOrPartition, match="'t'"):
         await tree.epochs()
     assert tree.cache.names == []
+
+
+async def test_a_leader_of_record_whose_registration_is_gone_leads_nothing(tree: Tree) -> None:
+    """It leads in the life in which it was elected, or not at all: also once it is back (CORRECTNESS E4)."""
+    tree.registered.clear()
+    tree.hear()
+    assert await tree.leaders() == [(NO_BROKER, 1)] * PARTITIONS
+    assert tree.registrations_read == [1], "one look at each broker, however many partitions it led"
+    tree.registered[BrokerId(1)] = BrokerEpoch(99)
+    tree.hear()
+    tree.clock.now += AGE_S
+    assert await tree.leaders() == [(NO_BROKER, 1)] * PARTITIONS
+
+
+async def test_a_death_is_told_at_once_and_its_partitions_are_read_again_once(tree: Tree) -> None:
+    assert await tree.leaders() == [(1, 1)] * PARTITIONS
+    assert tree.registrations_read == [], "who is known to be alive is not looked for"
+    del tree.registered[BrokerId(1)]
+    tree.hear()
+    assert await tree.leaders() == [(NO_BROKER, 1)] * PARTITIONS
+    assert await tree.leaders() == [(NO_BROKER, 1)] * PARTITIONS
+    assert tree.isr_reads == [2] * PARTITIONS
+
+
+async def test_a_death_is_told_while_zookeeper_is_away(tree: Tree) -> None:
+    assert await tree.leaders() == [(1, 1)] * PARTITIONS
+    del tree.registered[BrokerId(1)]
+    tree.hear()
+    tree.away = True
+    assert await tree.leaders() == [(NO_BROKER, 1)] * PARTITIONS
+
+
+async def test_a_leader_that_registered_a_moment_ago_is_told_before_this_broker_heard_of_it(
+    tree: Tree,
+) -> None:
+    tree.live = {}
+    assert await tree.leaders() == [(1, 1)] * PARTITIONS
+    assert tree.registrations_read == [1]

@@ -149,7 +149,9 @@ async def test_the_next_controller_goes_on_with_a_drain(
     async with process(1, zookeeper, tmp_path, crash_points="controller.drain.written", **SETTINGS) as doomed:
         await eventually(doomed.is_active, deadline_s=ROUND_S_MAX)
         await doomed.drain(1)
-        await eventually(lambda: doomed.dead, deadline_s=ROUND_S_MAX, what="the controller has died at the point")
+        await eventually(
+            lambda: doomed.dead, deadline_s=ROUND_S_MAX, what="the controller has died at the point"
+        )
         assert await notices(session, 1) == []
     async with running(zookeeper, 2, **SETTINGS):
         (notice,) = await eventually(lambda: notices(session, 1), deadline_s=ROUND_S_MAX)

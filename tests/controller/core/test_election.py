@@ -49,6 +49,9 @@ def test_it_is_asked_for_where_another_one_leads() -> None:
         (partition(2, (2, 20), (1, 10)), live(1, 2), (1,), PreferredLeaderNotAvailable, "drained"),
         (partition(2, (2, 20)), live(1, 2), (), PreferredLeaderNotAvailable, "in sync are 2"),
         (partition(2, (2, 20), (1, 7)), live(1, 2), (), PreferredLeaderNotAvailable, "not in sync"),
+        (partition(1, (1, 10)), live(2), (), PreferredLeaderNotAvailable, "not alive; nobody leads"),
+        (partition(1, (1, 7)), live(1, 2), (), PreferredLeaderNotAvailable, "not in sync.*; nobody leads"),
+        (partition(2, (2, 20), (1, 10)), live(), (), PreferredLeaderNotAvailable, "not alive; nobody leads"),
     ],
 )
 def test_what_stands_against_it_is_said(
@@ -61,6 +64,8 @@ def test_what_stands_against_it_is_said(
 
 
 def test_only_a_living_leader_can_be_asked_to_hand_over() -> None:
-    assert is_led(partition(2), live(1, 2))
-    assert not is_led(partition(2), live(1))
+    """CORRECTNESS E4: in the life in which it was elected."""
+    assert is_led(partition(2, (2, 20)), live(1, 2))
+    assert not is_led(partition(2, (2, 20)), live(1))
+    assert not is_led(partition(2, (2, 7)), live(1, 2))
     assert not is_led(partition(-1), live(1, 2))
