@@ -20,6 +20,7 @@ from broker.core.leader_effects import (
     AdvanceWatermark,
     CloseReplicas,
     CompleteReassignment,
+    CutOff,
     StepDown,
     TimeOut,
     WriteIsr,
@@ -130,6 +131,7 @@ class Leadership:
             live=live,
             min_insync=replica.config.min_insync(replica.assignment.replication_factor),
             keep_in_sync_s=settings.keep_in_sync_ms / 1000,
+            close_s=settings.reassignment_close_ms / 1000,
             queue_entries_max=settings.commit_queue_entries_max,
             now=clock.monotonic(),
         )
@@ -251,12 +253,26 @@ class Leadership:
                 case CloseReplicas() | CompleteReassignment():
                     self._move = effect
                     self._wake.set()
+                case CutOff():
+                    self._cut_off(effect)
                 case StepDown():
                     raise AssertionError("a turn never steps down by itself")
         # The log's own end: what waits for its sync is accepted too, and counts for `core` only later.
         if self.draining and not core.queue and core.high_watermark == self.replica.log.log_end_offset:
             self._drained.set()
         self._set_timer(core.next_wakeup())
+
+    def _cut_off(self, effect: CutOff) -> None:
+        """A broker that does not close holds its reassignment up no longer."""
+        logger.error(
+            "a replica did not close: the reassignment goes on without it",
+            partition=str(self.replica.name),
+            epoch=self.epoch,
+            brokers=list(effect.brokers),
+            waited_s=effect.patience_s,
+        )
+        for follower in tuple(self.followers):  # theirs end
+            follower.wake()
 
     def _note_members(self) -> None:
         now, self._members_seen = self._clock.monotonic(), self.core.isr.members

@@ -152,7 +152,9 @@ class Reassigning:
         replica, state, now = self._replica, move.state, self._clock.wall_ms()
         wanted = move.assignment.reassignment
         assert wanted is not None, f"{replica.name}: there is no reassignment to complete"
-        events = reassignment_ended(replica.name.topic, replica.key, wanted, state, me, at_ms=now)
+        events = reassignment_ended(
+            replica.name.topic, replica.key, wanted, state, me, at_ms=now, reason=move.reason
+        )
         if state.leader == NO_BROKER:
             left = () if me in state else (me,)
             events.append(

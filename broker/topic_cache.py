@@ -56,7 +56,7 @@ class _Known:
 class TopicCache:
     """`get` reads a znode, and raises NoNode, ConnectionLost or SessionEnded.
 
-    `life` reads in which life a broker is registered, and raises alike; `live` is what this broker heard of it.
+    `life` reads in which life a broker is registered, and raises alike; `live` is what was heard of it.
     """
 
     def __init__(

@@ -216,6 +216,9 @@ class BrokerSettings(ZooKeeperSettings):
     reassignment_bytes_per_s: int = Field(default=0, ge=0)
     """What a leader sends, over all partitions, to replicas that a reassignment adds; 0: without a bound.
     Members of the ISR, and replicas that are nearly caught up, are never slowed down."""
+    reassignment_close_ms: int = Field(default=30_000, ge=1)
+    """How long a replica that a reassignment takes away may fetch on after it was asked to close; then the
+    leader goes on without it, and says so."""
     reassignment_near_bytes: int = Field(default=1 * MIB, ge=0)
     """How near the end of the log a replica is not held back any more."""
     fetcher_retry_ms: int = Field(default=50, ge=1)

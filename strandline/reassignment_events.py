@@ -48,15 +48,16 @@ def reassignment_ended(
     leader: BrokerId,
     *,
     at_ms: int,
+    reason: str = "",
 ) -> list[StateChangeEvent]:
     """All of its life, told by the leader that brings it to its end: now AR is what was wanted, or, if it was
-    cancelled, what it was before."""
+    cancelled, what it was before. `reason`: what did not go as it should have."""
     *before, asked = reassignment_asked(topic, key, wanted, leader, state.leader_epoch)
     ended = replace(
         asked,
         state=RequestState.SUPERSEDED if wanted.reverting else RequestState.COMPLETED,
         at_ms=at_ms,
-        reason="cancelled" if wanted.reverting else "",
+        reason=", ".join(["cancelled"] * wanted.reverting + [reason] * bool(reason)),
         isr=state.isr_ids,
         replicas=wanted.target,
     )

@@ -132,7 +132,7 @@ def why_changed(
     before: Sequence[IsrMember],
     after: Sequence[IsrMember],
     live: Mapping[BrokerId, Registration],
-    closed: Callable[[BrokerId], bool],
+    why_out: Callable[[BrokerId], str | None],
 ) -> str:
     """What those who leave and join did, in words: "broker 2 is late, broker 3 caught up"."""
     words = []
@@ -143,8 +143,8 @@ def why_changed(
                 words.append(f"broker {member.broker} is gone")
             elif registration.epoch != member.broker_epoch:
                 words.append(f"broker {member.broker} came back in another life")
-            elif closed(member.broker):
-                words.append(f"broker {member.broker} is closed")
+            elif (why := why_out(member.broker)) is not None:
+                words.append(f"broker {member.broker} {why}")
             else:
                 words.append(f"broker {member.broker} is late")
     words += [f"broker {member.broker} caught up" for member in after if member not in before]

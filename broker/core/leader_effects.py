@@ -58,6 +58,14 @@ class CloseReplicas:
 
 
 @dataclass(frozen=True, slots=True)
+class CutOff:
+    """These were asked to close and fetched on for `patience_s`: end their flows, and serve them no more."""
+
+    brokers: tuple[BrokerId, ...]
+    patience_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class CompleteReassignment:
     """Write all of this at once; answer with `isr_read` and `assign`. Counts as a change of the ISR."""
 
@@ -70,6 +78,8 @@ class CompleteReassignment:
     """Who has no replica then: AR − RAR, dead ones too."""
     successor: BrokerId
     """Who is to lead; the leader itself if it leads on."""
+    reason: str = ""
+    """What is to be told of it: who did not close in time."""
 
     @property
     def assigned(self) -> tuple[BrokerId, ...]:
@@ -84,5 +94,6 @@ Effect = (
     | TimeOut[Ticket]
     | StepDown
     | CloseReplicas
+    | CutOff
     | CompleteReassignment
 )

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Final, Generic
 
 from broker.core import reassignment
+from broker.core.closing import Closing
 from broker.core.commit_queue import CommitQueue, Ticket
 from broker.core.isr import (
     NO_FLOW,
@@ -31,6 +32,7 @@ from broker.core.leader_effects import (
     AdvanceWatermark,
     CloseReplicas,
     CompleteReassignment,
+    CutOff,
     Effect,
     StepDown,
     TimeOut,
@@ -64,6 +66,7 @@ class LeaderPartition(Generic[Ticket]):
         live: Mapping[BrokerId, Registration],
         min_insync: int,
         keep_in_sync_s: float,
+        close_s: float,
         queue_entries_max: int,
         now: float,
     ) -> None:
@@ -92,8 +95,8 @@ class LeaderPartition(Generic[Ticket]):
         }
         self._past_flows: dict[BrokerId, Flow] = {}
         """Of brokers that were assigned once in this epoch: what they told then counts no more (I2)."""
-        self._closing = False
-        """AR − RAR was asked to close, in this epoch and for the reassignment that stands."""
+        self._closing = Closing(close_s)
+        """Of AR − RAR, in this epoch and for the reassignment that stands."""
         self._completing = False
 
     # --- what others may ask ---------------------------------------------------------------
@@ -134,6 +137,8 @@ class LeaderPartition(Generic[Ticket]):
         ]
         if self.queue.next_deadline is not None:
             moments.append(self.queue.next_deadline)
+        if self._closing.due is not None and self._may_write_isr() and self._held_by():
+            moments.append(self._closing.due)
         return min(moments, default=None)
 
     # --- events ----------------------------------------------------------------------------
@@ -179,7 +184,12 @@ class LeaderPartition(Generic[Ticket]):
             progress.broker_epoch = None
 
     def outdated(self, broker: BrokerId, broker_epoch: BrokerEpoch, subscription: int) -> bool:
-        """True if this flow began before the broker was assigned again: it has to begin another one."""
+        """True if this flow began before the broker was assigned again, so that it has to begin another one.
+
+        True as well for a broker that was cut off because it did not close.
+        """
+        if broker in self._closing.cut_off:
+            return True
         progress = self._followers.get(broker)
         return progress is not None and (broker_epoch, subscription) < progress.flow
 
@@ -194,7 +204,10 @@ class LeaderPartition(Generic[Ticket]):
             before.reassignment,
             before.reassignment_version,
         ):
-            self._closing = False  # another one, or the same was asked for again
+            if assignment.reassignment is None:
+                self._closing.over(assignment.replicas)
+            else:  # another one, or the same was asked for again
+                self._closing.ask_again()
         self.assignment, self.min_insync = assignment, min_insync
         for broker in assignment.replicas:
             if broker != self.me and broker not in self._followers:
@@ -218,7 +231,7 @@ class LeaderPartition(Generic[Ticket]):
 
     def close_again(self) -> None:
         """Nobody was asked to close: what the asking rested on has changed, or may have."""
-        self._closing = False
+        self._closing.ask_again()
 
     def live_changed(self, live: Mapping[BrokerId, Registration]) -> None:
         """Who is alive, as a new mapping (never changed in place: H4)."""
@@ -247,6 +260,9 @@ class LeaderPartition(Generic[Ticket]):
     def step(self, now: float) -> list[Effect[Ticket]]:
         """One turn of the seed's loop, for everything that is queued (group commit)."""
         effects: list[Effect[Ticket]] = []
+        if self._closing.is_overdue(now) and self._may_write_isr():
+            cut = self._closing.cut(self._held_by())
+            effects += [CutOff(cut, self._closing.patience_s)] if cut else []
         if self._may_write_isr() and (write := self._change_isr(now)) is not None:
             effects.append(write)
         if self._advance():
@@ -255,7 +271,7 @@ class LeaderPartition(Generic[Ticket]):
             effects.append(Acknowledge(done))
         if late := self.queue.expired(now):
             effects.append(TimeOut(late))
-        if not self._completing and (move := self._reassign()) is not None:
+        if not self._completing and (move := self._reassign(now)) is not None:
             effects.append(move)
         return effects
 
@@ -270,7 +286,7 @@ class LeaderPartition(Generic[Ticket]):
             or (
                 member.broker in self._followers
                 and not is_late(member, self._followers[member.broker], self._live, now, self.keep_in_sync_s)
-                and not self._has_to_go(member.broker)
+                and self._why_out(member.broker) is None
             )
         )
         present = {member.broker for member in stay}
@@ -279,7 +295,7 @@ class LeaderPartition(Generic[Ticket]):
             for broker, progress in self._followers.items()
             if broker not in present
             and broker in self.assignment.replicas
-            and not (self._closing and broker not in self.assignment.target)
+            and not (self._closing.asked and broker not in self.assignment.target)
             and may_join(progress, self._live.get(broker), self.high_watermark, self.epoch_start)
             and not self._overdue(progress, now)
         )
@@ -293,15 +309,34 @@ class LeaderPartition(Generic[Ticket]):
             change.version,
             left=tuple(sorted(before - now_in)),
             joined=tuple(sorted(now_in - before)),
-            reason=why_changed(change.before, after, self._live, self._has_to_go),
+            reason=why_changed(change.before, after, self._live, self._why_out),
         )
 
-    def _has_to_go(self, broker: BrokerId) -> bool:
-        """Not assigned any more, or asked to close and closed."""
+    def _why_out(self, broker: BrokerId) -> str | None:
+        """Why a member has to leave that is neither gone nor late; None: it may stay.
+
+        It is not assigned now, or was asked to close and has done so, or has not done so in time.
+        """
+        if broker in self._closing.cut_off:
+            return f"did not close within {self._closing.patience_s:g} s"
         if broker not in self.assignment.replicas:
-            return True
-        closed = self._closing and broker not in self.assignment.target
-        return closed and self._followers[broker].broker_epoch is None
+            return "is closed"
+        closed = self._closing.asked and broker not in self.assignment.target
+        return "is closed" if closed and self._followers[broker].broker_epoch is None else None
+
+    def _held_by(self) -> list[BrokerId]:
+        """Members of the ISR that fetch on though they were asked to close; none while RAR is not in sync."""
+        wanted = self.assignment.reassignment
+        if wanted is None or not reassignment.may_close(wanted, self.isr.maximal(), self.min_insync):
+            return []
+        return [
+            broker
+            for broker, progress in self._followers.items()
+            if broker in self.isr
+            and broker not in wanted.target
+            and broker not in self._closing.cut_off
+            and progress.broker_epoch is not None
+        ]
 
     def _overdue(self, progress: Progress, now: float) -> bool:
         """Behind for so long that it would have to leave again in the same turn."""
@@ -330,7 +365,7 @@ class LeaderPartition(Generic[Ticket]):
 
     # --- reassignment ------------------------------------------------------------------------
 
-    def _reassign(self) -> CloseReplicas | CompleteReassignment | None:
+    def _reassign(self, now: float) -> CloseReplicas | CompleteReassignment | None:
         """Seed 003, checkReassignedReplicas and completePartitionReassignment, both branches."""
         self.handing_over = False
         wanted = self.assignment.reassignment
@@ -341,8 +376,8 @@ class LeaderPartition(Generic[Ticket]):
             return None
         leaving = reassignment.leaving(self.me, self.assignment)
         others = tuple(broker for broker in leaving if broker != self.me)
-        if others and not self._closing:
-            self._closing = True
+        if others and not self._closing.asked:
+            self._closing.ask(now)
             return CloseReplicas(others, self.assignment)
         successor = reassignment.heir(self.me, target, self.isr.members, self._live)
         if successor is None or any(broker in in_sync for broker in others):
@@ -355,8 +390,14 @@ class LeaderPartition(Generic[Ticket]):
         version = self.isr.propose(after).version
         self._completing = True
         leader = NO_BROKER if self.handing_over else self.me
+        reasons = [f"broker {broker} {self._why_out(broker)}" for broker in sorted(self._closing.cut_off)]
         return CompleteReassignment(
-            PartitionState(leader, self.epoch, after), version, self.assignment, leaving, successor
+            PartitionState(leader, self.epoch, after),
+            version,
+            self.assignment,
+            leaving,
+            successor,
+            ", ".join(reasons),
         )
 
     def resign(self) -> list[Ticket]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import IsrMember, PartitionState, Reassignment
 from strandline.ports import Create, Delete, SetData
 from strandline.state_changes import Command, Happening, RequestState, StateChange
-from tests.broker.replicas import ASSIGNED, KEY, LIVE, NAME, Led, leading, open_replica
+from tests.broker.replicas import ASSIGNED, KEY, LIVE, NAME, Led, leading, open_replica, subscribe
 from tests.simulation.znode_tree import ZnodeTree
 from tests.waiting import eventually
 
@@ -86,7 +87,7 @@ class Moving:
 
 
 @asynccontextmanager
-async def moving(*wanted: int, isr: tuple[int, ...] = (1, 2, 3)) -> AsyncIterator[Moving]:
+async def moving(*wanted: int, isr: tuple[int, ...] = (1, 2, 3), **given: Any) -> AsyncIterator[Moving]:
     """Asked for, and known to the leader."""
     tree, replica = ZnodeTree(), open_replica()
     session = tree.open_session()
@@ -97,7 +98,7 @@ async def moving(*wanted: int, isr: tuple[int, ...] = (1, 2, 3)) -> AsyncIterato
     await session.set(MOVING, znodes.dump_reassignment(asked))
     await session.create(znodes.leader(*NAME), ephemeral=True)
     replica.assignment = Assignment(asked.grown, 1, asked, 1, tree.nodes[MOVING].mzxid)
-    async with leading(replica, 5, isr=isr, tree=tree) as led:
+    async with leading(replica, 5, isr=isr, tree=tree, **given) as led:
         yield Moving(tree, led, replica)
 
 
@@ -141,6 +142,30 @@ async def test_a_leader_that_goes_names_the_preferred_one_and_is_told_to_delete(
         (notice,) = queue_znodes.load_notices(it.tree.nodes[path].data)
         assert (notice.key, notice.leader_epoch, notice.reason) == (KEY, 5, "reassignment")
         assert it.led.stepped_down == []
+
+
+async def test_a_replica_that_fetches_on_is_left_out_and_its_flow_ends() -> None:
+    """Seed 003: wait until closed, or time out and raise error. It is told of whom, and why."""
+    async with moving(1, 3, reassignment_close_ms=50) as it:
+        link = it.led.link(2)
+        link.subscribe(subscribe(5, 0, -1))
+        it.tell(3)
+        await eventually(lambda: it.assigned == (1, 3))
+        assert it.record.isr_ids == (1, 3)
+        told = [(event.command, event.state, event.reason) for event in it.led.recorded.events]
+        why = "broker 2 did not close within 0.05 s"
+        assert (Happening.CHANGE_ISR, RequestState.COMPLETED, why) in told
+        assert (Happening.REASSIGN, RequestState.COMPLETED, why) in told
+        assert it.queued(2) == [Command.CLOSE_REPLICA, Command.DELETE_REPLICA]
+        for sub_id in (1, 2):
+            _, pushes = await link.next_message()
+            (end,) = [push for push in pushes if push.error is not None]
+            assert (end.subscription_id, type(end.error)) == (sub_id, NotLeaderOrFollower)
+            link.acknowledge(sub_id)
+            link.subscribe(subscribe(5, 0, -1, sub_id=2))
+        it.led.produce("a")
+        it.tell(3)
+        assert len(it.led.outcomes) == 1
 
 
 async def test_what_happened_stands_in_the_znode_that_it_happened_to() -> None:

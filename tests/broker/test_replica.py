@@ -48,6 +48,7 @@ def test_a_member_of_whom_nothing_is_known_holds_the_watermark_back() -> None:
         live=LIVE,
         min_insync=1,
         keep_in_sync_s=1.0,
+        close_s=60,
         queue_entries_max=10,
         now=0.0,
     )

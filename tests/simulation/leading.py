@@ -44,6 +44,7 @@ class ModelLeadership:
             live=process.live,
             min_insync=1 if world.broken is Rule.ENOUGH_IN_SYNC else world.min_insync,
             keep_in_sync_s=KEEP_IN_SYNC_S,
+            close_s=60,
             queue_entries_max=1_000,
             now=world.now,
         )

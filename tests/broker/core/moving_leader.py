@@ -9,6 +9,7 @@ from broker.core.leader_effects import (
     AdvanceWatermark,
     CloseReplicas,
     CompleteReassignment,
+    CutOff,
     StepDown,
     TimeOut,
     WriteIsr,
@@ -19,6 +20,7 @@ from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId
 from strandline.metadata import Endpoint, IsrMember, PartitionState, Reassignment, Registration
 
 KEEP_IN_SYNC_S = 1.0
+CLOSE_S = 5.0
 EPOCH = LeaderEpoch(7)
 TOPIC_ID = TopicId("0" * 32)
 
@@ -58,6 +60,7 @@ class Led:
     closed: list[tuple[BrokerId, ...]] = field(default_factory=list)
     writes: list[WriteIsr] = field(default_factory=list)
     completed: list[CompleteReassignment] = field(default_factory=list)
+    cut_off: list[tuple[BrokerId, ...]] = field(default_factory=list)
     acknowledged: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -75,6 +78,7 @@ class Led:
             live=alive(*self.living),
             min_insync=self.min_insync,
             keep_in_sync_s=KEEP_IN_SYNC_S,
+            close_s=CLOSE_S,
             queue_entries_max=100,
             now=0.0,
         )
@@ -135,6 +139,8 @@ class Led:
                     self.completed.append(effect)
                     if not self.held:
                         self.complete(state, assigned)
+                case CutOff(brokers):
+                    self.cut_off.append(brokers)
                 case Acknowledge(tickets):
                     self.acknowledged.extend(tickets)
                 case AdvanceWatermark() | TimeOut() | StepDown():

@@ -21,6 +21,7 @@ from strandline.state_changes import Command
 
 BROKERS = tuple(BrokerId(b) for b in (1, 2, 3, 4, 5))
 KEEP_IN_SYNC_S = 1.0
+CLOSE_S = 5.0
 
 
 def min_insync(assignment: Assignment) -> int:
@@ -74,6 +75,7 @@ class Leading:
             live=broker.live(),
             min_insync=min_insync(self.assignment),
             keep_in_sync_s=KEEP_IN_SYNC_S,
+            close_s=CLOSE_S,
             queue_entries_max=1_000,
             now=now,
         )

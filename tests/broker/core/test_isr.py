@@ -102,7 +102,7 @@ def test_a_change_says_of_each_member_what_it_did() -> None:
         BrokerId(b): Registration(Endpoint(b, "h", 1), BrokerEpoch(epoch))
         for b, epoch in ((1, 10), (3, 31), (4, 40), (5, 50), (6, 60))
     }
-    assert why_changed(before, after, live, lambda broker: broker == 4) == (
+    assert why_changed(before, after, live, lambda broker: "is closed" if broker == 4 else None) == (
         "broker 2 is gone, broker 3 came back in another life, broker 4 is closed, broker 5 is late, "
         "broker 6 caught up"
     )

@@ -59,6 +59,7 @@ class Driver:
             live=alive(1, 2, 3),
             min_insync=self.min_insync,
             keep_in_sync_s=KEEP_IN_SYNC_S,
+            close_s=60,
             queue_entries_max=100,
             now=0.0,
         )
@@ -326,6 +327,7 @@ class PartitionMachine(RuleBasedStateMachine):
             live=self.live,
             min_insync=2,
             keep_in_sync_s=KEEP_IN_SYNC_S,
+            close_s=60,
             queue_entries_max=1000,
             now=0.0,
         )

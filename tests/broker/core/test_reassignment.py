@@ -12,7 +12,7 @@ import pytest
 from broker.core.reassignment import Assignment, heir, leaving, may_close
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId
 from strandline.metadata import PartitionState
-from tests.broker.core.moving_leader import EPOCH, Led, alive, ids, members, moving
+from tests.broker.core.moving_leader import CLOSE_S, EPOCH, Led, alive, ids, members, moving
 
 # --- the two branches ---------------------------------------------------------------------------
 
@@ -94,6 +94,90 @@ def test_a_leader_outside_rar_waits_for_somebody_to_give_it_to() -> None:
     led.live_are(1, 4, 5)
     (done,) = led.completed
     assert done.successor == 4
+
+
+# --- who does not close --------------------------------------------------------------------------
+
+
+def still_fetching(led: Led, *brokers: int, for_s: float = CLOSE_S) -> None:
+    """These fetch on, and have all there is."""
+    for _ in range(10):
+        led.now += for_s / 10
+        led.fetch(*brokers, subscription=1)
+
+
+def test_a_replica_that_does_not_close_is_left_out_after_a_while() -> None:
+    """Seed 003: wait until the replicas are closed or probably timeout and raise error. It leaves the ISR in
+    ZooKeeper first, and completing tells of it."""
+    led = Led(moving((1, 2, 3), (1, 4, 5)))
+    led.fetch(4, 5)
+    assert led.closed == [ids(2, 3)]
+    led.stop_fetching(2)
+    still_fetching(led, 3, for_s=CLOSE_S * 0.9)
+    assert (led.cut_off, led.completed) == ([], [])
+    still_fetching(led, 3, for_s=CLOSE_S * 0.2)
+    assert led.cut_off == [ids(3)]
+    (last,) = [write for write in led.writes if 3 in write.left]
+    assert last.reason == "broker 3 did not close within 5 s"
+    (done,) = led.completed
+    assert done.state == PartitionState(BrokerId(1), EPOCH, members(1, 4, 5))
+    assert (done.removed, done.reason) == (ids(2, 3), "broker 3 did not close within 5 s")
+
+
+def test_a_leader_that_has_to_go_does_not_wait_for_it_for_ever_either() -> None:
+    led = Led(moving((1, 2, 3), (4, 5, 6)))
+    led.fetch(4, 5, 6)
+    still_fetching(led, 2, 3, for_s=CLOSE_S * 1.1)
+    (done,) = led.completed
+    assert (led.cut_off, done.successor, done.state.isr_ids) == ([ids(2, 3)], 4, (4, 5, 6))
+
+
+def test_the_turn_at_which_it_is_left_out_comes_by_itself() -> None:
+    led = Led(moving((1, 2), (1, 4)), isr=(1, 2))
+    led.fetch(4)
+    due = led.core.next_wakeup()
+    assert due == CLOSE_S
+    led.now = due
+    led.turn()
+    assert led.cut_off == [ids(2)]
+    assert len(led.completed) == 1
+
+
+def test_one_that_was_left_out_is_not_served_and_does_not_hold_the_watermark() -> None:
+    """Its flow is over, and so is each that it begins, until the partition is to have it again."""
+    led = Led(moving((1, 2), (1, 4)), isr=(1, 2))
+    led.fetch(4)
+    still_fetching(led, 2, for_s=CLOSE_S * 1.1)
+    for subscription in (1, 2):
+        assert led.core.outdated(BrokerId(2), BrokerEpoch(20), subscription)
+    led.produce("a")
+    led.fetch(4)
+    assert led.acknowledged == ["a"]
+    led.assign(moving((1, 4), (1, 2)))
+    assert not led.core.outdated(BrokerId(2), BrokerEpoch(20), 2)
+    led.fetch(2, subscription=2)
+    assert led.in_sync == (1, 4, 2)
+
+
+def test_nobody_is_left_out_while_a_new_replica_is_not_in_sync() -> None:
+    """CORRECTNESS E16: the partition cannot do without it then."""
+    led = Led(moving((1, 2), (1, 4)), isr=(1, 2))
+    led.fetch(4)
+    led.live_are(1, 2)
+    assert led.in_sync == (1, 2)
+    still_fetching(led, 2, for_s=CLOSE_S * 2)
+    assert (led.cut_off, led.completed, led.in_sync) == ([], [], (1, 2))
+
+
+def test_to_ask_for_another_target_gives_it_its_time_again() -> None:
+    """A retry is possible: also with a replica that was left out the first time."""
+    led = Led(moving((1, 2), (1, 4)), isr=(1, 2), held=True)
+    led.fetch(4)
+    still_fetching(led, 2, for_s=CLOSE_S * 1.1)
+    assert led.cut_off == [ids(2)]
+    led.core.isr_read(led.record, led.version)
+    led.assign(replace(moving((1, 2), (1, 4)), reassignment_version=7))
+    assert not led.core.outdated(BrokerId(2), BrokerEpoch(20), 3)
 
 
 # --- growing and shrinking ----------------------------------------------------------------------

@@ -18,7 +18,7 @@ from broker.core.reassignment import Assignment
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, Offset, TopicId
 from strandline.metadata import IsrMember, PartitionState, Reassignment
 from strandline.state_changes import Command
-from tests.broker.core.reassignment_model import BROKERS, Broker, Leading, ZooKeeper
+from tests.broker.core.reassignment_model import BROKERS, CLOSE_S, Broker, Leading, ZooKeeper
 
 HEALING_ROUNDS_MAX = 200
 
@@ -94,17 +94,32 @@ class ReassignmentMachine(RuleBasedStateMachine):
     @rule(without=st.sampled_from((NO_BROKER, *BROKERS)), rounds=st.integers(1, 10))
     def all_goes_well(self, without: BrokerId, rounds: int) -> None:
         """But for one, which is slow: somebody leads, is followed, and writes; queues are worked off."""
+        self._go_on(rounds, slow=without)
+
+    @rule(stuck=st.sampled_from(BROKERS), rounds=st.integers(5, 15))
+    def a_replica_does_not_close(self, stuck: BrokerId, rounds: int) -> None:
+        """A broker fetches on and carries nothing out, for long enough to be cut off."""
+        staying = tuple(b for b in self.zookeeper.assignment.target if b != stuck)
+        if staying:
+            self._ask(staying, cancel=False)
+        self._go_on(rounds, stuck=stuck, round_s=CLOSE_S / 5)
+
+    def _go_on(
+        self, rounds: int, *, slow: BrokerId = NO_BROKER, stuck: BrokerId = NO_BROKER, round_s: float = 0
+    ) -> None:
         for _ in range(rounds):
+            self.now += round_s
             leading = self._leading_of_record()
             if leading is None:
-                able = [b for b in self.brokers.values() if self._may_lead(b) and b.id != without]
+                able = [b for b in self.brokers.values() if self._may_lead(b) and b.id != slow]
                 if able:
                     self._elect(able[0])
             for broker in self.brokers.values():
-                if broker.id != without:
+                if broker.id != slow:
                     self._fetch(broker, leading, 100)
-                    self._execute(broker)
-            if leading is not None and leading.broker.id != without:
+                    if broker.id != stuck:
+                        self._execute(broker)
+            if leading is not None and leading.broker.id != slow:
                 self._carry_out(leading)
 
     def _leading_of_record(self) -> Leading | None:
@@ -238,6 +253,9 @@ class ReassignmentMachine(RuleBasedStateMachine):
     )
     def ask(self, wanted: tuple[BrokerId, ...], cancel: bool) -> None:
         """Somewhere, somewhere else instead, or back."""
+        self._ask(wanted, cancel=cancel)
+
+    def _ask(self, wanted: tuple[BrokerId, ...], *, cancel: bool) -> None:
         zookeeper, found = self.zookeeper, self.zookeeper.assignment
         standing = found.reassignment
         if standing is None:

@@ -34,6 +34,7 @@ def partition() -> LeaderPartition[str]:
         },
         min_insync=2,
         keep_in_sync_s=1.0,
+        close_s=60,
         queue_entries_max=10,
         now=0.0,
     )
