@@ -123,7 +123,7 @@ class Balancing:
     async def check(self) -> None:
         """Give every leadership to its preferred replica that may have it. Raises ConnectionLost."""
         live = self._membership.live
-        drained = await drained_brokers(self._session, live)
+        drained = await drained_brokers(self._session)
         standings = [
             standing(replica.leadership) for replica in self._manager if replica.leadership is not None
         ]

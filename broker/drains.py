@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 
 import structlog
@@ -10,29 +9,22 @@ import structlog
 from strandline.adapters import znodes
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerId
-from strandline.metadata import Drain, Registration
+from strandline.metadata import Drain
 from strandline.ports import Coordination, NoNode
 from strandline.tasks import pipelined
 
 logger = structlog.get_logger(__name__)
 
 
-async def drained_brokers(
-    session: Coordination, live: Mapping[BrokerId, Registration]
-) -> frozenset[BrokerId]:
-    """Those that are to lead nothing, in the lives in which they are registered. Raises ConnectionLost."""
+async def drained_brokers(session: Coordination) -> frozenset[BrokerId]:
+    """Those that are to lead nothing. Raises ConnectionLost."""
     try:
         listed = await session.children(znodes.DRAINS)
     except NoNode:
         return frozenset()
     brokers = [BrokerId(int(child)) for child in listed if child.isdigit()]
     drains = await pipelined(partial(_read, session), brokers, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
-    lives = {broker: registration.epoch for broker, registration in live.items()}
-    return frozenset(
-        broker
-        for broker, drain in zip(brokers, drains, strict=True)
-        if drain is not None and drain.holds(lives.get(broker))
-    )
+    return frozenset(broker for broker, drain in zip(brokers, drains, strict=True) if drain is not None)
 
 
 async def _read(session: Coordination, broker: BrokerId) -> Drain | None:

@@ -237,7 +237,7 @@ class Resignations:
         registered = {b: each for b, each in zip(brokers, found, strict=True) if each is not None}
         live = {broker: registration for broker, (registration, _) in registered.items()}
         versions = {broker: version for broker, (_, version) in registered.items()}
-        return _Peers(live, versions, await drained_brokers(self._session, live))
+        return _Peers(live, versions, await drained_brokers(self._session))
 
     # --- what is written -----------------------------------------------------------------------
 

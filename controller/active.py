@@ -15,7 +15,6 @@ from controller.core.topics import Alteration, NewTopic
 from controller.description import describe_cluster
 from controller.election import elect_preferred
 from controller.fenced_session import Deposed, FencedSession
-from controller.readiness import read_readiness
 from controller.reading import read_topics
 from controller.reassignment import Reassignments
 from controller.term import Term
@@ -158,8 +157,8 @@ class ActiveController:
     async def describe_cluster(self) -> ClusterDescription:
         return await self._carry_out(describe_cluster(self._term))
 
-    async def check_broker(self, broker: BrokerId) -> Readiness:
-        return await self._carry_out(read_readiness(self._term, broker))
+    async def check_broker(self, broker: BrokerId, *, end_drain: bool = False) -> Readiness:
+        return await self._carry_out(self._upkeep.check(broker, end_drain=end_drain))
 
     async def drain_broker(
         self, broker: BrokerId, *, replicas: bool, undo: bool, throttle_bytes_per_s: int

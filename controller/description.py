@@ -17,8 +17,6 @@ async def describe_cluster(term: Term) -> ClusterDescription:
     described = []
     for broker in sorted(brokers.known):
         registration = brokers.live.get(broker)
-        life = None if registration is None else registration.epoch
-        drained = broker in drains and drains[broker].holds(life)
         queue = await read_queue(term.session, broker)
-        described.append(BrokerDescription(broker, registration, backlog(queue or ()), drained))
+        described.append(BrokerDescription(broker, registration, backlog(queue or ()), broker in drains))
     return ClusterDescription(cluster_id, term.endpoint, described)

@@ -41,6 +41,9 @@ YIELD_WAIT_S: Final = 3.0
 ATTEMPTS_MAX: Final = 20
 """Each one fails only if another request about the same broker's drain came between."""
 
+THROTTLES_MAX: Final = 16
+"""Earlier throttles that a drain remembers, so that its moves under way get the present one."""
+
 REASON: Final = "drain"
 
 
@@ -56,7 +59,8 @@ class Drains:
     async def begin(self, broker: BrokerId, *, replicas: bool, throttle_bytes_per_s: int) -> None:
         """From now on nobody gives the broker a leadership (or a replica). Raises InvalidRequest.
 
-        To ask for the same again changes nothing; to ask for replicas as well, or another throttle, does.
+        To ask for the same again changes nothing; to ask for replicas as well, or another throttle, does. A
+        throttle is then also that of the moves under way.
         """
         for _ in range(ATTEMPTS_MAX):
             brokers = await self._term.brokers()
@@ -77,6 +81,25 @@ class Drains:
             if not isinstance(failed.cause, NoNode):
                 raise
         logger.info("drain taken back", broker=broker)
+
+    async def end_if_back(self, broker: BrokerId) -> bool:
+        """End a drain of leaderships whose broker is registered in another life than the drain names."""
+        path = znodes.drain(broker)
+        registration = (await self._term.brokers()).live.get(broker)
+        node = await self._term.session.exists(path)
+        drain = (await read_drains(self._term.session)).get(broker)
+        if registration is None or node is None or drain is None:
+            return False
+        if drain.replicas or drain.broker_epoch == registration.epoch:
+            return False
+        try:
+            await self._term.session.write([Delete(path, node.version)], partial(self._absent, path))
+        except MultiFailed as failed:
+            if not isinstance(failed.cause, BadVersion | NoNode):
+                raise
+            return False  # it was asked for again since, or taken back
+        logger.info("drain ends: its broker is back and ready", broker=broker, life=registration.epoch)
+        return True
 
     async def _write(self, broker: BrokerId, wanted: Drain) -> bool:
         """False if somebody else wrote it since."""
@@ -110,7 +133,9 @@ class Drains:
         found = self.plan(survey).progress.get(broker)
         if found is not None:
             return found
-        leads = sum(partition.state.leader == broker for partition in survey.partitions)
+        leads = sum(
+            partition.state.leader == broker and survey.is_led(partition) for partition in survey.partitions
+        )
         has = sum(broker in partition.assigned for partition in survey.partitions)
         return Progress(leads, has, ())
 
@@ -173,10 +198,22 @@ def _wanted(
         raise InvalidRequest(
             f"broker {broker} is being drained of its replicas too; take that back first (--undo)"
         )
-    if registration is None and not replicas:
+    if registration is None and standing is None and not replicas:
         raise InvalidRequest(f"broker {broker} is not alive: it leads nothing that could be moved")
-    life = ANY_LIFE if registration is None else registration.epoch
-    return Drain(life, replicas, throttle_bytes_per_s if replicas else 0)
+    if registration is not None:
+        life = registration.epoch
+    else:
+        life = ANY_LIFE if standing is None else standing.broker_epoch
+    if not replicas:
+        return Drain(life, replicas)
+    earlier = () if standing is None or not standing.replicas else _throttles(standing)
+    kept = [each for each in dict.fromkeys(earlier) if each != throttle_bytes_per_s]
+    return Drain(life, replicas, throttle_bytes_per_s, tuple(kept[-THROTTLES_MAX:]))
+
+
+def _throttles(drain: Drain) -> tuple[int, ...]:
+    """All that it ever had, the present one last."""
+    return (*drain.earlier_throttles, drain.throttle_bytes_per_s)
 
 
 def _yielding(move: LeadershipMove) -> Yielding:

@@ -26,7 +26,6 @@ from strandline.errors import (
 )
 from strandline.ids import (
     NO_BROKER,
-    BrokerEpoch,
     BrokerId,
     PartitionId,
     PartitionKey,
@@ -63,8 +62,7 @@ async def elect_preferred(
     those of the partitions that another one leads.
     """
     brokers = await term.brokers()
-    drains = await read_drains(term.session)
-    drained = {broker for broker, drain in drains.items() if drain.holds(_life(brokers, broker))}
+    drained = (await read_drains(term.session)).keys()
     outcomes: dict[TopicPartition, PartitionOutcome] = {}
     for name in repeated:
         twice = InvalidRequest(f"partition {name} stands more than once in the request")
@@ -158,8 +156,3 @@ def _yielding(each: _There) -> Yielding:
     state = each.now.state
     key = PartitionKey(each.topic_id, PartitionId(each.name.partition))
     return Yielding(each.name.topic, key, state.leader, state.leader_epoch, each.preferred)
-
-
-def _life(brokers: Brokers, broker: BrokerId) -> BrokerEpoch | None:
-    registration = brokers.live.get(broker)
-    return None if registration is None else registration.epoch

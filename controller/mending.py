@@ -13,7 +13,6 @@ from controller.core.mending import (
     CallElection,
     DropNotices,
     DropReassignment,
-    EndDrain,
     Mend,
     Mender,
     StartReplica,
@@ -106,9 +105,6 @@ class Mending:
             case DropNotices(broker, count):
                 logger.info("mending: election notices of a dead broker", broker=broker, znodes=count)
                 await self._drop_notices(broker)
-            case EndDrain(broker, drain):
-                if await self._end_drain(mend):
-                    logger.info("drain ends: its broker is back", broker=broker, life=drain.broker_epoch)
             case _:
                 return
 
@@ -118,17 +114,6 @@ class Mending:
         for start in range(0, len(notices), REMOVED_AT_ONCE_MAX):
             part = notices[start : start + REMOVED_AT_ONCE_MAX]
             await self._remove([Delete(f"{folder}/{notice}") for notice in part])
-
-    async def _end_drain(self, mend: EndDrain) -> bool:
-        """Unless it was asked for again since."""
-        path = znodes.drain(mend.broker)
-        try:
-            node = await self._term.session.get(path)
-        except NoNode:
-            return False
-        if znodes.load_drain(mend.broker, node.data) != mend.drain:
-            return False
-        return await self._remove([Delete(path, node.version)])
 
     async def _remove(self, deletes: Sequence[Operation]) -> bool:
         """False if somebody else did, or wrote there since, or there is more below."""

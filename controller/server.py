@@ -104,7 +104,8 @@ class AdminServicer(admin_pb2_grpc.AdminServicer):
         self, request: admin_pb2.CheckBrokerRequest, context: object
     ) -> admin_pb2.CheckBrokerResponse:
         try:
-            return wire.readiness(await self._service.check_broker(request.broker))
+            found = await self._service.check_broker(request.broker, end_drain=request.end_drain)
+            return wire.readiness(found)
         except StrandlineError as error:
             return admin_pb2.CheckBrokerResponse(error=error_to_wire(error))
 

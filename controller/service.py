@@ -88,9 +88,10 @@ class AdminService:
             BrokerId(broker), replicas=replicas, undo=undo, throttle_bytes_per_s=throttle_bytes_per_s
         )
 
-    async def check_broker(self, broker: int) -> Readiness:
-        """Raises NotController, OutcomeUnknown."""
-        return await self._active().check_broker(BrokerId(broker))
+    async def check_broker(self, broker: int, *, end_drain: bool = False) -> Readiness:
+        """`end_drain`: a broker that is ready, and was started again since it was drained of its leaderships,
+        may lead again from now on. Raises NotController, OutcomeUnknown."""
+        return await self._active().check_broker(BrokerId(broker), end_drain=end_drain)
 
     async def describe_cluster(self) -> ClusterDescription:
         """Raises NotController, OutcomeUnknown."""

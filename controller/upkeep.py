@@ -7,16 +7,19 @@ than a small part of the controller's time, however many partitions there are.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Final
 
 import structlog
 
 from controller.core.drains import Progress
+from controller.core.readiness import Readiness
 from controller.core.survey import Survey
 from controller.drains import Drains
 from controller.fenced_session import Deposed
 from controller.mending import Mending
 from controller.queues import DeadQueues
+from controller.readiness import read_readiness
 from controller.reassignment import Reassignments
 from controller.surveying import read_queue, read_survey
 from controller.term import Term
@@ -107,6 +110,14 @@ class Upkeep:
         progress = self._drains.progress(await self.survey(), broker)
         self._asked.set()
         return progress
+
+    async def check(self, broker: BrokerId, *, end_drain: bool) -> Readiness:
+        """Whether it is ready. With `end_drain`, one that is ready in another life than it was drained in may
+        lead again."""
+        found = await read_readiness(self._term, broker)
+        if not end_drain or not found.is_ready_but_for_permanent:
+            return found
+        return replace(found, drain_ended=await self._drains.end_if_back(broker))
 
     async def undo_drain(self, broker: BrokerId) -> Progress:
         """What the broker has then."""

@@ -134,6 +134,7 @@ def readiness(found: Readiness) -> admin_pb2.CheckBrokerResponse:
         permanent=_bounded(found.permanent),
         leaderships=found.leaderships,
         replicas=found.replicas,
+        drain_ended=found.drain_ended,
     )
 
 

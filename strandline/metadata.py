@@ -129,17 +129,17 @@ class Reassignment:
 class Drain:
     """`/admin/drains/[id]`: this broker is to lead nothing, and with `replicas` to have nothing either.
 
-    Leaderships stay away until the broker registers in another life than `broker_epoch`; replicas until the
-    drain is taken back. `throttle_bytes_per_s` is for the reassignments that it makes.
+    It stands until it is taken back, whatever becomes of the broker's session. One of leaderships alone also
+    ends when the broker, registered in another life than `broker_epoch`, is found to be ready again.
     """
 
     broker_epoch: BrokerEpoch
+    """The life in which the broker was registered when it was asked for."""
     replicas: bool
     throttle_bytes_per_s: int = 0
-
-    def holds(self, life: BrokerEpoch | None) -> bool:
-        """Whether it still means the broker that is registered in this life (None: in none)."""
-        return self.replicas or life == self.broker_epoch
+    """For the reassignments that it makes."""
+    earlier_throttles: tuple[int, ...] = ()
+    """Those that it had before; reassignments of its own that still have one of them get the present one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from controller.core.placement import Assignment
 from controller.core.survey import Survey, SurveyedPartition
 from strandline.ids import BrokerId
+from strandline.metadata import Reassignment
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,8 @@ class _Planner:
         leaderships: list[LeadershipMove] = []
         replicas: list[ReplicaMove] = []
         for partition in self._survey.partitions if self._drained else ():
-            self._leads[partition.state.leader] += 1
+            if self._survey.is_led(partition):
+                self._leads[partition.state.leader] += 1
             self._has.update(partition.assigned)
             if partition.state.leader in self._drained:
                 leaderships += self._move_leadership(partition)
@@ -96,8 +98,13 @@ class _Planner:
     def _move_leadership(self, partition: SurveyedPartition) -> list[LeadershipMove]:
         """To the first other in AR order that may lead now."""
         leader = partition.state.leader
-        if leader not in self._survey.live:
-            return []  # its election is under way by itself
+        if not self._survey.is_led(partition):
+            if self._survey.may_be_led(partition) or leader in self._emptied:
+                return []  # its election is under way by itself; what is emptied is told of with its replicas
+            self._problems[leader].append(
+                f"{partition} cannot be led by another: {self._why_not_led(partition)}"
+            )
+            return []
         for broker in partition.assigned:
             if broker != leader and broker not in self._drained and self._survey.is_live(partition, broker):
                 return [LeadershipMove(partition, broker)]
@@ -118,6 +125,12 @@ class _Planner:
                     stays,
                     f"{partition} is being reassigned to {_listed(partition.wanted)}: it moves after that",
                 )
+                return []
+            if (obstacle := self._obstacle(partition)) is not None:
+                self._complain(leaving, f"{partition} moves to {_listed(partition.wanted)}, but {obstacle}")
+            return self._throttled(partition, partition.reassignment, leaving)
+        if not self._survey.may_be_led(partition):
+            self._complain(leaving, f"{partition} cannot move: {self._why_not_led(partition)}")
             return []
         replicas = self._replaced(partition)
         if replicas is None:
@@ -133,6 +146,32 @@ class _Planner:
         self._load.update(set(replicas) - set(partition.assigned))
         throttle = max(self._survey.drains[broker].throttle_bytes_per_s for broker in leaving)
         return [ReplicaMove(partition, replicas, throttle)]
+
+    def _throttled(
+        self, partition: SurveyedPartition, moving: Reassignment, leaving: Sequence[BrokerId]
+    ) -> list[ReplicaMove]:
+        """The same move with the throttle that the drain has by now; one that others gave it stays."""
+        drains = [self._survey.drains[broker] for broker in leaving]
+        throttle = max(drain.throttle_bytes_per_s for drain in drains)
+        had = moving.throttle_bytes_per_s
+        earlier = any(had in drain.earlier_throttles for drain in drains)
+        if moving.reverting or had == throttle or not earlier:
+            return []
+        return [ReplicaMove(partition, moving.replicas, throttle)]
+
+    def _obstacle(self, partition: SurveyedPartition) -> str | None:
+        """Why a reassignment that is under way does not get on; None if it may."""
+        if not self._survey.may_be_led(partition):
+            return self._why_not_led(partition)
+        dead = [broker for broker in partition.wanted if broker not in self._survey.live]
+        return f"waits for {_named(dead)}, which {_are(dead)} not alive" if dead else None
+
+    def _why_not_led(self, partition: SurveyedPartition) -> str:
+        in_sync = sorted(partition.state.isr_ids)
+        return (
+            f"nobody leads it, and only {_named(in_sync)} {'was' if len(in_sync) == 1 else 'were'} in sync, "
+            f"which {_are(in_sync)} not alive"
+        )
 
     def _replaced(self, partition: SurveyedPartition) -> Assignment | None:
         """AR with another broker in the place of each that is emptied; None if there are too few.
@@ -167,6 +206,14 @@ class _Planner:
     def _complain(self, brokers: Sequence[BrokerId] | set[BrokerId], problem: str) -> None:
         for broker in brokers:
             self._problems[broker].append(problem)
+
+
+def _named(brokers: Sequence[BrokerId]) -> str:
+    return f"{'broker' if len(brokers) == 1 else 'brokers'} {_listed(brokers)}"
+
+
+def _are(brokers: Sequence[BrokerId]) -> str:
+    return "is" if len(brokers) == 1 else "are"
 
 
 def _listed(brokers: Sequence[BrokerId]) -> str:

@@ -14,7 +14,6 @@ from typing import Final
 
 from controller.core.survey import StandingReassignment, Survey, SurveyedPartition
 from strandline.ids import BrokerEpoch, BrokerId, PartitionKey
-from strandline.metadata import Drain
 
 AGAIN_FACTOR_MAX: Final = 64
 """At most so many times the first wait lies between two tries."""
@@ -54,15 +53,7 @@ class DropNotices:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class EndDrain:
-    """The broker is back in another life: it may lead again."""
-
-    broker: BrokerId
-    drain: Drain
-
-
-Mend = CallElection | StartReplica | DropReassignment | DropNotices | EndDrain
+Mend = CallElection | StartReplica | DropReassignment | DropNotices
 Symptom = tuple[object, ...]
 
 
@@ -86,11 +77,9 @@ class Mender:
             symptom: self._cases.get(symptom) or _Case(now_ms + self._after_ms, self._after_ms)
             for symptom in found
         }
-        return [mend for symptom, mend in found.items() if self._is_due(symptom, mend, now_ms)]
+        return [mend for symptom, mend in found.items() if self._is_due(symptom, now_ms)]
 
-    def _is_due(self, symptom: Symptom, mend: Mend, now_ms: int) -> bool:
-        if isinstance(mend, EndDrain):
-            return True  # a life that is over does not come back
+    def _is_due(self, symptom: Symptom, now_ms: int) -> bool:
         case = self._cases[symptom]
         if now_ms < case.due_ms:
             return False
@@ -108,10 +97,6 @@ def _symptoms(survey: Survey, queued: Mapping[BrokerId, Set[PartitionKey]]) -> I
     for broker, count in survey.noticed.items():
         if broker not in survey.live:
             yield (DropNotices, broker), DropNotices(broker, count)
-    for broker, drain in survey.drains.items():
-        registration = survey.live.get(broker)
-        if registration is not None and not drain.holds(registration.epoch):
-            yield (EndDrain, broker), EndDrain(broker, drain)
 
 
 def _of_partition(

@@ -23,6 +23,13 @@ class Readiness:
     replicas: int
     permanent: Sequence[str]
     """Of the problems, those that no waiting mends."""
+    drain_ended: bool = False
+    """A drain of its leaderships, asked for in an earlier life, ended by this check."""
+
+    @property
+    def is_ready_but_for_permanent(self) -> bool:
+        """Nothing is in the way, or nothing that would pass."""
+        return len(self.problems) == len(self.permanent)
 
 
 def check_broker(survey: Survey, broker: BrokerId, unended: int) -> Readiness:

@@ -77,11 +77,14 @@ class Survey:
             and any(m.broker == state.leader and m.broker_epoch == registration.epoch for m in state.isr)
         )
 
+    def may_be_led(self, partition: SurveyedPartition) -> bool:
+        """Whether somebody leads it, or a member of its ISR is alive, in whichever life, and may stand."""
+        state = partition.state
+        return self.is_led(partition) or not state.isr or any(b in self.live for b in state.isr_ids)
+
     def is_drained(self, broker: BrokerId) -> bool:
-        """Whether it is to lead nothing now."""
-        drain = self.drains.get(broker)
-        registration = self.live.get(broker)
-        return drain is not None and drain.holds(None if registration is None else registration.epoch)
+        """Whether it is to lead nothing."""
+        return broker in self.drains
 
     def is_emptied(self, broker: BrokerId) -> bool:
         """Whether it is to have no replica."""

@@ -317,18 +317,21 @@ def load_reassignment(name: str, number: int, data: bytes) -> Reassignment:
 
 
 def dump_drain(wanted: Drain) -> bytes:
-    return dump(
-        {
-            "broker_epoch": wanted.broker_epoch,
-            "replicas": wanted.replicas,
-            "throttle": wanted.throttle_bytes_per_s,
-        }
-    )
+    fields: dict[str, Any] = {
+        "broker_epoch": wanted.broker_epoch,
+        "replicas": wanted.replicas,
+        "throttle": wanted.throttle_bytes_per_s,
+    }
+    if wanted.earlier_throttles:
+        fields["earlier_throttles"] = list(wanted.earlier_throttles)
+    return dump(fields)
 
 
 def load_drain(broker_id: int, data: bytes) -> Drain:
     raw = load(drain(broker_id), data)
     try:
-        return Drain(BrokerEpoch(int(raw["broker_epoch"])), bool(raw["replicas"]), int(raw["throttle"]))
+        earlier = tuple(int(each) for each in raw.get("earlier_throttles", ()))
+        life = BrokerEpoch(int(raw["broker_epoch"]))
+        return Drain(life, bool(raw["replicas"]), int(raw["throttle"]), earlier)
     except (KeyError, TypeError) as error:
         raise ValueError(f"{drain(broker_id)} lacks {error}: {data[:200]!r}") from error

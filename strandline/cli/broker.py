@@ -266,7 +266,7 @@ async def _checked(admin: Admin, broker_id: int, wait_s: float, note: Callable[[
     told_at = clock.monotonic()
     while True:
         try:
-            check = await admin.check_broker(broker_id)
+            check = await admin.check_broker(broker_id, end_drain=True)
             if check.is_ready_but_for_permanent or clock.monotonic() >= deadline:
                 return check
             first, *others = check.problems

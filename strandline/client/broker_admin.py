@@ -6,7 +6,13 @@ from abc import ABC, abstractmethod
 
 from strandline.client import arguments
 from strandline.client.broker_wire import CHECK_BROKER, DESCRIBE_CLUSTER, DRAIN_BROKER
-from strandline.client.messages import BrokerCheck, ClusterDescription, DrainBroker, DrainProgress
+from strandline.client.messages import (
+    BrokerCheck,
+    CheckBroker,
+    ClusterDescription,
+    DrainBroker,
+    DrainProgress,
+)
 from strandline.ports import Method, Request, Response
 
 
@@ -26,9 +32,10 @@ class BrokerAdmin(ABC):
     ) -> DrainProgress:
         """Have a broker lead nothing, and with `replicas` have nothing either; what it still has.
 
-        The controller goes on by itself; to ask again is to look how far it is. Leaderships stay away until
-        the broker was restarted, replicas until the drain is taken back. `throttle_bytes_per_s` bounds what
-        is sent to each partition's new replica; 0: only the brokers' own bound.
+        The controller goes on by itself; to ask again is to look how far it is. Leaderships and replicas stay
+        away until the drain is taken back; leaderships alone also until the broker is ready again after a
+        restart (`check_broker`). `throttle_bytes_per_s` bounds what is sent to each partition's new replica;
+        0: only the brokers' own bound. Another throttle than before is also that of the moves under way.
 
         Raises InvalidRequest for a broker that nobody knows, NotController.
         """
@@ -47,12 +54,13 @@ class BrokerAdmin(ABC):
         """Take a drain back. What moves already goes on to do so. Raises NotController."""
         return await self._ask_controller(DRAIN_BROKER, DrainBroker(_id(broker), undo=True))
 
-    async def check_broker(self, broker: int) -> BrokerCheck:
+    async def check_broker(self, broker: int, *, end_drain: bool = False) -> BrokerCheck:
         """Is it caught up, and may it be stopped without a partition falling below min.insync.replicas?
 
-        Raises NotController.
+        With `end_drain` a drain of its leaderships ends if the broker is ready and was started again, or has
+        another ZooKeeper session, since that drain was asked for. Raises NotController.
         """
-        return await self._ask_controller(CHECK_BROKER, _id(broker))
+        return await self._ask_controller(CHECK_BROKER, CheckBroker(_id(broker), bool(end_drain)))
 
 
 def _id(broker: int) -> int:

@@ -8,6 +8,7 @@ from strandline.adapters.wire_errors import refuse
 from strandline.client.messages import (
     BrokerCheck,
     BrokerDescription,
+    CheckBroker,
     ClusterDescription,
     DrainBroker,
     DrainProgress,
@@ -62,8 +63,9 @@ def _decode_drain(data: bytes) -> DrainProgress:
     )
 
 
-def _encode_check(broker: int) -> bytes:
-    return admin_pb2.CheckBrokerRequest(broker=broker).SerializeToString()
+def _encode_check(request: CheckBroker) -> bytes:
+    message = admin_pb2.CheckBrokerRequest(broker=request.broker, end_drain=request.end_drain)
+    return message.SerializeToString()
 
 
 def _decode_check(data: bytes) -> BrokerCheck:
@@ -75,6 +77,7 @@ def _decode_check(data: bytes) -> BrokerCheck:
         response.leaderships,
         response.replicas,
         tuple(response.permanent),
+        response.drain_ended,
     )
 
 

@@ -167,6 +167,14 @@ class DrainProgress:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckBroker:
+    """`end_drain`: if the broker is ready, and was started again since it was drained, it may lead again."""
+
+    broker: int
+    end_drain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class BrokerCheck:
     """`ready`: caught up everywhere, and it may be stopped without a partition falling below its bound."""
 
@@ -176,6 +184,8 @@ class BrokerCheck:
     replicas: int
     permanent: tuple[str, ...] = ()
     """Of the problems, those that no waiting mends: partitions that need all their replicas in sync."""
+    drain_ended: bool = False
+    """The broker was drained of its leaderships before its last start, and may lead again from now on."""
 
     @property
     def is_ready_but_for_permanent(self) -> bool:

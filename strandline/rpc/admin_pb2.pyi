@@ -617,15 +617,19 @@ class CheckBrokerRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     BROKER_FIELD_NUMBER: _builtins.int
+    END_DRAIN_FIELD_NUMBER: _builtins.int
     broker: _builtins.int
+    end_drain: _builtins.bool
+    """one that is ready and was started again since it was drained may lead again"""
     def __init__(
         self,
         *,
         broker: _builtins.int = ...,
+        end_drain: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "end_drain", b"end_drain"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -641,10 +645,13 @@ class CheckBrokerResponse(_message.Message):
     LEADERSHIPS_FIELD_NUMBER: _builtins.int
     REPLICAS_FIELD_NUMBER: _builtins.int
     PERMANENT_FIELD_NUMBER: _builtins.int
+    DRAIN_ENDED_FIELD_NUMBER: _builtins.int
     ready: _builtins.bool
     """caught up, and it may be stopped without a loss of availability"""
     leaderships: _builtins.int
     replicas: _builtins.int
+    drain_ended: _builtins.bool
+    """by `end_drain`"""
     @_builtins.property
     def error(self) -> _common_pb2.Error: ...
     @_builtins.property
@@ -664,10 +671,11 @@ class CheckBrokerResponse(_message.Message):
         leaderships: _builtins.int = ...,
         replicas: _builtins.int = ...,
         permanent: _abc.Iterable[_builtins.str] | None = ...,
+        drain_ended: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "leaderships", b"leaderships", "permanent", b"permanent", "problems", b"problems", "ready", b"ready", "replicas", b"replicas"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["drain_ended", b"drain_ended", "error", b"error", "leaderships", b"leaderships", "permanent", b"permanent", "problems", b"problems", "ready", b"ready", "replicas", b"replicas"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

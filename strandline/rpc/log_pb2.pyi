@@ -457,7 +457,10 @@ class MetadataResponse(_message.Message):
     BROKERS_FIELD_NUMBER: _builtins.int
     CONTROLLER_FIELD_NUMBER: _builtins.int
     TOPICS_FIELD_NUMBER: _builtins.int
+    CONTROLLER_UNKNOWN_FIELD_NUMBER: _builtins.int
     cluster_id: _builtins.str
+    controller_unknown: _builtins.str
+    """why `controller` is absent, where the broker could not look"""
     @_builtins.property
     def brokers(self) -> _containers.RepeatedCompositeFieldContainer[_common_pb2.Endpoint]:
         """the live ones"""
@@ -475,10 +478,11 @@ class MetadataResponse(_message.Message):
         brokers: _abc.Iterable[_common_pb2.Endpoint] | None = ...,
         controller: _common_pb2.Endpoint | None = ...,
         topics: _abc.Iterable[Global___TopicMetadata] | None = ...,
+        controller_unknown: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["controller", b"controller"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["brokers", b"brokers", "cluster_id", b"cluster_id", "controller", b"controller", "topics", b"topics"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["brokers", b"brokers", "cluster_id", b"cluster_id", "controller", b"controller", "controller_unknown", b"controller_unknown", "topics", b"topics"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from controller.core.reassignment import Move
 from controller.core.topics import NewTopic
 from strandline.adapters import queue_znodes, znodes
 from strandline.adapters.queue_znodes import ElectionNotice
 from strandline.errors import InvalidReplicationFactor, InvalidRequest, NotController, StrandlineError
-from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch
+from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from strandline.metadata import Drain, IsrMember, PartitionState
 from strandline.ports import Coordination, NoNode
 from tests.conftest import SessionFactory
@@ -158,9 +159,10 @@ async def test_the_next_controller_goes_on_with_a_drain(
         assert notice.give_to == 2
 
 
-async def test_a_drain_of_leaderships_ends_when_the_broker_is_back_and_one_of_replicas_does_not(
+async def test_a_drain_survives_the_sessions_of_its_broker(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
+    """It ends when it is taken back; one of leaderships also when its broker, back again, is ready."""
     session, other = await open_session(), await open_session()
     await register(session, [1])
     await register(other, [2, 3])
@@ -168,16 +170,54 @@ async def test_a_drain_of_leaderships_ends_when_the_broker_is_back_and_one_of_re
         await controller.wait_active()
         await controller.admin.drain_broker(2)
         await controller.admin.drain_broker(3, replicas=True)
-        assert set(await drains(session)) == {2, 3}
-        described = (await controller.admin.describe_cluster()).brokers
-        assert [(b.broker, b.drained) for b in described] == [(1, False), (2, True), (3, True)]
+        assert not (await controller.admin.check_broker(2, end_drain=True)).drain_ended, "the same life"
+
+        async def drained() -> list[int]:
+            return [b.broker for b in (await controller.admin.describe_cluster()).brokers if b.drained]
+
+        assert await drained() == [2, 3]
         await other.close()
+        assert (await controller.admin.drain_broker(2)).leaderships == 0, "to ask how far it is is no error"
         await register(session, [2, 3])
+        assert await drained() == [2, 3]
+        for broker in (2, 3):
+            found = await controller.admin.check_broker(broker)
+            assert (found.ready, found.drain_ended) == (True, False), "a question alone ends nothing"
+        assert (await controller.admin.check_broker(2, end_drain=True)).drain_ended
+        assert not (await controller.admin.check_broker(3, end_drain=True)).drain_ended
+        assert await drained() == [3]
 
-        async def ended() -> bool:
-            return set(await drains(session)) == {3}
 
-        await eventually(ended, deadline_s=ROUND_S_MAX)
+async def test_a_drain_that_is_asked_for_again_with_another_throttle_remembers_the_earlier_ones(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    """So whichever controller goes on with it finds its moves under way, and gives them the present one."""
+    session = await open_session()
+    epochs = await register(session, [1, 2, 3])
+    async with running(zookeeper, **SETTINGS) as controller:
+        await controller.wait_active()
+        await created(controller, "t", (1, 2), (1, 2))
+        for number in (0, 1):
+            await lead(session, "t", 2, epochs, 1, 2, partition=number)
+        own, by_hand = TopicPartition("t", 0), TopicPartition("t", 1)
+        target = (BrokerId(3), BrokerId(2))
+        await controller.admin.reassign([Move(by_hand, target)], throttle_bytes_per_s=77)
+        await controller.admin.drain_broker(1, replicas=True, throttle_bytes_per_s=10)
+
+        async def throttle(name: TopicPartition) -> int | None:
+            with suppress(NoNode):
+                node = await session.get(znodes.reassigned(*name))
+                return znodes.load_reassignment(*name, node.data).throttle_bytes_per_s
+            return None
+
+        async def throttled(bytes_per_s: int) -> bool:
+            return await throttle(own) == bytes_per_s
+
+        await eventually(lambda: throttled(10), deadline_s=ROUND_S_MAX)
+        await controller.admin.drain_broker(1, replicas=True, throttle_bytes_per_s=5_000)
+        await eventually(lambda: throttled(5_000), deadline_s=ROUND_S_MAX)
+        assert await throttle(by_hand) == 77
+        assert (await drains(session))[1].earlier_throttles == (10,)
 
 
 @pytest.mark.parametrize(

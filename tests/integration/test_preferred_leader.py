@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from strandline import Producer, RecordMetadata
+from strandline import Admin, Producer, RecordMetadata
 from strandline.adapters import queue_znodes, znodes
 from strandline.adapters.queue_znodes import ElectionNotice
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, PartitionId, PartitionKey
@@ -123,8 +123,8 @@ async def test_a_notice_that_cannot_be_followed_is_dropped_and_delays_no_other(h
 
 
 @pytest.mark.timeout(120)
-async def test_a_drained_broker_leads_again_only_in_another_life(harness: Harness) -> None:
-    """A drain ends with the life that it was meant for."""
+async def test_a_drained_broker_leads_again_only_once_it_is_back_and_ready(harness: Harness) -> None:
+    """A drain outlives the session, and the life, in which it was asked for."""
     topic = await harness.create_topic([(1, 2, 3)])
     await led_by(topic, 1)
     life = (await harness.live())[BrokerId(1)].epoch
@@ -142,9 +142,15 @@ async def test_a_drained_broker_leads_again_only_in_another_life(harness: Harnes
         assert (await topic.state()).leader_epoch == given.leader_epoch
         await harness.cluster.kill_broker(1)
         await harness.cluster.start_broker(1)
+        async with Admin(harness.cluster.bootstrap) as admin:
+
+            async def ready() -> bool:
+                return (await admin.check_broker(1, end_drain=True)).drain_ended
+
+            await eventually(ready, deadline_s=60, what="broker 1 is in sync everywhere")
         assert (await led_by(topic, 1)).leader_epoch > given.leader_epoch
     finally:
-        with suppress(NoNode):  # the controller takes it back as soon as it looks
+        with suppress(NoNode):  # it has ended
             await harness.session.delete(znodes.drain(1))
 
 

@@ -34,6 +34,7 @@ def partition(
     min_insync: int = 1,
     to: Sequence[int] | None = None,
     reverting: bool = False,
+    throttle: int = 0,
     lives: Mapping[int, int] | None = None,
 ) -> SurveyedPartition:
     """Led by the first of the ISR unless `leader` is given; with `to` under way there from `assigned`."""
@@ -46,7 +47,7 @@ def partition(
     moving = None
     if to is not None:
         target, original = tuple(map(BrokerId, to)), tuple(map(BrokerId, assigned))
-        moving = Reassignment(TOPIC_ID, target, original, reverting=reverting)
+        moving = Reassignment(TOPIC_ID, target, original, throttle, reverting)
     now = tuple(map(BrokerId, assigned)) if moving is None else moving.grown
     key = PartitionKey(TOPIC_ID, PartitionId(number))
     return SurveyedPartition("t", key, now, state, min_insync, moving)

@@ -11,7 +11,7 @@ from controller.core.drains import DrainPlan, plan_drains
 from controller.core.survey import Survey
 from strandline.ids import BrokerEpoch, BrokerId
 from strandline.metadata import Drain
-from tests.controller.core.surveys import has_nothing, leads_nothing, partition, survey
+from tests.controller.core.surveys import has_nothing, leads_nothing, life, partition, survey
 
 
 def plan(given_survey: Survey, moving_max: int = 20) -> DrainPlan:
@@ -80,10 +80,44 @@ def test_leaderships_of_partitions_without_another_replica_are_told_apart() -> N
     assert targets(emptied) == [(0, (2,))]
 
 
-def test_a_drain_of_leaderships_is_over_when_the_broker_is_back_in_another_life() -> None:
-    """So a rolling restart needs no second command: drain, restart, it leads again."""
+def test_a_drain_of_leaderships_goes_on_in_every_life_of_its_broker() -> None:
+    """It belongs to the broker, not to a session, which ends whenever ZooKeeper or a network pauses."""
     found = plan(survey(partition(0, [1, 2]), drains={1: Drain(BrokerEpoch(1), replicas=False)}))
-    assert (found.leaderships, found.progress) == ([], {})
+    assert [move.give_to for move in found.leaderships] == [2]
+    assert found.progress[BrokerId(1)].leaderships == 1
+
+
+def test_a_drain_of_a_dead_broker_names_what_cannot_move() -> None:
+    """Nothing can be copied from anybody: to begin a reassignment would only leave it standing."""
+    alone, shared, moving = partition(0, [1]), partition(1, [1, 2], [1, 2]), partition(2, [1], to=[3])
+    shown = survey(alone, shared, moving, live=(2, 3), dead=(1,), drains={1: has_nothing(1)})
+    found = plan(shown)
+    assert targets(found) == [(1, (3, 2))]
+    progress = found.progress[BrokerId(1)]
+    assert (progress.leaderships, progress.replicas) == (0, 3), "it leads nothing, whatever `isr` says"
+    why = "nobody leads it, and only broker 1 was in sync, which is not alive"
+    assert list(progress.problems) == [f"t-0 cannot move: {why}", f"t-2 moves to 3, but {why}"]
+    stays = plan(survey(alone, live=(2, 3), dead=(1,), drains={1: leads_nothing(1)}))
+    assert list(stays.progress[BrokerId(1)].problems) == [f"t-0 cannot be led by another: {why}"]
+
+
+def test_a_move_that_waits_for_a_dead_target_says_so() -> None:
+    shown = survey(partition(0, [1, 2], to=[3, 2]), live=(1, 2), dead=(3,), drains={1: has_nothing(1)})
+    (problem,) = plan(shown).progress[BrokerId(1)].problems
+    assert problem == "t-0 moves to 3,2, but waits for broker 3, which is not alive"
+
+
+def test_another_throttle_is_also_that_of_the_moves_under_way() -> None:
+    """Of its own, which have a throttle that it had before; what somebody gave another one keeps that."""
+    own, others, back = (
+        partition(number, [1, 2], to=[3, 2], throttle=throttle, reverting=reverting)
+        for number, throttle, reverting in ((0, 10, False), (1, 77, False), (2, 10, True))
+    )
+    drain = Drain(life(1), replicas=True, throttle_bytes_per_s=5_000, earlier_throttles=(10, 20))
+    found = plan(survey(own, others, back, drains={1: drain}))
+    assert [(m.partition.key.partition, m.replicas, m.throttle_bytes_per_s) for m in found.replicas] == [
+        (0, (3, 2), 5_000)
+    ]
 
 
 def test_a_drain_of_replicas_goes_on_in_every_life_and_in_none() -> None:

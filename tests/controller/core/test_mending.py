@@ -13,15 +13,13 @@ from controller.core.mending import (
     CallElection,
     DropNotices,
     DropReassignment,
-    EndDrain,
     Mend,
     Mender,
     StartReplica,
 )
 from controller.core.survey import StandingReassignment, Survey
-from strandline.ids import BrokerEpoch, BrokerId, PartitionId, PartitionKey, TopicId
-from strandline.metadata import Drain
-from tests.controller.core.surveys import TOPIC_ID, has_nothing, leads_nothing, partition, survey
+from strandline.ids import BrokerId, PartitionId, PartitionKey, TopicId
+from tests.controller.core.surveys import TOPIC_ID, leads_nothing, partition, survey
 
 AFTER_MS = 1_000
 
@@ -31,8 +29,7 @@ Queued = Mapping[BrokerId, set[PartitionKey]]
 def lasting(given_survey: Survey, queued: Queued | None = None) -> list[Mend]:
     """What is mended of something that looks so for long enough."""
     mender = Mender(AFTER_MS)
-    early = mender.look(given_survey, queued or {}, 0)
-    assert all(isinstance(mend, EndDrain) for mend in early)
+    assert mender.look(given_survey, queued or {}, 0) == []
     return mender.look(given_survey, queued or {}, AFTER_MS)
 
 
@@ -143,13 +140,6 @@ def test_a_reassignment_of_an_incarnation_that_is_gone_is_dropped() -> None:
 
 def test_notices_of_the_dead_are_dropped() -> None:
     assert lasting(survey(live=[1], dead=[2], noticed={1: 3, 2: 5})) == [DropNotices(BrokerId(2), 5)]
-
-
-def test_a_drain_ends_at_once_when_its_broker_is_back_but_not_one_of_replicas() -> None:
-    back, emptied = Drain(BrokerEpoch(1), replicas=False), has_nothing(2)
-    gone = Drain(BrokerEpoch(1), replicas=False)
-    found = Mender(AFTER_MS).look(survey(drains={1: back, 2: emptied, 9: gone}, dead=[9]), {}, 0)
-    assert found == [EndDrain(BrokerId(1), back)]
 
 
 def test_what_comes_right_in_between_waits_from_anew() -> None:
