@@ -8,9 +8,10 @@ import sys
 from typing import Final, TextIO
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor
 
 from strandline.config import ZooKeeperSettings
+from strandline.terminal import printable
 
 _QUIET: Final = ("grpc", "asyncio")
 """Libraries whose warnings repeat what our own events say with more sense: only errors come through."""
@@ -54,9 +55,19 @@ def _renderer(log_format: str, output: TextIO) -> list[Processor]:
     """Tracebacks come without the values of local variables: those may be somebody's records."""
     if log_format == "console":
         return [
+            _fit_for_terminal,
             structlog.dev.ConsoleRenderer(
                 colors=output.isatty(), exception_formatter=structlog.dev.plain_traceback
-            )
+            ),
         ]
     tracebacks = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
     return [structlog.processors.ExceptionRenderer(tracebacks), structlog.processors.JSONRenderer()]
+
+
+def _fit_for_terminal(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Names and reasons that others chose do nothing to the terminal that shows them."""
+    shown = {
+        key: printable(value) for key, value in event.items() if type(value) is str and key != "exception"
+    }
+    event.update(shown)
+    return event

@@ -6,6 +6,7 @@ one sentence on standard error; `--debug` adds the traceback.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import traceback
@@ -17,7 +18,9 @@ from typing import Any, Final, NoReturn, TypeVar
 import click
 
 from strandline.cli.output import Output
+from strandline.client.waits import WAITS_LOGGER
 from strandline.errors import SettingsError, StrandlineError
+from strandline.terminal import printable
 
 T = TypeVar("T")
 
@@ -116,6 +119,13 @@ def _common_options() -> list[click.Parameter]:
     ]
 
 
+class Remark(logging.Formatter):
+    """The message alone, fit for a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(record.getMessage())
+
+
 class Command(click.Command):
     """A command that also takes the common options."""
 
@@ -192,14 +202,22 @@ def _explain(error: BaseException, *, debug: bool) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return FAILED
         case StrandlineError() | OSError():
-            click.echo(f"error: {error}", err=True)
+            click.echo(f"error: {printable(str(error))}", err=True)
             return FAILED
         case _:
-            click.echo(
-                f"error: {type(error).__name__}: {error} (a fault of strandline; --debug shows where)",
-                err=True,
-            )
+            said = f"{type(error).__name__}: {printable(str(error))}"
+            click.echo(f"error: {said} (a fault of strandline; --debug shows where)", err=True)
             return FAILED
+
+
+def _show_waits() -> None:
+    """What a client waits for is a remark like any other, and not only an error at its end."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(Remark())
+    logger = logging.getLogger(WAITS_LOGGER)
+    logger.handlers[:] = [handler]
+    logger.setLevel(logging.WARNING)
+    logger.propagate = False
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -217,5 +235,6 @@ def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     invocation = click.get_current_context().find_object(Invocation)
     level = "debug" if invocation is not None and invocation.debug else "error"
     configure_logging(load(ZooKeeperSettings, log_format="console", log_level=level))
+    _show_waits()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(main())

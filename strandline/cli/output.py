@@ -1,7 +1,8 @@
 """How the command line shows things: JSON lines for programs, tables and bars for people.
 
 Standard output carries results only; progress goes to standard error, as a bar on a terminal and as
-plain lines elsewhere.
+plain lines elsewhere. What others chose (names, ids, reasons) is shown, and never acted on: neither by the
+terminal, nor as rich's markup.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+from strandline.terminal import escaped_json, printable
 
 
 @dataclass(slots=True)
@@ -36,11 +39,11 @@ class Output:
 
     def line(self, text: str) -> None:
         """A line for people."""
-        sys.stdout.write(f"{text}\n")
+        sys.stdout.write(f"{printable(text)}\n")
 
     def note(self, text: str) -> None:
         """A line about what goes on, on standard error."""
-        print(text, file=sys.stderr, flush=True)
+        print(printable(text), file=sys.stderr, flush=True)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Aligned columns; with a coloured head on a terminal."""
@@ -53,7 +56,7 @@ class Output:
         table = Table(*columns, box=None, pad_edge=False, header_style="bold cyan")
         for row in rows:
             table.add_row(*(_cell(value) for value in row))
-        Console().print(table)
+        Console(markup=False, emoji=False, highlight=False).print(table)
 
     @contextmanager
     def progress(self, what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
@@ -66,14 +69,14 @@ class Output:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
         counts = [] if total is None else [MofNCompleteColumn()]
-        columns = [TextColumn("{task.description}"), BarColumn(), *counts, TimeElapsedColumn()]
+        columns = [TextColumn("{task.description}", markup=False), BarColumn(), *counts, TimeElapsedColumn()]
         with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-            task = progress.add_task(what, total=total)
+            task = progress.add_task(printable(what), total=total)
             yield lambda done: progress.advance(task, done)
 
 
 def json_line(value: Mapping[str, Any]) -> str:
-    return json_text.dumps(value, ensure_ascii=False, separators=(", ", ": ")) + "\n"
+    return escaped_json(json_text.dumps(value, ensure_ascii=False, separators=(", ", ": "))) + "\n"
 
 
 def shown(name: str, data: bytes | None) -> dict[str, str | None]:
@@ -107,6 +110,6 @@ def _cell(value: object) -> str:
         case bool():
             return "yes" if value else "no"
         case list() | tuple():
-            return ",".join(map(str, value))
+            return printable(",".join(map(str, value)))
         case _:
-            return str(value)
+            return printable(str(value))

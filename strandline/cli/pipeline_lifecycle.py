@@ -93,7 +93,8 @@ def _show(invocation: Invocation, found: Lifecycle) -> None:
         )
     if found.open:
         more = f", the {len(found.unended)} oldest" if len(found.unended) < found.open else ""
-        out.line(f"\nrequests without an end: {found.open}{more}")
+        out.line("")
+        out.line(f"requests without an end: {found.open}{more}")
         out.table(
             ("age", "broker", "command", "partition", "state", "reason"),
             [

@@ -1,0 +1,39 @@
+"""Text that others chose, made fit for a terminal: names, ids, reasons, config values.
+
+Nothing in it moves the cursor, colours what follows, begins a line of its own or reverses the direction of
+writing. What is escaped is still told apart, so that a name that misleads the eye is seen to do so.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_UNFIT: Final = re.compile(
+    "["
+    "\x00-\x1f\x7f-\x9f"  # controls: escape sequences begin with these, and lines end
+    "\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff"  # no width, line ends, directions of writing
+    "\ud800-\udfff"  # halves of characters, which no output can encode
+    "]"
+)
+
+
+def printable(text: str) -> str:
+    r"""`text` with whatever a terminal would act on as an escape of Python.
+
+    >>> printable("orders\x1b[2J")
+    'orders\\x1b[2J'
+    """
+    return _UNFIT.sub(_escaped, text)
+
+
+def escaped_json(line: str) -> str:
+    r"""A line of JSON, which means the same, without anything that a terminal would act on.
+
+    JSON itself escapes only what lies below the space.
+    """
+    return _UNFIT.sub(lambda match: f"\\u{ord(match[0]):04x}", line)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode("ascii")
