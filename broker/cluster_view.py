@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Iterable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from broker.replica_manager import ReplicaManager
@@ -60,7 +61,8 @@ class ClusterView:
         found = await self._read_topics(names)
         brokers = tuple(r.endpoint for _, r in sorted(self._manager.live.items()) if not r.shutting_down)
         known = tuple(found[name] for name in names if name in found)
-        metadata = ClusterMetadata(self.cluster_id, brokers, await self._controller(), known)
+        controller, unknown = await self._controller()
+        metadata = ClusterMetadata(self.cluster_id, brokers, controller, known, unknown)
         return metadata, [name for name in names if name not in found]
 
     async def partition_counts(self, topics: Sequence[str]) -> dict[str, int]:
@@ -90,11 +92,16 @@ class ClusterView:
         self._counts.update(zip(names, counts, strict=True))
         return {name: count for name, count in zip(names, counts, strict=True) if count}
 
-    async def _controller(self) -> Endpoint | None:
+    async def _controller(self) -> tuple[Endpoint | None, str]:
+        """The active one; if none was found, why this broker could not look, or nothing if none is active."""
         try:
-            return znodes.load_controller(await self._get(znodes.CONTROLLER)).endpoint
-        except (CoordinationError, ValueError):
-            return None
+            return znodes.load_controller(await self._get(znodes.CONTROLLER)).endpoint, ""
+        except NoNode:
+            return None, ""
+        except CoordinationError as error:
+            return None, f"broker {self._manager.me} cannot ask ZooKeeper for it: {error}"
+        except ValueError as error:
+            return None, str(error)
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -138,7 +145,13 @@ class ClusterView:
             except UnknownTopicOrPartition:
                 return
 
-        await pipelined(read, names, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        wanted = list(names)
+        await pipelined(read, wanted, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        if missing := [name for name in wanted if name not in found]:
+            # This broker's server may be behind: what is not there after a sync is not there.
+            with suppress(CoordinationError):
+                await self._soon(self._connected().sync())
+                await pipelined(read, missing, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
         return found
 
     def _with_own(self, topic: TopicMetadata) -> TopicMetadata:

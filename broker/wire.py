@@ -88,6 +88,7 @@ def metadata_response(
         cluster_id=cluster.cluster_id,
         brokers=[endpoint_to_wire(broker) for broker in cluster.brokers],
         controller=None if cluster.controller is None else endpoint_to_wire(cluster.controller),
+        controller_unknown=cluster.controller_unknown,
     )
     for topic in cluster.topics:
         found = response.topics.add(topic=topic.name, topic_id=topic.topic_id)

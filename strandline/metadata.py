@@ -181,3 +181,5 @@ class ClusterMetadata:
     brokers: tuple[Endpoint, ...]
     controller: Endpoint | None
     topics: tuple[TopicMetadata, ...]
+    controller_unknown: str = ""
+    """Why `controller` is None, where the broker could not look for one."""

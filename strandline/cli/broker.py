@@ -9,16 +9,20 @@ import click
 from strandline.cli.command import FAILED, Group, Invocation, pass_invocation, run
 from strandline.cli.numbers import FiniteRange
 from strandline.cli.state_changes import age
+from strandline.cli.waits import Waits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from strandline import Admin
-    from strandline.client.messages import BrokerCheck, BrokerDescription, DrainProgress
+    from strandline.client.messages import (
+        BrokerCheck,
+        BrokerDescription,
+        DrainProgress,
+        OngoingReassignment,
+    )
 
 LOOK_AGAIN_S: Final = 0.5
-TELL_AGAIN_S: Final = 3.0
-"""Who waits is told so often what for."""
 STUCK_S: Final = 30.0
 """A drain of which so long nothing moves, with problems told, is not waited for any longer."""
 
@@ -86,7 +90,8 @@ def broker_row(each: BrokerDescription, now_ms: int) -> dict[str, Any]:
 @click.option("--replicas", is_flag=True, help="Move its replicas away too, not only its leaderships.")
 @click.option(
     "--throttle", type=click.IntRange(min=1), metavar="BYTES",
-    help="Send each partition's new replica at most so many bytes a second.",
+    help="Send each partition's new replica at most so many bytes a second. Asked for again with another "
+         "number, it is also that of the moves that this drain has under way.",
 )  # fmt: skip
 @click.option("--undo", is_flag=True, help="Take the drain back; what moves already goes on to do so.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until nothing is left.")
@@ -106,9 +111,9 @@ def drain(
 ) -> None:
     """Have the broker ID lead nothing, and with --replicas have nothing either.
 
-    It goes on without this command. Leaderships stay away until the broker was restarted, replicas until
-    --undo. Exits with 1 if something cannot be moved; at once if that is all that is left and no waiting
-    helps, for the partitions have no other replica.
+    It goes on without this command, whatever becomes of the broker: until --undo. A drain of leaderships also
+    ends when the broker was restarted and `broker ready` finds it ready. Exits with 1 if something cannot be
+    moved; at once if that is all that is left and no waiting helps, for the partitions have no other replica.
     """
     if throttle is not None and not replicas:
         raise click.UsageError("--throttle is for the replicas that move: give --replicas as well")
@@ -123,7 +128,10 @@ def drain(
     async def main() -> DrainProgress:
         async with Admin(invocation.bootstrap_servers()) as admin:
             if undo:
-                return await admin.undrain_broker(broker_id)
+                progress = await admin.undrain_broker(broker_id)
+                if (moving := still_leaving(broker_id, await admin.list_reassignments())) is not None:
+                    invocation.out.note(moving)
+                return progress
             if not wait:
                 return await admin.drain_broker(
                     broker_id, replicas=replicas, throttle_bytes_per_s=throttle or 0
@@ -179,12 +187,14 @@ async def _drained(
     clock = SystemClock()
     said: tuple[int, int] | None = None
     moved_at = clock.monotonic()
+    waits = Waits(invocation.out.note, clock)
     while True:
         try:
             progress = await admin.drain_broker(broker_id, replicas=replicas, throttle_bytes_per_s=throttle)
         except StrandlineError as error:
             if not error.retriable or clock.monotonic() - moved_at >= STUCK_S:
                 raise
+            waits.tell(f"not known how far broker {broker_id} is: {error.message}")
             await clock.sleep(LOOK_AGAIN_S)
             continue
         left = progress.leaderships, progress.replicas if replicas else 0
@@ -196,9 +206,33 @@ async def _drained(
             if replicas:
                 what += f" and {_counted(left[1], 'replica')}"
             invocation.out.note(f"broker {broker_id} still has {what}")
+        if progress.problems:
+            waits.tell(f"waiting: {_first(progress.problems)}")
         if progress.problems and clock.monotonic() - moved_at >= STUCK_S:
             return progress
         await clock.sleep(LOOK_AGAIN_S)
+
+
+def still_leaving(broker_id: int, moving: Sequence[OngoingReassignment]) -> str | None:
+    """What a drain that was taken back leaves under way; None: nothing."""
+    leaving = [
+        each
+        for each in moving
+        if broker_id in each.original and broker_id not in each.replicas and not each.reverting
+    ]
+    if not leaving:
+        return None
+    first, slowest = leaving[0], min((each.throttle_bytes_per_s for each in leaving), default=0)
+    others = f" and {len(leaving) - 1} more" if len(leaving) > 1 else ""
+    throttle = f", at {slowest} bytes a second" if slowest else ""
+    return (
+        f"{first.name}{others} still moves away from broker {broker_id}{throttle}: `topic reassignments` "
+        "lists what moves, `topic reassign NAME --partition P --cancel` takes one back"
+    )
+
+
+def _first(problems: Sequence[str]) -> str:
+    return problems[0] if len(problems) == 1 else f"{problems[0]}, and {len(problems) - 1} more"
 
 
 @broker.command()
@@ -218,7 +252,8 @@ def ready(invocation: Invocation, broker_id: int, wait_s: float, except_permanen
     It is if it is in the ISR of all that it is assigned, nothing waits in its queue, and each of these
     partitions has min.insync.replicas members in sync without it. Exits with 0 only then; with 1 it says
     what is in the way: at once if no waiting helps, for all that is left are partitions that need all their
-    replicas in sync.
+    replicas in sync. A broker that is ready, and was restarted since it was drained of its leaderships, may
+    lead again: that drain ends here.
     """
     from strandline import Admin
 
@@ -227,6 +262,8 @@ def ready(invocation: Invocation, broker_id: int, wait_s: float, except_permanen
             return await _checked(admin, broker_id, wait_s, invocation.out.note)
 
     check = run(main)
+    if check.drain_ended:
+        invocation.out.note(f"broker {broker_id} is back: its drain is over, and it may lead again")
     if invocation.out.json:
         invocation.out.emit(
             {
@@ -236,6 +273,7 @@ def ready(invocation: Invocation, broker_id: int, wait_s: float, except_permanen
                 "permanent": list(check.permanent),
                 "leaderships": check.leaderships,
                 "replicas": check.replicas,
+                "drain_ended": check.drain_ended,
             }
         )
     elif check.ready:
@@ -263,19 +301,16 @@ async def _checked(admin: Admin, broker_id: int, wait_s: float, note: Callable[[
 
     clock = SystemClock()
     deadline = clock.monotonic() + wait_s
-    told_at = clock.monotonic()
+    waits = Waits(note, clock)
     while True:
         try:
             check = await admin.check_broker(broker_id, end_drain=True)
             if check.is_ready_but_for_permanent or clock.monotonic() >= deadline:
                 return check
-            first, *others = check.problems
-            waiting = first if not others else f"{first}, and {len(others)} more"
+            waiting = _first(check.problems)
         except StrandlineError as error:
             if not error.retriable or clock.monotonic() >= deadline:
                 raise
             waiting = error.message
-        if clock.monotonic() - told_at >= TELL_AGAIN_S:
-            told_at = clock.monotonic()
-            note(f"not ready yet: {waiting}")
+        waits.tell(f"not ready yet: {waiting}")
         await clock.sleep(LOOK_AGAIN_S)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from strandline.cli.command import FAILED, Command, Invocation, pass_invocation, run
+from strandline.cli.waits import Waits
 from strandline.errors import ElectionNotNeeded, OutcomeUnknown
-from strandline.ids import TopicPartition
+from strandline.ids import NO_BROKER, TopicPartition
 
 if TYPE_CHECKING:
     from strandline import Admin
@@ -89,12 +90,23 @@ async def _settled(
 
     clock = SystemClock()
     shown: tuple[int, ...] | None = None
+    waits = Waits(invocation.out.note, clock)
     while (moving := await _moving(admin, where)) is not None:
-        if wanted and (moving.reverting or moving.replicas != wanted):
-            raise OutcomeUnknown(f"{where}: somebody asked for something else meanwhile")
+        if wanted and moving.reverting:
+            raise OutcomeUnknown(
+                f"{where} does not move to {_listed(wanted)}: that was taken back meanwhile, by --cancel or "
+                f"another client, and it goes back to {_listed(moving.original)}"
+            )
+        if wanted and moving.replicas != wanted:
+            raise OutcomeUnknown(
+                f"{where} does not move to {_listed(wanted)}: a later request took its place, and it moves "
+                f"to {_listed(moving.replicas)}"
+            )
         if moving.isr != shown:
             shown = moving.isr
-            invocation.out.note(f"{where}: in sync are {','.join(map(str, moving.isr))}")
+            invocation.out.note(f"{where}: in sync are {_listed(moving.isr)}")
+        if waits.due:
+            waits.tell(await _waiting(admin, moving))
         await clock.sleep(LOOK_AGAIN_S)
     deadline = clock.monotonic() + SETTLE_S_MAX
     while True:
@@ -103,8 +115,45 @@ async def _settled(
         if not wanted or replicas == wanted:
             return replicas
         if clock.monotonic() >= deadline:
-            raise OutcomeUnknown(f"{where} has replicas {','.join(map(str, replicas))}")
+            raise OutcomeUnknown(
+                f"{where} did not move to {_listed(wanted)}: its replicas are {_listed(replicas)}; that was "
+                "taken back, or a later request took its place"
+            )
         await clock.sleep(LOOK_AGAIN_S)
+
+
+async def _waiting(admin: Admin, moving: OngoingReassignment) -> str:
+    """Raises as the controller's answer does."""
+    alive = {each.endpoint.id for each in (await admin.describe_cluster()).brokers if each.alive}
+    (topic,) = (await admin.metadata([moving.name.topic])).topics
+    return waiting_for(moving, alive, topic.partitions[moving.name.partition].leader)
+
+
+def waiting_for(moving: OngoingReassignment, alive: Collection[int], leader: int) -> str:
+    """What stands between a reassignment and its end, as far as brokers and controller tell."""
+    target = moving.original if moving.reverting else moving.replicas
+    if leader == NO_BROKER:
+        dead = [broker for broker in moving.isr if broker not in alive]
+        why = f": in sync were {_listed(moving.isr)}, not alive of these are {_listed(dead)}" if dead else ""
+        return f"{moving.name}: waiting for a leader{why}"
+    missing = [broker for broker in target if broker not in moving.isr]
+    if dead := [broker for broker in missing if broker not in alive]:
+        return (
+            f"{moving.name}: waiting for broker {_listed(dead)}, not alive: start it, name other replicas, "
+            "or take the move back with --cancel"
+        )
+    if missing:
+        throttle = moving.throttle_bytes_per_s
+        limit = f", at most {throttle} bytes a second" if throttle else ""
+        return f"{moving.name}: waiting for broker {_listed(missing)} to have all records{limit}"
+    leaving = [broker for broker in moving.isr if broker not in target and broker != leader]
+    if leaving:
+        return f"{moving.name}: waiting for broker {_listed(leaving)} to close its replica"
+    return f"{moving.name}: waiting for its leader, broker {leader}, to write the end"
+
+
+def _listed(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, brokers)) or "none"
 
 
 async def _moving(admin: Admin, where: TopicPartition) -> OngoingReassignment | None:

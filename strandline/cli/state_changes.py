@@ -14,6 +14,7 @@ import click
 from strandline.cli.command import INTERRUPTED, Command, Invocation, pass_invocation, run
 
 if TYPE_CHECKING:
+    from strandline import Admin
     from strandline.client.messages import BrokerDescription
 
 
@@ -73,14 +74,18 @@ def state_changes(
         since_ms = 0 if since is None else int(since.timestamp() * 1000)
         async with Admin(invocation.bootstrap_servers()) as admin:
             changes = admin.state_changes(brokers, topic, partition, follow=follow, since_ms=since_ms)
+            shown = False
             async with aclosing(changes) as events:
                 async for event in events:
+                    shown = True
                     if invocation.out.json:
                         invocation.out.emit(dump_event(event))
                     else:
                         invocation.out.line(line_of(event, datetime.now().date()))
                     if follow:
                         sys.stdout.flush()
+            if not shown:
+                invocation.out.note(await _why_nothing(admin, brokers, topic, partition))
 
     try:
         run(main)
@@ -88,6 +93,29 @@ def state_changes(
         if not follow:
             raise
         click.get_current_context().exit(INTERRUPTED)  # there is no other end: nothing to be said of it
+
+
+async def _why_nothing(
+    admin: Admin, brokers: Collection[int], topic: str | None, partition: int | None
+) -> str:
+    """What to say of a question that nothing answers: its topic, partition or broker may never have been."""
+    from strandline.errors import UnknownTopicOrPartition
+
+    reasons = []
+    if topic is not None:
+        try:
+            (found,) = (await admin.metadata([topic])).topics
+            if partition is not None and partition >= len(found.partitions):
+                last = len(found.partitions) - 1
+                reasons.append(f"{topic} has partitions 0 to {last}, there is no {partition}")
+        except UnknownTopicOrPartition as error:
+            reasons.append(error.message)
+    known = sorted(each.endpoint.id for each in (await admin.describe_cluster()).brokers)
+    reasons += [
+        f"broker {broker} is not known, known are {', '.join(map(str, known))}"
+        for broker in sorted(set(brokers) - set(known))
+    ]
+    return "; ".join(["nothing is recorded of what was asked for", *reasons])
 
 
 def _show_backlog(invocation: Invocation, brokers: Collection[int]) -> None:

@@ -31,6 +31,7 @@ from strandline.client.placement_admin import PlacementAdmin
 from strandline.client.scope import Scope, Startable
 from strandline.client.state_changes_admin import StateChangesReading
 from strandline.client.state_changes_admin import query as state_changes_query
+from strandline.client.waits import WAIT_TOLD_AFTER_S, WAITS_LOGGER
 from strandline.client.wire import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS
 from strandline.config import ClientSettings, load
 from strandline.errors import (
@@ -38,6 +39,7 @@ from strandline.errors import (
     NotController,
     RequestTimedOut,
     StrandlineError,
+    UnknownTopicOrPartition,
 )
 from strandline.groups import CommittedOffset, ListedGroup
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
@@ -46,6 +48,7 @@ from strandline.ports import Clock, Method, Request, Response, Transport
 from strandline.state_changes import StateChangeEvent
 
 logger = logging.getLogger(__name__)
+waits = logging.getLogger(WAITS_LOGGER)
 
 T = TypeVar("T")
 
@@ -98,6 +101,7 @@ class Admin(BrokerAdmin, PlacementAdmin, Startable):
         self._groups = GroupAdmin(self._cluster, self._settings, self._transport, self._clock)
         self._scope = Scope("admin", lambda error: logger.error("the admin client failed", exc_info=error))
         self._controller: Endpoint | None = None
+        self._controller_unknown = ""
 
     async def start(self) -> None:
         """Connects only when something is asked."""
@@ -206,6 +210,8 @@ class Admin(BrokerAdmin, PlacementAdmin, Startable):
             if not answer.errors:
                 return answer.cluster
             error = next(iter(answer.errors.values()))
+            if isinstance(error, UnknownTopicOrPartition):
+                raise error  # the broker looked after a sync: it is certain
             if not error.retriable or self._clock.monotonic() >= deadline:
                 raise error
             await self._clock.sleep(backoff_s(self._settings, attempt))
@@ -280,6 +286,7 @@ class Admin(BrokerAdmin, PlacementAdmin, Startable):
     async def _ask(self, query: MetadataQuery) -> MetadataAnswer:
         answer = await self._cluster.ask(query)
         self._controller = answer.cluster.controller
+        self._controller_unknown = answer.cluster.controller_unknown
         return answer
 
     async def _ask_controller(self, method: Method[Request, Response], request: Request) -> Response:
@@ -292,25 +299,32 @@ class Admin(BrokerAdmin, PlacementAdmin, Startable):
         Only what certainly was not carried out is asked again. Raises NotController if there is none.
         """
         self._scope.check()
-        deadline = self._clock.monotonic() + self._cluster.request_timeout_s
+        began = self._clock.monotonic()
+        deadline = began + self._cluster.request_timeout_s
+        told = False
         for attempt in itertools.count(1):
             pause_s = backoff_s(self._settings, attempt)
-            reason = "no broker knows of an active one; is a controller running?"
+            reason = ""
             try:
                 if self._controller is None:
                     await self._ask(MetadataQuery(None))
                 if self._controller is not None:
                     return await ask(self._controller)
+                reason = self._controller_unknown or "no broker knows of one; is a controller running?"
             except (NotController, BrokerNotAvailable) as error:
                 hint, reason = error.leader, error.message
                 self._controller = None
                 if hint is not None:
                     self._controller = Endpoint(hint.broker_id, hint.host, hint.port)
                     pause_s = 0 if attempt == 1 else pause_s  # two that point at each other are not chased
-            if self._clock.monotonic() >= deadline:
+            now = self._clock.monotonic()
+            if now >= deadline:
                 raise NotController(
                     f"no active controller within {self._cluster.request_timeout_s:.1f} s: {reason}"
                 )
+            if not told and now >= began + WAIT_TOLD_AFTER_S:
+                told = True
+                waits.warning("waiting up to %.0f s for an active controller: %s", deadline - began, reason)
             await self._clock.sleep(pause_s)
         raise AssertionError("counting ended")
 

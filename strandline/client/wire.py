@@ -68,6 +68,7 @@ def _decode_metadata(data: bytes) -> MetadataAnswer:
         tuple(map(_endpoint, response.brokers)),
         _endpoint(response.controller) if response.HasField("controller") else None,
         tuple(topics),
+        response.controller_unknown,
     )
     return MetadataAnswer(cluster, errors)
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from broker.cluster_view import ClusterView
+from strandline.adapters import znodes
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
+from strandline.ports import LinkState
 from tests.broker.replicas import CLOCK, LIVE, NAME
 from tests.broker.seat import ME, seated
+from tests.simulation.znode_tree import MemorySession
 
 
 async def test_who_is_named_to_succeed_is_not_told_as_the_leader_of_its_predecessors_epoch(
@@ -47,3 +50,31 @@ async def test_a_partition_whose_leader_is_gone_is_told_to_have_none(tmp_path: P
         assert await leader_and_brokers() == (NO_BROKER, [2, 3])
         seat.manager.follow(seat.replica, BrokerId(1), LeaderEpoch(7))
         assert await leader_and_brokers() == (NO_BROKER, [2, 3]), "it was heard of before it died"
+
+
+async def test_a_topic_that_is_not_found_is_looked_for_after_a_sync(tmp_path: Path) -> None:
+    """Its server may be behind the one that took the topic: clients need not ask again."""
+    async with seated(tmp_path) as seat:
+        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+        late = seat.tree.nodes.pop(znodes.topic(NAME.topic))
+        session = seat.coordination
+
+        class Behind(MemorySession):
+            async def sync(self, path: str = "/") -> None:
+                await session.sync(path)
+                seat.tree.nodes.setdefault(znodes.topic(NAME.topic), late)
+
+        seat.coordination = Behind(seat.tree, session.session_id)
+        metadata, unknown = await view.describe([NAME.topic, "never"])
+        assert ([topic.name for topic in metadata.topics], unknown) == ([NAME.topic], ["never"])
+
+
+async def test_why_no_controller_is_named_is_told_where_zookeeper_cannot_be_asked(tmp_path: Path) -> None:
+    async with seated(tmp_path) as seat:
+        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+        metadata, _ = await view.describe((), omit_topics=True)
+        assert (metadata.controller, metadata.controller_unknown) == (None, "")
+        seat.coordination.state = LinkState.SUSPENDED
+        metadata, _ = await view.describe((), omit_topics=True)
+        assert metadata.controller_unknown.startswith("broker 2 cannot ask ZooKeeper for it: ")
+        seat.coordination.state = LinkState.CONNECTED

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
+from tests.strandline.cli.cli_process import start
 from tests.strandline.cli.shell import Shell
 from tests.waiting import eventually
 
@@ -99,7 +101,7 @@ async def test_what_the_controller_asked_for_is_told_also_of_a_broker_that_is_do
     shell: Shell, cluster: LocalCluster
 ) -> None:
     """Seed 002, goal 7: who was asked, by whom and why, is seen before the broker returns; a reassignment's
-    life is told once from its request to its end."""
+    life is told once from its request to its end. A command that waits for it says so, and goes on."""
     topic = await shell.topic("told", replication_factor=2)
     await reassign(shell, topic, "--replicas", "1,2", "--wait")
     await cluster.kill_broker(4)
@@ -113,7 +115,20 @@ async def test_what_the_controller_asked_for_is_told_also_of_a_broker_that_is_do
         ]
 
     await eventually(told, deadline_s=30, what="the request for broker 4 is told")
-    await cluster.start_broker(4)
+    again = ("topic", "reassign", topic, "--partition", "0", "--replicas", "1,4", "--wait")
+    waiting = await start(*again, **shell.environment)
+    assert waiting.stderr is not None
+    try:
+        async with asyncio.timeout(60):
+            while b"told-0: waiting for broker 4, not alive: start it" not in await waiting.stderr.readline():
+                assert waiting.returncode is None
+            await cluster.start_broker(4)
+            out, _ = await waiting.communicate()
+        assert (waiting.returncode, out) == (0, b"told-0 has replicas 1,4\n")
+    finally:
+        if waiting.returncode is None:
+            waiting.kill()
+            await waiting.wait()
     await eventually(lambda: nothing_moves(shell), deadline_s=30, what="broker 4 is in sync")
     assert (await partition_of(shell, topic))["replicas"] == [1, 4]
 

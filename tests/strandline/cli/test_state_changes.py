@@ -59,7 +59,15 @@ async def test_for_people_a_line_is_a_step_and_filters_hold(shell: Shell, told: 
     later = await shell(*arguments, "--since", "2026-11-20T10:31:30+00:00")
     assert later.out.decode().splitlines() == lines[1:]
     nobody = await shell("state-changes", "--topic", told.topic, "--broker", "7")
-    assert (nobody.status, nobody.out, nobody.err) == (0, b"", "")
+    assert (nobody.status, nobody.out) == (0, b"")
+    assert f"topic '{told.topic}' does not exist; broker 7 is not known, known are 1, 2, 3" in nobody.err
+
+
+async def test_of_a_partition_that_is_not_there_it_says_so(shell: Shell) -> None:
+    topic = await shell.topic("short", partitions=2)
+    ended = await shell("state-changes", "--topic", topic, "--partition", "7")
+    assert (ended.status, ended.out) == (0, b"")
+    assert "short has partitions 0 to 1, there is no 7" in ended.err
 
 
 async def test_following_shows_each_line_at_once_and_ends_quietly(shell: Shell, told: Told) -> None:
