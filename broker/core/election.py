@@ -106,7 +106,13 @@ def decide(ballot: Ballot) -> Decision:
         # Behind everybody who might do it without a loss.
         return Stand(len(ballot.assigned) + order.index(ballot.me), unclean=True)
     held_by = sorted(state.isr_ids)
-    return Wait(f"only {held_by} were in sync and unclean election is off")
+    reason = f"only {held_by} were in sync and unclean election is off"
+    if ballot.me in state:
+        reason += (
+            f"; this broker, {ballot.me}, is one of them, but has not the log that it had then: "
+            "its disk is another one, or its machine lost power"
+        )
+    return Wait(reason)
 
 
 def vacancy_reason(ballot: Ballot, *, unclean: bool) -> str:

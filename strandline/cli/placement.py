@@ -134,7 +134,10 @@ def waiting_for(moving: OngoingReassignment, alive: Collection[int], leader: int
     target = moving.original if moving.reverting else moving.replicas
     if leader == NO_BROKER:
         dead = [broker for broker in moving.isr if broker not in alive]
-        why = f": in sync were {_listed(moving.isr)}, not alive of these are {_listed(dead)}" if dead else ""
+        in_sync = _listed(moving.isr)
+        why = f": in sync were {in_sync}, not alive of these are {_listed(dead)}"
+        if not dead:
+            why = f": broker {in_sync} was in sync and is alive; its log says why it does not lead"
         return f"{moving.name}: waiting for a leader{why}"
     missing = [broker for broker in target if broker not in moving.isr]
     if dead := [broker for broker in missing if broker not in alive]:

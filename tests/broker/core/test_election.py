@@ -100,6 +100,16 @@ def test_a_member_whose_page_cache_was_lost_does_not_stand() -> None:
     assert isinstance(vote(1, led_by(1, 1), [1], lives=[77]), Wait)
 
 
+def test_a_member_that_has_lost_its_log_does_not_ask_for_itself_to_be_started() -> None:
+    """It runs: what is missing is its disk."""
+    waits = vote(1, led_by(1, 1), [1], lives=[77])
+    assert isinstance(waits, Wait)
+    assert waits.reason.startswith(
+        "only [1] were in sync and unclean election is off; this broker, 1, is one of"
+    )
+    assert "its disk is another one, or its machine lost power" in waits.reason
+
+
 def test_a_member_that_came_back_whole_stands() -> None:
     """CORRECTNESS E2: a clean restart, or a crash that the page cache survived, keeps earlier lives."""
     live = {BrokerId(1): Registration(Endpoint(1, "h", 1), BrokerEpoch(77))}
