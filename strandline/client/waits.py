@@ -6,5 +6,5 @@ from typing import Final
 
 WAITS_LOGGER: Final = "strandline.client.waits"
 
-WAIT_TOLD_AFTER_S: Final = 1.0
+WAIT_TOLD_AFTER_S: Final = 2.0
 """What takes longer than this is told; most waits are over before."""

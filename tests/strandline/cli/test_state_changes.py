@@ -164,7 +164,9 @@ async def test_wrong_usage_is_said_with_status_2(shell: Shell, arguments: list[s
     assert said in ended.err
 
 
-async def test_without_a_controller_it_fails_in_one_sentence(cluster: LocalCluster, shell: Shell) -> None:
+async def test_without_a_controller_it_says_so_while_it_looks_and_fails_in_one_sentence(
+    cluster: LocalCluster, shell: Shell
+) -> None:
     """DESIGN §11: exit status 1, and who is missing."""
     await cluster.kill_controller(1)
     try:
@@ -172,4 +174,6 @@ async def test_without_a_controller_it_fails_in_one_sentence(cluster: LocalClust
     finally:
         await cluster.start_controller(1)
     assert ended.status == 1
-    assert ended.err.startswith("error: no active controller") and len(ended.err.splitlines()) == 1
+    remark, failure = ended.err.splitlines()
+    assert remark.startswith("waiting up to 10 s for an active controller: ")
+    assert failure.startswith("error: no active controller") and "is a controller running?" in failure
