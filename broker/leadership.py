@@ -30,7 +30,7 @@ from broker.reassigning import Reassigning
 from broker.recorder import Recorder
 from broker.replica import Replica
 from strandline.adapters import znodes
-from strandline.adapters.crash_points import crash_point
+from strandline.adapters.crash_points import crash_point, defect_point
 from strandline.config import BrokerSettings
 from strandline.errors import (
     NotEnoughReplicas,
@@ -286,6 +286,7 @@ class Leadership:
 
     def _timer_fired(self) -> None:
         self._timer = None
+        defect_point("leadership.timer")
         self.turn()
 
     # --- the commit task ---------------------------------------------------------------------

@@ -27,6 +27,7 @@ from broker.state_changes.notices import NoticeReceiver
 from broker.state_changes.receiver import StateChangeReceiver
 from broker.state_changes.reconciler import Reconciler
 from broker.state_changes.sender import StateChangeSender
+from strandline.adapters.crash_points import defect_point
 from strandline.config import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
@@ -253,6 +254,7 @@ class BrokerSession:
         while True:
             await self._clock.sleep(self._settings.reconcile_ms / 1000)
             rounds += 1
+            defect_point("session.reconcile")
             try:
                 self.membership.look_again()
                 self._elector.look_over()

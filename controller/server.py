@@ -19,6 +19,8 @@ from controller.metrics import METRICS, ControllerMetrics
 from controller.service import AdminService
 from controller.state_changes_stream import StateChangeStreams
 from strandline.adapters.clock import SystemClock
+from strandline.adapters.fail_fast import FailFast
+from strandline.adapters.guarded_calls import GuardedCalls
 from strandline.adapters.listeners import external_server
 from strandline.adapters.metrics_server import serve_metrics
 from strandline.adapters.request_times import RequestTimes
@@ -169,8 +171,16 @@ async def serve(settings: ControllerSettings) -> None:
         loop.add_signal_handler(number, stop.set)
     times = RequestTimes(SystemClock())
     servers, endpoint = _bind(settings, times)
+    news = asyncio.Event()
+    activity = Activity(endpoint, settings, SystemClock(), news.set)
+    fail_fast = FailFast(activity.withdraw)
+    fail_fast.install(loop)
     try:
-        await _serve(servers, endpoint, settings, stop, times)
+        await _serve(servers, activity, news, settings, stop, times)
+    except BaseExceptionGroup as group:
+        if group.subgroup(SettingsError) is not None:
+            raise
+        fail_fast.end(group, "a task of the controller")
     finally:
         for server in servers:
             await server.stop(None)
@@ -178,14 +188,13 @@ async def serve(settings: ControllerSettings) -> None:
 
 async def _serve(
     servers: Sequence[grpc.aio.Server],
-    endpoint: Endpoint,
+    activity: Activity,
+    news: asyncio.Event,
     settings: ControllerSettings,
     stop: asyncio.Event,
     times: RequestTimes,
 ) -> None:
-    news = asyncio.Event()
-    clock = SystemClock()
-    activity = Activity(endpoint, settings, clock, news.set)
+    clock, endpoint = SystemClock(), activity.endpoint
     streams = StateChangeStreams(activity.require, settings.state_change_streams_max, clock)
     servicer = health.aio.HealthServicer()
     await _set_health(servicer, serving=False)
@@ -216,7 +225,8 @@ async def _serve(
 
 def _bind(settings: ControllerSettings, times: RequestTimes) -> tuple[list[grpc.aio.Server], Endpoint]:
     """A server a listener, not serving yet, and where others will reach them. Raises SettingsError."""
-    server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=[times])
+    interceptors = (GuardedCalls(), times)
+    server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=interceptors)
     address = f"{settings.host}:{settings.port}"
     try:
         port = server.add_insecure_port(address)
@@ -232,7 +242,7 @@ def _bind(settings: ControllerSettings, times: RequestTimes) -> tuple[list[grpc.
     if settings.external_port is None:
         return [server], endpoint
     outer, external = external_server(
-        settings.host, settings.external_port, settings.external_host, SERVER_OPTIONS, [times]
+        settings.host, settings.external_port, settings.external_host, SERVER_OPTIONS, interceptors
     )
     return [server, outer], replace(endpoint, external=external)
 
