@@ -30,6 +30,7 @@ from broker.storage.data_folder import DataFolder
 from strandline.adapters import zookeeper
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.crash_points import arm
+from strandline.adapters.descriptors import connection_options
 from strandline.adapters.fail_fast import FailFast
 from strandline.adapters.guarded_calls import GuardedCalls
 from strandline.adapters.listeners import external_server
@@ -178,7 +179,8 @@ class Broker:
         """A server a listener, not serving yet, and where others will reach them. Raises SettingsError."""
         settings = self._settings
         interceptors = (GuardedCalls(), self._times)
-        server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=interceptors)
+        options = (*SERVER_OPTIONS, *connection_options(1 if settings.external_port is None else 2))
+        server = grpc.aio.server(options=options, interceptors=interceptors)
         try:
             port = server.add_insecure_port(f"{settings.host}:{settings.port}")
         except RuntimeError as error:
@@ -192,7 +194,7 @@ class Broker:
         if settings.external_port is None:
             return [server], endpoint
         outer, external = external_server(
-            settings.host, settings.external_port, settings.external_host, SERVER_OPTIONS, interceptors
+            settings.host, settings.external_port, settings.external_host, options, interceptors
         )
         return [server, outer], replace(endpoint, external=external)
 

@@ -9,7 +9,7 @@ import structlog
 from broker.core.replica_states import ReplicaState
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
-from strandline.errors import StorageFailed, StrandlineError
+from strandline.errors import StorageBusy, StorageFailed
 
 logger = structlog.get_logger(__name__)
 
@@ -27,8 +27,10 @@ async def apply_retention(manager: ReplicaManager) -> None:
 def _retain(manager: ReplicaManager, replica: Replica) -> None:
     try:
         replica.log.apply_retention(now_ms=manager.clock.wall_ms(), high_watermark=replica.high_watermark)
-    except StrandlineError as error:
-        _failed(manager, replica, error)
+    except StorageBusy as error:
+        _later(replica, error)
+    except StorageFailed:
+        return  # the log's fence has told
 
 
 async def flush_aged(manager: ReplicaManager) -> None:
@@ -43,10 +45,11 @@ async def flush_aged(manager: ReplicaManager) -> None:
             if log.failed is None and (log.needs_flush(now) or log.has_unflushed_segments):
                 try:
                     await asyncio.to_thread(log.flush)
-                except StorageFailed as error:
-                    _failed(manager, replica, error)
+                except StorageBusy as error:
+                    _later(replica, error)
+                except StorageFailed:
+                    continue  # the log's fence has told
 
 
-def _failed(manager: ReplicaManager, replica: Replica, error: StrandlineError) -> None:
-    logger.error("a replica failed", partition=str(replica.name), reason=error.message)
-    manager.step_down(replica, None)
+def _later(replica: Replica, error: StorageBusy) -> None:
+    logger.warning("housekeeping put off", partition=str(replica.name), reason=error.message)

@@ -69,6 +69,7 @@ class BrokerSession:
         self._links: dict[BrokerId, LeaderLink] = {}
         self._following: dict[TopicPartition, BrokerId] = {}
         self._tasks: asyncio.TaskGroup | None = None
+        self._loop = asyncio.get_running_loop()
         self._to_probe: asyncio.Queue[BrokerId] = asyncio.Queue()
         self.membership = Membership(coordination, manager.folder, settings, clock, endpoint)
         self._sender = StateChangeSender(
@@ -139,6 +140,9 @@ class BrokerSession:
 
     def _vacant(self, replica: Replica, handed_over: bool) -> None:
         self._elector.vacant(replica, handed_over=handed_over)
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        self._loop.call_soon_threadsafe(callback)
 
     def resign(self, replica: Replica, epoch: LeaderEpoch) -> None:
         assert self._tasks is not None

@@ -19,6 +19,7 @@ from controller.metrics import METRICS, ControllerMetrics
 from controller.service import AdminService
 from controller.state_changes_stream import StateChangeStreams
 from strandline.adapters.clock import SystemClock
+from strandline.adapters.descriptors import connection_options
 from strandline.adapters.fail_fast import FailFast
 from strandline.adapters.guarded_calls import GuardedCalls
 from strandline.adapters.listeners import external_server
@@ -226,7 +227,8 @@ async def _serve(
 def _bind(settings: ControllerSettings, times: RequestTimes) -> tuple[list[grpc.aio.Server], Endpoint]:
     """A server a listener, not serving yet, and where others will reach them. Raises SettingsError."""
     interceptors = (GuardedCalls(), times)
-    server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=interceptors)
+    options = (*SERVER_OPTIONS, *connection_options(1 if settings.external_port is None else 2))
+    server = grpc.aio.server(options=options, interceptors=interceptors)
     address = f"{settings.host}:{settings.port}"
     try:
         port = server.add_insecure_port(address)
@@ -242,7 +244,7 @@ def _bind(settings: ControllerSettings, times: RequestTimes) -> tuple[list[grpc.
     if settings.external_port is None:
         return [server], endpoint
     outer, external = external_server(
-        settings.host, settings.external_port, settings.external_host, SERVER_OPTIONS, interceptors
+        settings.host, settings.external_port, settings.external_host, options, interceptors
     )
     return [server, outer], replace(endpoint, external=external)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,6 +49,8 @@ class Seat:
     followed: list[tuple[BrokerId, LeaderEpoch]] = field(default_factory=list)
     resigned: list[LeaderEpoch] = field(default_factory=list)
     recorder: Recorded = field(default_factory=Recorded)
+    unfollowed: int = 0
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
     def __post_init__(self) -> None:
         self.sender = StateChangeSender(
@@ -86,6 +88,9 @@ class Seat:
     def vacant(self, replica: Replica) -> None:
         self.elector.vacant(replica)
 
+    def soon(self, callback: Callable[[], None]) -> None:
+        self.loop.call_soon_threadsafe(callback)
+
     def resign(self, replica: Replica, epoch: LeaderEpoch) -> None:
         self.resigned.append(epoch)
 
@@ -98,7 +103,7 @@ class Seat:
     follow_again = follow
 
     def unfollow(self, replica: Replica) -> None:
-        return
+        self.unfollowed += 1
 
     # --- what ZooKeeper has ----------------------------------------------------------------------
 
