@@ -50,7 +50,7 @@ def _begin(manager: ReplicaManager, replica: Replica, *, go_on: bool) -> Compact
     if replica.log.failed is not None or replica.state not in (ReplicaState.LEADER, ReplicaState.FOLLOWER):
         return None
     return replica.log.begin_compaction(
-        now_ms=manager.clock.wall_ms(),
+        now_ms=manager.retention.now_ms(),
         high_watermark=replica.high_watermark,
         map_bytes=manager.settings.compaction_map_bytes,
         go_on=go_on,

@@ -15,9 +15,16 @@ logger = structlog.get_logger(__name__)
 
 
 async def apply_retention(manager: ReplicaManager) -> None:
-    """The retention task: leaders delete what is old or too much, never at or above the HW (H9)."""
+    """The retention task: leaders delete what is old or too much, never at or above the HW (H9).
+
+    Old by `RetentionClock`: a jump of the wall clock deletes nothing at once.
+    """
     while True:
         await manager.clock.sleep(manager.settings.retention_check_ms / 1000)
+        try:
+            await asyncio.to_thread(manager.retention.save, manager.retention.now_ms())
+        except OSError as error:
+            logger.error("retention's time was not written down", reason=str(error))
         for replica in manager:
             if replica.log.failed is None and replica.state is ReplicaState.LEADER:
                 _retain(manager, replica)
@@ -26,7 +33,8 @@ async def apply_retention(manager: ReplicaManager) -> None:
 
 def _retain(manager: ReplicaManager, replica: Replica) -> None:
     try:
-        replica.log.apply_retention(now_ms=manager.clock.wall_ms(), high_watermark=replica.high_watermark)
+        now_ms = manager.retention.now_ms()
+        replica.log.apply_retention(now_ms=now_ms, high_watermark=replica.high_watermark)
     except StorageBusy as error:
         _later(replica, error)
     except StorageFailed:

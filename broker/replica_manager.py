@@ -20,6 +20,7 @@ from broker.core.replica_states import ReplicaState
 from broker.counts import Counts
 from broker.leadership import Leadership
 from broker.replica import Replica
+from broker.retention_clock import RetentionClock
 from broker.session_port import LeadershipWatcher, Session
 from broker.storage.checkpoint import Checkpoint
 from broker.storage.data_folder import DataFolder
@@ -72,6 +73,7 @@ class ReplicaManager:
         """Closed ones whose logs the next start must not trust."""
         self._loaded = False
         self._watermarks = Checkpoint(folder.path / "watermarks")
+        self.retention = RetentionClock(folder.path / "retention_time", clock)
 
     # --- finding -----------------------------------------------------------------------------
 

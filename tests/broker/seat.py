@@ -22,7 +22,7 @@ from strandline.adapters import znodes
 from strandline.config import TopicConfig
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import Endpoint, IsrMember, PartitionState
-from strandline.ports import SetData
+from strandline.ports import Clock, SetData
 from tests.broker.replicas import ASSIGNED, CLOCK, KEY, LIVE, NAME, Recorded, settings
 from tests.simulation.znode_tree import MemorySession, ZnodeTree
 from tests.waiting import eventually
@@ -136,7 +136,7 @@ class Seat:
 
 
 @asynccontextmanager
-async def seated(tmp_path: Path, **given: Any) -> AsyncIterator[Seat]:
+async def seated(tmp_path: Path, *, clock: Clock = CLOCK, **given: Any) -> AsyncIterator[Seat]:
     """All three brokers are alive, 1 leads in epoch 5 by what is written, 2 has noticed nothing yet."""
     tree = ZnodeTree()
     session = tree.open_session()
@@ -154,7 +154,7 @@ async def seated(tmp_path: Path, **given: Any) -> AsyncIterator[Seat]:
     membership = Membership(session, folder, own, CLOCK, Endpoint(ME, "h", 1))
     membership.registration, membership.live = LIVE[ME], LIVE
     folder.begin_life(LIVE[ME].epoch)
-    manager = ReplicaManager(own, folder, CLOCK)
+    manager = ReplicaManager(own, folder, clock)
     manager.live_changed(LIVE)
     try:
         async with asyncio.TaskGroup() as tasks:

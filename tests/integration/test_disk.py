@@ -73,7 +73,7 @@ async def test_a_leader_that_cannot_read_gives_up_before_anybody_writes(own: Har
     name = topic.partitions[0]
     async with Producer(own.cluster.bootstrap) as producer:
         for number in range(100):
-            await producer.send(name.topic, b"%d" % number, partition=name.partition)
+            await producer.send_and_wait(name.topic, b"%d" % number, partition=name.partition)
     state = await topic.state()
     (segment,) = topic.folder(state.leader).glob("*.log")
     os.truncate(segment, 0)
