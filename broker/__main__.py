@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import resource
 import sys
 
 import uvloop
 
 from broker.broker import Broker
+from strandline.adapters.descriptors import DESCRIPTORS_RESERVED, take_all
+from strandline.adapters.files import SYSTEM_FILES
 from strandline.adapters.telemetry import configure_logging
 from strandline.config import BrokerSettings, load
 from strandline.errors import SettingsError
-
-
-def _allow_open_files() -> None:
-    """Each log in use holds a descriptor: take as many as the system grants."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _run(settings: BrokerSettings) -> None:
@@ -28,7 +23,8 @@ def main() -> int:
     try:
         settings = load(BrokerSettings)
         configure_logging(settings)
-        _allow_open_files()
+        take_all()
+        SYSTEM_FILES.reserve.keep(DESCRIPTORS_RESERVED)
         uvloop.run(_run(settings))
     except SettingsError as error:
         print(f"broker: {error.message}", file=sys.stderr)

@@ -30,6 +30,9 @@ from broker.storage.data_folder import DataFolder
 from strandline.adapters import zookeeper
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.crash_points import arm
+from strandline.adapters.descriptors import connection_options
+from strandline.adapters.fail_fast import FailFast
+from strandline.adapters.guarded_calls import GuardedCalls
 from strandline.adapters.listeners import external_server
 from strandline.adapters.metrics_server import serve_metrics
 from strandline.adapters.request_times import RequestTimes
@@ -72,13 +75,18 @@ def _settings_error(group: BaseExceptionGroup[BaseException]) -> SettingsError |
 
 
 class Broker:
-    """Runs until it is told to stop. Raises SettingsError if it may not go on."""
+    """Runs until it is told to stop. Raises SettingsError if it may not go on.
+
+    A defect, anywhere in the process, ends it at once: see `strandline.adapters.fail_fast`.
+    """
 
     def __init__(self, settings: BrokerSettings) -> None:
         arm(settings.crash_points)
         self._settings = settings
         self._clock = SystemClock()
         self._stop = asyncio.Event()
+        self._fail_fast = FailFast(self._withdraw)
+        self._coordination: zookeeper.ZooKeeperSession | None = None
         self._session: BrokerSession | None = None
         self._sessions = Sessions()
         self._health = health.HealthServicer()
@@ -86,6 +94,7 @@ class Broker:
 
     async def run(self) -> None:
         """Open the folder, listen, and serve in one session after the other."""
+        self._fail_fast.install(asyncio.get_running_loop())
         async with AsyncExitStack() as stack:
             folder = DataFolder(
                 self._settings.data_dir, BrokerId(self._settings.broker_id), self._settings.boot_id_file
@@ -145,11 +154,17 @@ class Broker:
                     for task in housekeeping:
                         task.cancel()
             except BaseExceptionGroup as group:
-                raise _settings_error(group) or group from None
+                if (refused := _settings_error(group)) is not None:
+                    raise refused from None
+                self._fail_fast.end(group, "a task of the broker")
             for server in servers:
                 await server.stop(None)
             manager.close(clean=True)
             logger.info("stopped", broker=self._settings.broker_id)
+
+    def _withdraw(self) -> None:
+        if self._coordination is not None:
+            self._coordination.close_now()
 
     def _holds_lease(self) -> bool:
         return self._session is not None and self._session.membership.holds_lease()
@@ -163,7 +178,9 @@ class Broker:
     def _bind(self) -> tuple[list[grpc.aio.Server], Endpoint]:
         """A server a listener, not serving yet, and where others will reach them. Raises SettingsError."""
         settings = self._settings
-        server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=[self._times])
+        interceptors = (GuardedCalls(), self._times)
+        options = (*SERVER_OPTIONS, *connection_options(1 if settings.external_port is None else 2))
+        server = grpc.aio.server(options=options, interceptors=interceptors)
         try:
             port = server.add_insecure_port(f"{settings.host}:{settings.port}")
         except RuntimeError as error:
@@ -177,7 +194,7 @@ class Broker:
         if settings.external_port is None:
             return [server], endpoint
         outer, external = external_server(
-            settings.host, settings.external_port, settings.external_host, SERVER_OPTIONS, [self._times]
+            settings.host, settings.external_port, settings.external_host, options, interceptors
         )
         return [server, outer], replace(endpoint, external=external)
 
@@ -205,7 +222,7 @@ class Broker:
             session = BrokerSession(
                 manager, coordination, endpoint, self._settings, self._clock, open_replica_stream, recorder
             )
-            self._session = session
+            self._session, self._coordination = session, coordination
             self._sessions.begin(coordination)
             serving = asyncio.Event()
 
@@ -227,6 +244,7 @@ class Broker:
                 self._session = None
                 self._sessions.leave()
                 await coordination.close()
+                self._coordination = None
 
     async def _announce(self, serving: asyncio.Event) -> None:
         await serving.wait()

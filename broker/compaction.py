@@ -11,7 +11,7 @@ from broker.core.replica_states import ReplicaState
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
 from broker.storage.compaction import Abandoned, Compaction, Replacement
-from strandline.errors import CorruptMessage, StorageFailed
+from strandline.errors import CorruptMessage, StorageBusy, StorageFailed
 
 logger = structlog.get_logger(__name__)
 
@@ -39,19 +39,18 @@ async def _compact(manager: ReplicaManager, replica: Replica) -> None:
             again = True
     except Abandoned:
         logger.info("compaction abandoned: the log was cut or closed", partition=str(replica.name))
-    except (OSError, CorruptMessage) as error:
+    except (OSError, CorruptMessage, StorageBusy) as error:
         # Nothing is lost by it: the disk may have room again, and damage is for the log's readers to find.
         logger.error("compaction failed", partition=str(replica.name), reason=str(error))
-    except StorageFailed as error:
-        logger.error("a replica failed", partition=str(replica.name), reason=error.message)
-        manager.step_down(replica, None)
+    except StorageFailed:
+        return  # the log's fence has told
 
 
 def _begin(manager: ReplicaManager, replica: Replica, *, go_on: bool) -> Compaction | None:
     if replica.log.failed is not None or replica.state not in (ReplicaState.LEADER, ReplicaState.FOLLOWER):
         return None
     return replica.log.begin_compaction(
-        now_ms=manager.clock.wall_ms(),
+        now_ms=manager.retention.now_ms(),
         high_watermark=replica.high_watermark,
         map_bytes=manager.settings.compaction_map_bytes,
         go_on=go_on,

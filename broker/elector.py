@@ -23,6 +23,7 @@ from broker.state_changes.sender import StateChangeSender
 from strandline.adapters import znodes
 from strandline.adapters.crash_points import crash_point
 from strandline.config import BrokerSettings
+from strandline.errors import StorageBusy, StorageFailed
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, LeaderEpoch, PartitionKey
 from strandline.metadata import IsrMember, PartitionState
 from strandline.ports import (
@@ -215,8 +216,7 @@ class Elector:
                 self._manager.follow(replica, leader, epoch)
                 mine = IsrMember(self._manager.me, self._membership.registration.epoch)
                 if replica.log.corrupt is not None and mine in ballot.state.isr:
-                    logger.info("a damaged log was made whole by its leader", partition=str(name))
-                    replica.log.mark_whole()
+                    _mark_whole(replica)
             case Wait(reason):
                 self._settle(vacancy)
                 replica.learn_leader(NO_BROKER, ballot.state.leader_epoch)
@@ -359,3 +359,13 @@ class Elector:
         self._manager.lead(replica, state, candidacy.version + 1)
         crash_point("election.before_start_replica")
         self._sender.start_replicas(replica, epoch, "a new leader")
+
+
+def _mark_whole(replica: Replica) -> None:
+    """A leader has taken it into the ISR. What cannot be written now is tried at the next look."""
+    try:
+        replica.log.mark_whole()
+    except (StorageFailed, StorageBusy) as error:
+        logger.warning("not marked as whole", partition=str(replica.name), reason=error.message)
+    else:
+        logger.info("a damaged log was made whole by its leader", partition=str(replica.name))

@@ -22,6 +22,7 @@ from strandline.config import BrokerSettings
 from strandline.errors import (
     CorruptMessage,
     OffsetOutOfRange,
+    StorageBusy,
     StorageFailed,
     StrandlineError,
     UnknownLeaderEpoch,
@@ -154,8 +155,10 @@ class LeaderLink:
         if log.needs_flush(self._clock.monotonic()):
             try:
                 log.flush()  # what is asked from is a position told: see `_sync`
-            except StorageFailed as error:
-                logger.error("a replica failed", partition=str(replica.name), reason=error.message)
+            except StorageFailed:
+                return  # the log's fence has told
+            except StorageBusy:
+                self.follow_again(replica)
                 return
         following = _Following(self._next_id, replica, replica.leader_epoch)
         self._next_id += 1
@@ -279,9 +282,12 @@ class LeaderLink:
                 diverged.append((replica, push))
             else:
                 self._append(following, push, unsynced)
-        except StorageFailed as error:
-            logger.error("a replica failed", partition=str(replica.name), reason=error.message)
-            self.unfollow(replica.key)
+        except StorageFailed:
+            self.unfollow(replica.key)  # the log's fence has told
+        except StorageBusy as error:
+            logger.warning("records not taken", partition=str(replica.name), reason=error.message)
+            self._drop(replica.key)
+            self.follow_again(replica)
         except CorruptMessage as error:  # what came over the wire, not what is in the leader's log
             logger.error("corrupt records from the leader", partition=str(replica.name), reason=error.message)
             self._drop(replica.key)
@@ -308,9 +314,13 @@ class LeaderLink:
         end = log.log_end_offset
         try:
             await asyncio.to_thread(log.flush)
-        except StorageFailed as error:
-            logger.error("a replica failed", partition=str(following.replica.name), reason=error.message)
-            self.unfollow(following.replica.key)
+        except StorageFailed:
+            self.unfollow(following.replica.key)  # the log's fence has told
+            return
+        except StorageBusy:
+            if self._by_id.get(following.id) is following:
+                self._drop(following.replica.key)
+                self.follow_again(following.replica)
             return
         if self._by_id.get(following.id) is following:
             self._progress[following.id] = end

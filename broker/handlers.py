@@ -14,6 +14,7 @@ from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
 from broker.throttle import ReassignmentThrottle
 from strandline.adapters import znodes
+from strandline.adapters.crash_points import defect_point
 from strandline.config import RECORDS_BYTES_MAX, BrokerSettings
 from strandline.errors import (
     FencedLeaderEpoch,
@@ -139,6 +140,7 @@ class Handlers:
         if expected_offset is not None and expected_offset < 0:
             raise InvalidRequest(f"expected_offset = {expected_offset}: no log ends below 0")
         leadership = replica.led()
+        defect_point("produce.append")
         if acks != -1 and not self._holds_lease():
             # Another broker may lead already; only acks=all would find out (CORRECTNESS E1).
             raise NotLeaderOrFollower(f"cut off from ZooKeeper: only acks=all is safe for {replica.name} now")

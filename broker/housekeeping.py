@@ -9,15 +9,22 @@ import structlog
 from broker.core.replica_states import ReplicaState
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
-from strandline.errors import StorageFailed, StrandlineError
+from strandline.errors import StorageBusy, StorageFailed
 
 logger = structlog.get_logger(__name__)
 
 
 async def apply_retention(manager: ReplicaManager) -> None:
-    """The retention task: leaders delete what is old or too much, never at or above the HW (H9)."""
+    """The retention task: leaders delete what is old or too much, never at or above the HW (H9).
+
+    Old by `RetentionClock`: a jump of the wall clock deletes nothing at once.
+    """
     while True:
         await manager.clock.sleep(manager.settings.retention_check_ms / 1000)
+        try:
+            await asyncio.to_thread(manager.retention.save, manager.retention.now_ms())
+        except OSError as error:
+            logger.error("retention's time was not written down", reason=str(error))
         for replica in manager:
             if replica.log.failed is None and replica.state is ReplicaState.LEADER:
                 _retain(manager, replica)
@@ -26,9 +33,12 @@ async def apply_retention(manager: ReplicaManager) -> None:
 
 def _retain(manager: ReplicaManager, replica: Replica) -> None:
     try:
-        replica.log.apply_retention(now_ms=manager.clock.wall_ms(), high_watermark=replica.high_watermark)
-    except StrandlineError as error:
-        _failed(manager, replica, error)
+        now_ms = manager.retention.now_ms()
+        replica.log.apply_retention(now_ms=now_ms, high_watermark=replica.high_watermark)
+    except StorageBusy as error:
+        _later(replica, error)
+    except StorageFailed:
+        return  # the log's fence has told
 
 
 async def flush_aged(manager: ReplicaManager) -> None:
@@ -43,10 +53,11 @@ async def flush_aged(manager: ReplicaManager) -> None:
             if log.failed is None and (log.needs_flush(now) or log.has_unflushed_segments):
                 try:
                     await asyncio.to_thread(log.flush)
-                except StorageFailed as error:
-                    _failed(manager, replica, error)
+                except StorageBusy as error:
+                    _later(replica, error)
+                except StorageFailed:
+                    continue  # the log's fence has told
 
 
-def _failed(manager: ReplicaManager, replica: Replica, error: StrandlineError) -> None:
-    logger.error("a replica failed", partition=str(replica.name), reason=error.message)
-    manager.step_down(replica, None)
+def _later(replica: Replica, error: StorageBusy) -> None:
+    logger.warning("housekeeping put off", partition=str(replica.name), reason=error.message)

@@ -31,13 +31,14 @@ from broker.reassigning import Reassigning
 from broker.recorder import Recorder
 from broker.replica import Replica
 from strandline.adapters import znodes
-from strandline.adapters.crash_points import crash_point
+from strandline.adapters.crash_points import crash_point, defect_point
 from strandline.config import BrokerSettings
 from strandline.errors import (
     NotEnoughReplicas,
     NotLeaderOrFollower,
     OutcomeUnknown,
     RequestTimedOut,
+    StorageBusy,
     StorageFailed,
     StrandlineError,
 )
@@ -56,6 +57,8 @@ from strandline.ports import (
 
 logger = structlog.get_logger(__name__)
 
+STORAGE_RETRY_S = 0.05
+"""How soon a sync is tried again that found no descriptor for its file."""
 TIMER_SLACK_S = 0.001
 """A turn that is due so little later than wanted is not moved."""
 
@@ -154,8 +157,8 @@ class Leadership:
     ) -> None:
         """Append one batch; `done` is called once, now or when it commits.
 
-        Raises, before anything is written: NotLeaderOrFollower, NotEnoughReplicas, StorageFailed, and
-        what the log refuses.
+        Raises, before anything is written: NotLeaderOrFollower, NotEnoughReplicas, StorageFailed,
+        StorageBusy, and what the log refuses.
         """
         if self.draining or self.core.handing_over or self.ended():
             raise NotLeaderOrFollower(f"{self.replica.name} is being handed over")
@@ -210,7 +213,8 @@ class Leadership:
 
     def stopped_fetching(self, broker: BrokerId, broker_epoch: BrokerEpoch, *, subscription: int) -> None:
         """A flow ended. Who was asked to close leaves the ISR by this, also where nothing else happens."""
-        self.core.stopped_fetching(broker, broker_epoch, subscription=subscription)
+        now = self._clock.monotonic()
+        self.core.stopped_fetching(broker, broker_epoch, now, subscription=subscription)
         self.turn()
 
     def reconfigured(self) -> None:
@@ -302,6 +306,7 @@ class Leadership:
 
     def _timer_fired(self) -> None:
         self._timer = None
+        defect_point("leadership.timer")
         self.turn()
 
     # --- the commit task ---------------------------------------------------------------------
@@ -329,6 +334,10 @@ class Leadership:
         try:
             if log.needs_flush(self._clock.monotonic()):
                 await asyncio.to_thread(log.flush)
+        except StorageBusy:
+            await self._clock.sleep(STORAGE_RETRY_S)
+            self._wake.set()
+            return
         except StorageFailed:
             self._on_step_down(self.replica, None)
             return

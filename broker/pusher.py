@@ -22,6 +22,7 @@ from strandline.errors import (
     InvalidRequest,
     NotLeaderOrFollower,
     OffsetOutOfRange,
+    StorageBusy,
     StorageFailed,
     StrandlineError,
     UnknownLeaderEpoch,
@@ -404,7 +405,7 @@ class FollowerLink:
                 if self.throttle.concerns(subscription.leadership, self.hello.broker_id):
                     replica.counts.reassignment_bytes_out += len(records)
                 self._let_go(subscription, len(records))
-        except (OffsetOutOfRange, StorageFailed) as error:
+        except (OffsetOutOfRange, StorageFailed, StorageBusy) as error:
             return Push(subscription.id, error=error)
         known = subscription.leadership.core.knows_watermark
         subscription.told_watermark = replica.high_watermark

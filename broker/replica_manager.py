@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import shutil
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Protocol
 from uuid import uuid4
 
 import structlog
@@ -19,8 +19,9 @@ from broker.core.reassignment import Assignment
 from broker.core.replica_states import ReplicaState
 from broker.counts import Counts
 from broker.leadership import Leadership
-from broker.recorder import Recorder
 from broker.replica import Replica
+from broker.retention_clock import RetentionClock
+from broker.session_port import LeadershipWatcher, Session
 from broker.storage.checkpoint import Checkpoint
 from broker.storage.data_folder import DataFolder
 from broker.storage.log import PartitionLog
@@ -31,6 +32,7 @@ from strandline.errors import (
     InvalidConfig,
     LeaderHint,
     NotLeaderOrFollower,
+    StorageBusy,
     StorageFailed,
     UnknownTopicOrPartition,
 )
@@ -44,60 +46,9 @@ from strandline.ids import (
     TopicPartition,
 )
 from strandline.metadata import PartitionState, Registration
-from strandline.ports import Clock, Coordination
+from strandline.ports import Clock
 
 logger = structlog.get_logger(__name__)
-
-
-class Fetchers(Protocol):
-    """Where a follower's fetching is started and stopped."""
-
-    def follow(self, replica: Replica) -> None: ...
-
-    def unfollow(self, replica: Replica) -> None: ...
-
-    def follow_again(self, replica: Replica) -> None:
-        """Ask the same leader once more, after a moment, unless that is under way."""
-        ...
-
-
-class Session(Protocol):
-    """What the manager needs of the ZooKeeper session in force: it is gone when the session ends."""
-
-    @property
-    def coordination(self) -> Coordination: ...
-
-    @property
-    def fetchers(self) -> Fetchers: ...
-
-    @property
-    def recorder(self) -> Recorder: ...
-
-    def exercise(self, leadership: Leadership) -> None:
-        """Run the leadership's commit task."""
-        ...
-
-    def vacant(self, replica: Replica) -> None:
-        """This partition has no leader as far as this broker knows: look into it."""
-        ...
-
-    def resign(self, replica: Replica, epoch: LeaderEpoch) -> None:
-        """Write down that this broker cannot lead on in this epoch, and let another one stand."""
-        ...
-
-    def probe(self, broker: BrokerId) -> None:
-        """A stream with this broker broke: find out whether its process is gone, and tell `reached`."""
-        ...
-
-
-class LeadershipWatcher(Protocol):
-    """Does what only a partition's leader does. Told at once, between two awaits."""
-
-    def begun(self, leadership: Leadership) -> None: ...
-
-    def ended(self, leadership: Leadership) -> None:
-        """Before the requests in its queue are answered."""
-        ...
 
 
 class ReplicaManager:
@@ -122,6 +73,7 @@ class ReplicaManager:
         """Closed ones whose logs the next start must not trust."""
         self._loaded = False
         self._watermarks = Checkpoint(folder.path / "watermarks")
+        self.retention = RetentionClock(folder.path / "retention_time", clock)
 
     # --- finding -----------------------------------------------------------------------------
 
@@ -217,6 +169,7 @@ class ReplicaManager:
             Offset(watermark or 0),
             trail_events_max=self.settings.isr_trail_events_max,
         )
+        log.on_failed = partial(self._log_failed, replica, log)
         replica.counts = self.counts.of(name.topic)
         replica.become(ReplicaState.FOLLOWER)
         self._replicas[key] = replica
@@ -276,6 +229,7 @@ class ReplicaManager:
         log = self._open_log(replica.name, replica.log.directory, replica.config, clean=False)
         replica.become(ReplicaState.STARTING)
         replica.reopened(log)
+        log.on_failed = partial(self._log_failed, replica, log)
         replica.become(ReplicaState.FOLLOWER)
         del self._closed[replica.key]
         self._unclean.discard(replica.key)
@@ -322,7 +276,7 @@ class ReplicaManager:
             if replica.log.needs_flush(self.clock.monotonic()):
                 replica.log.flush()
             replica.log.begin_epoch(state.leader_epoch)
-        except StorageFailed as error:
+        except (StorageFailed, StorageBusy) as error:
             logger.error(
                 "a replica failed as it was elected", partition=str(replica.name), reason=error.message
             )
@@ -351,17 +305,17 @@ class ReplicaManager:
 
     def follow(self, replica: Replica, leader: BrokerId, epoch: LeaderEpoch) -> None:
         """Follow a leader, unless a higher epoch is known already."""
-        known = (replica.leader, replica.leader_epoch)
+        known, led = (replica.leader, replica.leader_epoch), replica.leadership is not None
         if not replica.learn_leader(leader, epoch):
             return
-        if replica.leadership is not None:
+        if led:
             self._end(replica)
             replica.become(ReplicaState.FOLLOWER)
-        elif known == (leader, epoch):
-            if self.session is not None:
-                self.session.fetchers.follow_again(replica)
+        if self.session is None or replica.log.failed is not None:
             return
-        if self.session is not None and replica.log.failed is None:
+        if known == (leader, epoch) and not led:
+            self.session.fetchers.follow_again(replica)
+        else:
             self.session.fetchers.follow(replica)
 
     def step_down(self, replica: Replica, state: PartitionState | None) -> None:
@@ -385,6 +339,21 @@ class ReplicaManager:
                 self.session.resign(replica, epoch)
             else:
                 self.session.vacant(replica)
+
+    def _log_failed(self, replica: Replica, log: PartitionLog) -> None:
+        """The log's fence closed, whatever was done to it then: on the thread that met the failure."""
+        logger.error("a replica failed", partition=str(replica.name), reason=log.failed)
+        if self.session is not None:
+            self.session.soon(partial(self._give_up, replica, log))
+
+    def _give_up(self, replica: Replica, log: PartitionLog) -> None:
+        """Lead no longer with a log that failed, and follow nobody: the leader takes it out of the ISR."""
+        if self._replicas.get(replica.key) is not replica or replica.log is not log:
+            return
+        if replica.leadership is not None:
+            self.step_down(replica, None)
+        else:
+            self._stop_following(replica)
 
     def retire(self, replica: Replica, next_leader: BrokerId) -> None:
         """Stop leading for good reason; follow the one named next, if there is one."""

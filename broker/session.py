@@ -27,6 +27,7 @@ from broker.state_changes.notices import NoticeReceiver
 from broker.state_changes.receiver import StateChangeReceiver
 from broker.state_changes.reconciler import Reconciler
 from broker.state_changes.sender import StateChangeSender
+from strandline.adapters.crash_points import defect_point
 from strandline.config import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
@@ -68,6 +69,7 @@ class BrokerSession:
         self._links: dict[BrokerId, LeaderLink] = {}
         self._following: dict[TopicPartition, BrokerId] = {}
         self._tasks: asyncio.TaskGroup | None = None
+        self._loop = asyncio.get_running_loop()
         self._to_probe: asyncio.Queue[BrokerId] = asyncio.Queue()
         self.membership = Membership(coordination, manager.folder, settings, clock, endpoint)
         self._sender = StateChangeSender(
@@ -138,6 +140,9 @@ class BrokerSession:
 
     def _vacant(self, replica: Replica, handed_over: bool) -> None:
         self._elector.vacant(replica, handed_over=handed_over)
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        self._loop.call_soon_threadsafe(callback)
 
     def resign(self, replica: Replica, epoch: LeaderEpoch) -> None:
         assert self._tasks is not None
@@ -253,6 +258,7 @@ class BrokerSession:
         while True:
             await self._clock.sleep(self._settings.reconcile_ms / 1000)
             rounds += 1
+            defect_point("session.reconcile")
             try:
                 self.membership.look_again()
                 self._elector.look_over()

@@ -12,7 +12,7 @@ from broker.core.throttle import TokenBucket
 from broker.leadership import Leadership
 from broker.replica import Replica
 from strandline.config import BrokerSettings
-from strandline.errors import StorageFailed
+from strandline.errors import StorageBusy, StorageFailed
 from strandline.ids import BrokerId, PartitionKey
 from strandline.metadata import Reassignment
 from strandline.ports import Clock
@@ -62,7 +62,7 @@ class ReassignmentThrottle:
             return False
         try:
             return replica.log.bytes_from(offset) > self._near_bytes
-        except StorageFailed:
+        except (StorageFailed, StorageBusy):
             return False  # the read that follows says so to the follower
 
     def grant(self, replica: Replica, size_max: int) -> Grant:

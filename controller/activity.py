@@ -51,7 +51,8 @@ class Activity:
         self.known: znodes.ControllerNode | None = None
         """Whoever is active, as far as this one knows."""
         self.sessions = Sessions()
-        self._endpoint = endpoint
+        self._session: ZooKeeperSession | None = None
+        self.endpoint = endpoint
         self._settings = settings
         self._clock = clock
         self._on_change = on_change
@@ -68,10 +69,16 @@ class Activity:
             leader=LeaderHint(end.id, end.host, end.port, self.known.epoch, end.external),
         )
 
+    def withdraw(self) -> None:
+        """Close the session before this returns; for a process that ends."""
+        if self._session is not None:
+            self._session.close_now()
+
     async def run(self) -> None:
         """Contend for ever; when cancelled, the session ends at once and the next one takes over."""
         while True:
             session = await connect(self._settings, on_waiting=_say_waiting)
+            self._session = session
             self.sessions.begin(session)
             try:
                 await self._live(session)
@@ -79,6 +86,7 @@ class Activity:
                 self._learn(None)
                 self.sessions.leave()
                 await session.close()
+                self._session = None
 
     async def _live(self, session: ZooKeeperSession) -> None:
         """One session, to its end or the end of its role."""
@@ -110,7 +118,7 @@ class Activity:
     async def _claim(self, session: Coordination) -> None:
         """Try once. Whether it succeeded, the next look tells, also when the answer was lost."""
         last = await until_answered(lambda: session.get(znodes.CONTROLLER_EPOCH))
-        mine = znodes.ControllerNode(self._endpoint, last.version + 1)
+        mine = znodes.ControllerNode(self.endpoint, last.version + 1)
         try:
             await session.multi(
                 [
@@ -119,14 +127,14 @@ class Activity:
                 ]
             )
         except (MultiFailed, ConnectionLost) as error:
-            logger.info("claim not confirmed", controller=self._endpoint.id, reason=str(error))
+            logger.info("claim not confirmed", controller=self.endpoint.id, reason=str(error))
 
     async def _be_active(self, session: FencedSession) -> None:
-        active = ActiveController(session, self._endpoint, self._settings, self._clock)
+        active = ActiveController(session, self.endpoint, self._settings, self._clock)
         await active.load()
-        logger.info("active", controller=self._endpoint.id, epoch=session.epoch)
+        logger.info("active", controller=self.endpoint.id, epoch=session.epoch)
         self.active = active
-        self._learn(znodes.ControllerNode(self._endpoint, session.epoch))
+        self._learn(znodes.ControllerNode(self.endpoint, session.epoch))
         try:
             await active.run()
         finally:

@@ -19,6 +19,9 @@ from controller.metrics import METRICS, ControllerMetrics
 from controller.service import AdminService
 from controller.state_changes_stream import StateChangeStreams
 from strandline.adapters.clock import SystemClock
+from strandline.adapters.descriptors import connection_options
+from strandline.adapters.fail_fast import FailFast
+from strandline.adapters.guarded_calls import GuardedCalls
 from strandline.adapters.listeners import external_server
 from strandline.adapters.metrics_server import serve_metrics
 from strandline.adapters.request_times import RequestTimes
@@ -170,8 +173,16 @@ async def serve(settings: ControllerSettings) -> None:
         loop.add_signal_handler(number, stop.set)
     times = RequestTimes(SystemClock())
     servers, endpoint = _bind(settings, times)
+    news = asyncio.Event()
+    activity = Activity(endpoint, settings, SystemClock(), news.set)
+    fail_fast = FailFast(activity.withdraw)
+    fail_fast.install(loop)
     try:
-        await _serve(servers, endpoint, settings, stop, times)
+        await _serve(servers, activity, news, settings, stop, times)
+    except BaseExceptionGroup as group:
+        if group.subgroup(SettingsError) is not None:
+            raise
+        fail_fast.end(group, "a task of the controller")
     finally:
         for server in servers:
             await server.stop(None)
@@ -179,14 +190,13 @@ async def serve(settings: ControllerSettings) -> None:
 
 async def _serve(
     servers: Sequence[grpc.aio.Server],
-    endpoint: Endpoint,
+    activity: Activity,
+    news: asyncio.Event,
     settings: ControllerSettings,
     stop: asyncio.Event,
     times: RequestTimes,
 ) -> None:
-    news = asyncio.Event()
-    clock = SystemClock()
-    activity = Activity(endpoint, settings, clock, news.set)
+    clock, endpoint = SystemClock(), activity.endpoint
     streams = StateChangeStreams(activity.require, settings.state_change_streams_max, clock)
     servicer = health.aio.HealthServicer()
     await _set_health(servicer, serving=False)
@@ -217,7 +227,9 @@ async def _serve(
 
 def _bind(settings: ControllerSettings, times: RequestTimes) -> tuple[list[grpc.aio.Server], Endpoint]:
     """A server a listener, not serving yet, and where others will reach them. Raises SettingsError."""
-    server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=[times])
+    interceptors = (GuardedCalls(), times)
+    options = (*SERVER_OPTIONS, *connection_options(1 if settings.external_port is None else 2))
+    server = grpc.aio.server(options=options, interceptors=interceptors)
     address = f"{settings.host}:{settings.port}"
     try:
         port = server.add_insecure_port(address)
@@ -233,7 +245,7 @@ def _bind(settings: ControllerSettings, times: RequestTimes) -> tuple[list[grpc.
     if settings.external_port is None:
         return [server], endpoint
     outer, external = external_server(
-        settings.host, settings.external_port, settings.external_host, SERVER_OPTIONS, [times]
+        settings.host, settings.external_port, settings.external_host, options, interceptors
     )
     return [server, outer], replace(endpoint, external=external)
 

@@ -11,6 +11,7 @@ from controller.core.drains import Progress
 from controller.core.readiness import Readiness
 from controller.core.reassignment import Move
 from controller.core.topics import Alteration, NewTopic, check_partitions_asked, check_request
+from strandline.adapters.crash_points import defect_point
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.ids import BrokerId, TopicPartition
 
@@ -28,6 +29,7 @@ class AdminService:
 
         `internal` allows the system's own names. Raises InvalidRequest for too many topics at once.
         """
+        defect_point("controller.create_topics")
         names = [new.name for new in topics]
         repeated = check_request(names)
         return await self._for_each(

@@ -290,7 +290,7 @@ class BrokerSettings(ZooKeeperSettings):
     boot_id_file: Path = Path("/proc/sys/kernel/random/boot_id")
     """Names the running kernel: after another boot the page cache is gone (CORRECTNESS E2)."""
     crash_points: str = ""
-    """Tests only: named points at which this process kills itself, `name` or `name:nth`, commas between."""
+    """Tests only: named points at which this process dies or meets a defect: `name` or `name:nth`, commas."""
 
 
 class ControllerSettings(ZooKeeperSettings):

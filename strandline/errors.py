@@ -242,6 +242,12 @@ class StorageFailed(_Retriable):
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
+class StorageBusy(_Retriable):
+    """This process has no descriptor left for a file of the log. Nothing was done, nothing is damaged."""
+
+    code = ErrorCode.KAFKA_STORAGE_ERROR
+
+
 class UnknownProducerId(StrandlineError):
     """The broker knows nothing of this producer and the batch is not its first."""
 

@@ -5,11 +5,12 @@ Nothing below layer 3 reads a clock, opens a file or talks to ZooKeeper except t
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from strandline.errors import CoordinationError, OutcomeUnknown
 
@@ -197,6 +198,14 @@ class Coordination(Protocol):
 # --- files ----------------------------------------------------------------------------------
 
 
+NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
+"""A file could not be opened because this process, or the system, has too many open."""
+
+
+class SyncFailed(OSError):
+    """A sync failed: what was to be synced may be lost though it is still read (CORRECTNESS E3)."""
+
+
 class Files(Protocol):
     """What a log needs of a file system. Everything raises OSError as the system does.
 
@@ -222,10 +231,12 @@ class Files(Protocol):
     def truncate(self, descriptor: int, size: int) -> None: ...
 
     def sync(self, descriptor: int) -> None:
-        """Wait until the file's bytes and its size are on the medium."""
+        """Wait until the file's bytes and its size are on the medium. Raises SyncFailed."""
         ...
 
-    def sync_directory(self, path: Path) -> None: ...
+    def sync_directory(self, path: Path) -> None:
+        """Raises SyncFailed, and OSError if the directory cannot be opened."""
+        ...
 
     def make_directory(self, path: Path) -> bool:
         """With its parents; False if it was there."""

@@ -34,7 +34,7 @@ class Progress:
     target: Offset
     """The LEO that it has to reach next."""
     behind_since: float | None
-    """When it was first seen short of `target`; None while it has everything."""
+    """Since when it is short of `target`, or does not fetch; None while it fetches and has everything."""
     flow: Flow = NO_FLOW
     """The youngest subscription that told a position, or the oldest one that may.
 
@@ -107,7 +107,7 @@ def is_late(
     """True if this member of the ISR has to leave it.
 
     It is gone (no registration), it is another life of the broker than the one that joined
-    (CORRECTNESS E4, I6), or it was short of its target for KeepInSyncTime.
+    (CORRECTNESS E4, I6), or it was short of its target, or fetched nothing, for KeepInSyncTime.
     """
     registration = live.get(member.broker)
     if registration is None or registration.epoch != member.broker_epoch:

@@ -177,11 +177,19 @@ class LeaderPartition(Generic[Ticket]):
             progress.flow, progress.broker_epoch = flow, broker_epoch
             progress.reached(log_end_offset, self.log_end_offset, now)
 
-    def stopped_fetching(self, broker: BrokerId, broker_epoch: BrokerEpoch, *, subscription: int = 0) -> None:
-        """This subscription ended, and no younger one has begun. What it told stands until it is late."""
+    def stopped_fetching(
+        self, broker: BrokerId, broker_epoch: BrokerEpoch, now: float, *, subscription: int = 0
+    ) -> None:
+        """This subscription ended, and no younger one has begun.
+
+        What it told stands until it is late. It is late after KeepInSyncTime also where nothing is appended:
+        its log may have failed.
+        """
         progress = self._followers.get(broker)
         if progress is not None and progress.flow == (broker_epoch, subscription):
             progress.broker_epoch = None
+            if progress.behind_since is None:
+                progress.behind_since = now
 
     def outdated(self, broker: BrokerId, broker_epoch: BrokerEpoch, subscription: int) -> bool:
         """True if this flow began before the broker was assigned again, so that it has to begin another one.

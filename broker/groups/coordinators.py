@@ -93,6 +93,7 @@ class Coordinators:
             hint=partial(self._manager.hint, replica),
             holds_lease=self._holds_lease,
             on_storage_failed=partial(self._manager.step_down, replica, None),
+            expiry_ms=self._manager.retention.now_ms,
         )
         self._end(partition.number)
         self.topic_id = replica.key.topic_id

@@ -17,7 +17,7 @@ from broker.core.groups.coordinator import Coordinator
 from broker.core.groups.effects import Answer, Append, Effect, GroupEvent, Instant, Publish
 from broker.core.groups.states import GroupState
 from broker.groups.appender import Appender
-from broker.leadership import Leadership
+from broker.leadership import STORAGE_RETRY_S, Leadership
 from strandline.config import KIB, BrokerSettings
 from strandline.errors import (
     CoordinatorLoading,
@@ -26,6 +26,7 @@ from strandline.errors import (
     LeaderHint,
     NotCoordinator,
     NotLeaderOrFollower,
+    StorageBusy,
     StorageFailed,
     StrandlineError,
     UnsupportedCompression,
@@ -68,6 +69,7 @@ class CoordinatorPartition:
         hint: Callable[[], LeaderHint | None],
         holds_lease: Callable[[], bool],
         on_storage_failed: Callable[[], None],
+        expiry_ms: Callable[[], int],
     ) -> None:
         self.leadership = leadership
         self.number = leadership.replica.name.partition
@@ -79,6 +81,7 @@ class CoordinatorPartition:
         self._hint = hint
         self._holds_lease = holds_lease
         self._on_storage_failed = on_storage_failed
+        self._expiry_ms = expiry_ms
         self._appender = Appender(leadership, settings, clock, self._appended)
         self._deleted_meanwhile: set[str] = set()
         """Topics that went while the groups were being read."""
@@ -129,7 +132,7 @@ class CoordinatorPartition:
         )
 
     def _now(self) -> Instant:
-        return Instant(self._clock.monotonic(), self._clock.wall_ms())
+        return Instant(self._clock.monotonic(), self._clock.wall_ms(), self._expiry_ms())
 
     def states(self) -> Iterable[GroupState]:
         """Of each group that is known here."""
@@ -210,7 +213,11 @@ class CoordinatorPartition:
         offset, end = log.log_start_offset, self.leadership.core.epoch_start
         loaded = _Loaded()
         while (offset := max(offset, log.log_start_offset)) < end and not self.ended():
-            data, next_offset = log.read_range(offset, LOAD_BYTES_AT_ONCE, below=end)
+            try:
+                data, next_offset = log.read_range(offset, LOAD_BYTES_AT_ONCE, below=end)
+            except StorageBusy:
+                await self._clock.sleep(STORAGE_RETRY_S)
+                continue
             for header in iterate(data):
                 await self._replay(self._readable(data, header, loaded), loaded, from_offset=offset)
                 if self.ended():

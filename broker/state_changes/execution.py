@@ -24,7 +24,7 @@ from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
 from strandline.adapters import znodes
 from strandline.config import TopicConfig
-from strandline.errors import InvalidConfig, StorageFailed
+from strandline.errors import InvalidConfig, StorageBusy, StorageFailed
 from strandline.ids import NO_BROKER, NO_EPOCH, LeaderEpoch, PartitionId, PartitionKey, TopicPartition
 from strandline.metadata import PartitionState
 from strandline.ports import Coordination, NoNode
@@ -93,7 +93,7 @@ class Executor:
                         self._have(change.topic, change.key, truth)
                         return Outcome(SUPERSEDED, "the replica is assigned to this broker again")
                     return await self._delete(change)
-        except (ValueError, InvalidConfig, OSError, StorageFailed) as error:
+        except (ValueError, InvalidConfig, OSError, StorageFailed, StorageBusy) as error:
             return Outcome(FAILED, str(error))
 
     async def _read(self, change: StateChange, topic: Topic, assignments: Assignments) -> _Truth | None:
@@ -156,7 +156,7 @@ class Executor:
             self._have(topic, key, _Truth(assignment, TopicConfig.parse(node.config), None))
         except NoNode:
             return None
-        except (ValueError, InvalidConfig, OSError, StorageFailed) as error:
+        except (ValueError, InvalidConfig, OSError, StorageFailed, StorageBusy) as error:
             logger.error("cannot start a replica", partition=f"{topic}-{partition}", reason=str(error))
             return None
         return key if self._manager.me in assignment.replicas else None
@@ -211,8 +211,8 @@ class Executor:
             self._manager.step_down(replica, record)
         try:
             await asyncio.to_thread(replica.log.flush)
-        except StorageFailed as error:
-            logger.error("a replica failed", partition=str(replica.name), reason=error.message)
+        except (StorageFailed, StorageBusy):
+            logger.warning("closed without a sync", partition=str(replica.name))
         if replica.leadership is not None:  # it may have been elected meanwhile
             return Outcome(
                 FAILED,

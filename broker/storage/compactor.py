@@ -51,7 +51,7 @@ class Compactor:
         go_on: bool,
     ) -> Compaction | None:
         """A pass over what may be compacted, if that is worth it. Raises StorageFailed."""
-        with self._fence:
+        with self._fence.repeatable:
             cleanable = find_cleanable(
                 self._segments, config, self._state.now, now_ms=now_ms, high_watermark=high_watermark
             )
@@ -75,7 +75,7 @@ class Compactor:
         Raises Abandoned after `cancel`, StorageFailed.
         """
         compaction.check()
-        with self._fence:
+        with self._fence.repeatable:
             if not self._lock.acquire(blocking=False):
                 return False
             try:
@@ -93,6 +93,6 @@ class Compactor:
 
         Raises Abandoned after `cancel`, StorageFailed.
         """
-        with self._fence, self._lock:
+        with self._fence.repeatable, self._lock:
             compaction.check()
             self._state.change(clean_offset=compaction.end, tombstones_due_ms=compaction.tombstones_due_ms)

@@ -2,7 +2,7 @@
 
 lock            held while a process uses the folder: a second one refuses to start
 meta.json       cluster id and broker id: a folder of another cluster or broker is refused
-life.json       the broker epochs of past lives, the boot in which they ran, their sessions
+life.json       the broker epochs of past lives, the boot and the disk on which they ran, their sessions
 clean_shutdown  written last by a clean shutdown, removed first thing at start (CORRECTNESS E2)
 """
 
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.storage.checkpoint import write_atomically
+from strandline.adapters.volume import volume_identity
 from strandline.errors import SettingsError
 from strandline.ids import BrokerEpoch, BrokerId
 
@@ -67,8 +68,11 @@ class DataFolder:
         epochs: list[int] = life.get("epochs", [])
         self.clean: bool = bool(epochs) and marker.get("broker_epoch") == epochs[-1]
         """The last life ended by a clean shutdown: the log is flushed and needs no recovery."""
-        self.page_cache_survived: bool = life.get("boot_id", self._boot_id) == self._boot_id
-        """The kernel still runs that took the last writes: a killed process loses none of them."""
+        self._volume = volume_identity(self.path)
+        same_boot = life.get("boot_id", self._boot_id) == self._boot_id
+        self.page_cache_survived: bool = same_boot and life.get("volume", self._volume) == self._volume
+        """The kernel still runs that took the last writes, and had the disk all the time: a killed process
+        loses none of them."""
         kept = epochs if self.clean or self.page_cache_survived else []
         self._lives: list[BrokerEpoch] = [BrokerEpoch(epoch) for epoch in kept]
         self.previous_sessions: frozenset[int] = frozenset(life.get("sessions", []))
@@ -105,7 +109,12 @@ class DataFolder:
         self._write_life()
 
     def _write_life(self) -> None:
-        life = {"boot_id": self._boot_id, "epochs": self._lives, "sessions": self._sessions}
+        life = {
+            "boot_id": self._boot_id,
+            "volume": self._volume,
+            "epochs": self._lives,
+            "sessions": self._sessions,
+        }
         self._write("life.json", life)
 
     def mark_clean(self) -> None:

@@ -28,6 +28,29 @@ def write_epochs(directory: Path, epochs: EpochCache, *, files: Files) -> None:
     )
 
 
+class EpochFile:
+    """The file of a cache that others change."""
+
+    __slots__ = ("_directory", "_epochs", "_files", "_outdated")
+
+    def __init__(self, directory: Path, epochs: EpochCache, files: Files) -> None:
+        """The file has what the cache has."""
+        self._directory = directory
+        self._epochs = epochs
+        self._files = files
+        self._outdated = False
+
+    def save(self, *, changed: bool) -> bool:
+        """Write the file if the cache has changed, or was not written when it changed before; whether it was
+        written. Raises OSError."""
+        self._outdated = self._outdated or changed
+        if not self._outdated:
+            return False
+        write_epochs(self._directory, self._epochs, files=self._files)
+        self._outdated = False
+        return True
+
+
 def read_epochs(directory: Path, *, files: Files) -> EpochCache | None:
     """The cache, or None if there is no file or it is damaged. Raises OSError."""
     try:

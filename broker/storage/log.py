@@ -2,32 +2,36 @@
 
 Synchronous: the page cache answers in microseconds. Only `flush` may run in a thread, while appends
 and reads go on. A failed write, sync or read fences the log at once: every later call raises
-StorageFailed, and what the failed write left in the file is never seen (CORRECTNESS E14).
+StorageFailed, and what the failed write left in the file is never seen (CORRECTNESS E14). Where the process
+has no descriptor left for a file nothing is done: StorageBusy, which all of it but a cut may raise.
 """
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from sys import maxsize
 
 from broker.core.epochs import EpochCache, EpochEnd
 from broker.core.producer_state import Duplicate, ProducerState
 from broker.storage import admission
 from broker.storage.compaction import Compaction
 from broker.storage.compactor import Compactor
-from broker.storage.epoch_file import write_epochs
+from broker.storage.epoch_file import EpochFile
 from broker.storage.fence import Fence
 from broker.storage.log_state import StateFile
-from broker.storage.recovery import Recovered, recover
+from broker.storage.recovery import Recovered, open_folder
 from broker.storage.retention import has_expired, start_after_retention
 from broker.storage.segment import Segment
 from broker.storage.segments import Segments
 from broker.storage.snapshots import load_producers, save_snapshot
+from broker.storage.sync_failure import remember
 from strandline.adapters.files import SYSTEM_FILES
 from strandline.config import PRODUCER_EXPIRY_MS, PRODUCERS_PER_PARTITION_MAX, TopicConfig
-from strandline.errors import OffsetOutOfRange, StorageFailed, UnexpectedOffset
-from strandline.ports import Clock, Files
+from strandline.errors import CorruptMessage, OffsetOutOfRange, StorageBusy, StorageFailed, UnexpectedOffset
+from strandline.ports import NO_DESCRIPTORS, Clock, Files
 from strandline.records import STAMP_BYTES, BatchHeader, stamp
 
 
@@ -68,7 +72,11 @@ class PartitionLog:
         self._clock = clock
         self._files = files
         self._fence = Fence(directory.name)
-        self._fence.failed = failed
+        self._fence.failed, self._fence.on_closed = failed, self._note_failure
+        self.on_failed: Callable[[], None] | None = None
+        """Called once when the log fails, on the thread that met the failure."""
+        self._epoch_file = EpochFile(directory, recovered.epochs, files)
+        self._cutting_to = maxsize  # by the cut under way: what lies above is not missed
         self._state = StateFile(directory, recovered.state, files)
         self._segments = Segments(directory, files, recovered.segments)
         self._leftovers = recovered.leftovers
@@ -97,32 +105,24 @@ class PartitionLog:
 
         Without it, or where the folder shows otherwise, the log is recovered: see `recovery`. A
         folder that cannot even be read gives a log that has `failed`, so that one bad disk does not
-        keep the other replicas from starting.
+        keep the other replicas from starting. Raises StorageBusy.
         """
         producers = ProducerState(producers_max=producers_max, expiry_ms=producer_expiry_ms)
         failed: str | None = None
         try:
-            files.make_directory(directory)
-            recovered = recover(
+            recovered = open_folder(
                 directory, files=files, producers=producers, interval=config.index_interval_bytes,
                 clean=clean, now_ms=clock.wall_ms(),
             )  # fmt: skip
-            if recovered.state_changed:
-                recovered.state.save(directory, files=files)
-            if recovered.epochs_changed:
-                write_epochs(directory, recovered.epochs, files=files)
         except OSError as error:
+            if error.errno in NO_DESCRIPTORS:
+                raise StorageBusy(f"opening {directory} failed: {error}") from error
             failed = f"opening {directory} failed: {error}"
             recovered = Recovered.nothing(directory, files)
         return cls(
-            directory,
-            config,
-            clock=clock,
-            files=files,
-            recovered=recovered,
-            producers=producers,
-            failed=failed,
-        )
+            directory, config,
+            clock=clock, files=files, recovered=recovered, producers=producers, failed=failed,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.directory.name}, {self.log_start_offset}..{self.log_end_offset})"
@@ -198,9 +198,8 @@ class PartitionLog:
         Raises StorageFailed, also for a corrupt log; ValueError if the log knows a younger epoch.
         """
         self._check_may_lead()
-        with self._fence:
-            if self.epochs.assign(epoch, self.log_end_offset):
-                self._save_epochs()
+        with self._fence.repeatable:
+            self._save_epochs(changed=self.epochs.assign(epoch, self.log_end_offset))
 
     def append_as_leader(
         self, records: bytes, epoch: int, *, now_ms: int, expected_offset: int | None = None
@@ -227,7 +226,7 @@ class PartitionLog:
                 f"{self.directory.name} ends at offset {base_offset}, not {expected_offset}",
                 limit=base_offset,
             )
-        with self._fence:
+        with self._fence.repeatable:
             segment = self._segment_for(len(records), header.record_count, now_ms)
             head = stamp(header, base_offset=base_offset, leader_epoch=epoch)
             position = segment.write((head, memoryview(records)[STAMP_BYTES:]), len(records))
@@ -244,7 +243,7 @@ class PartitionLog:
         start = self.log_end_offset
         records, headers = admission.from_leader(records, log_end_offset=start, last_epoch=self.last_epoch)
         now_ms = self._clock.wall_ms()
-        with self._fence:
+        with self._fence.repeatable:
             if self._leftovers:
                 with self._lock:
                     self._discard_from(start)
@@ -261,8 +260,7 @@ class PartitionLog:
         for header in headers:
             if header.leader_epoch != self.epochs.latest:
                 changed |= self.epochs.assign(header.leader_epoch, header.base_offset)
-        if changed:
-            self._save_epochs()
+        self._save_epochs(changed=changed)
 
     def _segment_for(self, size: int, records: int, now_ms: int) -> Segment:
         segments = self._segments
@@ -298,7 +296,7 @@ class PartitionLog:
         `bytes_max` bytes or one batch, out of one segment: `b""` if there is nothing yet. Raises
         OffsetOutOfRange outside log start and LEO, StorageFailed.
         """
-        with self._fence:
+        with self._fence.repeatable:
             end = self.log_end_offset
             if not self.log_start_offset <= offset <= end:
                 raise OffsetOutOfRange(f"offset {offset} is outside {self!r}", limit=self.log_start_offset)
@@ -309,7 +307,7 @@ class PartitionLog:
 
     def bytes_from(self, offset: int) -> int:
         """From the batch that contains `offset` to the end. Raises StorageFailed."""
-        with self._fence:
+        with self._fence.repeatable:
             return self._segments.bytes_from(offset)
 
     def offset_for_timestamp(self, timestamp_ms: int, *, below: int) -> tuple[int, int] | None:
@@ -317,7 +315,7 @@ class PartitionLog:
 
         Raises StorageFailed.
         """
-        with self._fence:
+        with self._fence.repeatable:
             found = self._segments.first_not_older(timestamp_ms, start=self.log_start_offset, below=below)
             return None if found is None else (found.offset, found.timestamp)
 
@@ -332,34 +330,39 @@ class PartitionLog:
         if offset < self.log_start_offset:
             raise ValueError(f"cannot truncate {self!r} to offset {offset}, below its start")
         self.compactor.cancel()
+        self._cutting_to = offset
         with self._fence, self._lock:
             if offset < self.log_end_offset:
-                offset = self._segments.holding(offset).boundary_of(offset).offset
+                offset = self._cutting_to = self._segments.holding(offset).boundary_of(offset).offset
                 # First what says how long the log is: a crash in between leaves a log that is longer
                 # than it claims, never one that is shorter.
                 if offset < self._state.now.recovery_point:
                     clean = min(offset, self._state.now.clean_offset)
                     self._state.change(recovery_point=offset, clean_offset=clean)
-                self._load_producers(below=offset)
+                load_producers(
+                    self.directory, self._segments, self.producers,
+                    end=offset, files=self._files, now_ms=self._clock.wall_ms(),
+                )  # fmt: skip
             offset = min(offset, self.log_end_offset)
-            if self.epochs.truncate_from_end(offset):
-                self._save_epochs()
+            self._save_epochs(changed=self.epochs.truncate_from_end(offset))
             if offset < self.log_end_offset or self._leftovers:
                 self._discard_from(offset)
+        self._cutting_to = maxsize
 
     def reset_to(self, offset: int) -> None:
         """Drop everything and begin, empty, at an offset. Raises StorageFailed; ValueError below 0."""
         if offset < 0:
             raise ValueError(f"cannot reset {self!r} to offset {offset}")
         self.compactor.cancel()
+        self._cutting_to = 0
         with self._fence, self._lock:
             self._state.change(recovery_point=0, clean_offset=0, tombstones_due_ms=None)
             self.producers.clear()
-            if self.epochs.clear():
-                self._save_epochs()
+            self._save_epochs(changed=self.epochs.clear())
             self._segments.discard_all(offset)
             self._state.change(log_start_offset=offset, recovery_point=offset)
             self._leftovers, self._flushed_offset = False, offset
+        self._cutting_to = maxsize
 
     def mark_whole(self) -> None:
         """A leader has taken this replica back into the ISR: what was damaged is replaced (E15).
@@ -367,7 +370,7 @@ class PartitionLog:
         Raises StorageFailed.
         """
         if self._state.now.corrupt is not None:
-            with self._fence, self._lock:
+            with self._fence.repeatable, self._lock:
                 self._state.change(corrupt=None)
 
     def _discard_from(self, offset: int) -> None:
@@ -388,12 +391,11 @@ class PartitionLog:
         if offset <= self.log_start_offset:
             return
         self.compactor.cancel()
-        with self._fence, self._lock:
+        with self._fence.repeatable, self._lock:
             offset = self._segments.holding(offset).boundary_of(offset).offset
             # Written down before anything goes: what a crash leaves is deleted by the next open.
             self._state.change(log_start_offset=offset)
-            if self.epochs.truncate_from_start(offset):
-                self._save_epochs()
+            self._save_epochs(changed=self.epochs.truncate_from_start(offset))
             while len(self._segments) > 1 and self._segments.first.next_offset <= offset:
                 self._segments.remove_first()
 
@@ -407,7 +409,7 @@ class PartitionLog:
         segments, config = self._segments, self._config
         if not config.deletes:
             return self.log_start_offset
-        with self._fence:
+        with self._fence.repeatable:
             if has_expired(segments.active, config, now_ms=now_ms, high_watermark=high_watermark):
                 self._roll()
             start = start_after_retention(
@@ -436,17 +438,14 @@ class PartitionLog:
 
     def flush(self) -> None:
         """Sync everything appended before the call; may run in a thread. Raises StorageFailed."""
-        with self._fence, self._lock:
-            self._flush()
-
-    def _flush(self) -> None:
-        active = self._segments.active
-        target, began = self.log_end_offset, self._clock.monotonic()
-        self._segments.sync()
-        # The active segment is scanned after a crash wherever in it the recovery point is.
-        if active.base_offset > self._state.now.recovery_point:
-            self._state.change(recovery_point=active.base_offset)
-        self._flushed_offset, self._unflushed_since = target, began
+        with self._fence.repeatable, self._lock:
+            active = self._segments.active
+            target, began = self.log_end_offset, self._clock.monotonic()
+            self._segments.sync()
+            # The active segment is scanned after a crash wherever in it the recovery point is.
+            if active.base_offset > self._state.now.recovery_point:
+                self._state.change(recovery_point=active.base_offset)
+            self._flushed_offset, self._unflushed_since = target, began
 
     def close(self, *, clean: bool) -> None:
         """Close the files. `clean`: sync, and leave what lets the next open scan nothing.
@@ -478,23 +477,23 @@ class PartitionLog:
         self._segments.names_unsynced = False
         self._flushed_offset = end
 
+    def _note_failure(self, error: OSError | CorruptMessage) -> None:
+        end = min(self.log_end_offset, self._cutting_to)
+        remember(error, self.directory, end, files=self._files)
+        if self.on_failed is not None:
+            self.on_failed()
+
     # --- the small files ---------------------------------------------------------------------
 
     def _roll(self) -> None:
         self._segments.roll()
         self._save_producers()
 
-    def _save_epochs(self) -> None:
-        write_epochs(self.directory, self.epochs, files=self._files)
-        self._segments.names_unsynced = True
+    def _save_epochs(self, *, changed: bool) -> None:
+        if self._epoch_file.save(changed=changed):
+            self._segments.names_unsynced = True
 
     def _save_producers(self) -> None:
         keep = {segment.base_offset for segment in self._segments}
         save_snapshot(self.directory, self.producers, self.log_end_offset, keep=keep, files=self._files)
         self._segments.names_unsynced = True
-
-    def _load_producers(self, *, below: int) -> None:
-        now_ms = self._clock.wall_ms()
-        load_producers(
-            self.directory, self._segments, self.producers, end=below, files=self._files, now_ms=now_ms
-        )

@@ -18,7 +18,7 @@ from typing import Final
 from broker.core.epochs import EpochCache
 from broker.core.producer_state import ProducerState
 from broker.storage.checkpoint import PARTIAL_SUFFIX, read_whole
-from broker.storage.epoch_file import read_epochs
+from broker.storage.epoch_file import read_epochs, write_epochs
 from broker.storage.index import IndexFile
 from broker.storage.log_state import LogState
 from broker.storage.segment import (
@@ -32,6 +32,7 @@ from broker.storage.segment import (
 )
 from broker.storage.snapshots import load_producers
 from broker.storage.swap import finish_swaps
+from broker.storage.sync_failure import SYNC_FAILURE_FILE, SyncFailure, write_anew
 from strandline.errors import CorruptMessage, InvalidRecord, UnsupportedCompression
 from strandline.ports import Files
 from strandline.records import HEADER_BYTES, BatchHeader
@@ -63,12 +64,31 @@ class Recovered:
     cut_bytes: int = 0
     leftovers: bool = False
     """Damaged files lie behind the log's end; they go when a leader's records replace them."""
+    sync_failed: bool = False
+    """A sync failed in the last life; what it concerned was written anew, and is synced."""
 
     @classmethod
     def nothing(cls, directory: Path, files: Files) -> Recovered:
         """For a folder that could not be read."""
         segments = [Segment(directory, 0, files)]
         return cls(segments, LogState(), EpochCache(), state_changed=False, epochs_changed=False)
+
+
+def open_folder(
+    directory: Path, *, files: Files, producers: ProducerState, interval: int, clean: bool, now_ms: int
+) -> Recovered:
+    """`recover`, and write down what it found. Raises OSError."""
+    files.make_directory(directory)
+    recovered = recover(
+        directory, files=files, producers=producers, interval=interval, clean=clean, now_ms=now_ms
+    )
+    if recovered.state_changed:
+        recovered.state.save(directory, files=files)
+    if recovered.epochs_changed:
+        write_epochs(directory, recovered.epochs, files=files)
+    if recovered.sync_failed:
+        files.remove(directory / SYNC_FAILURE_FILE)
+    return recovered
 
 
 def recover(
@@ -90,14 +110,17 @@ def recover(
         state = LogState(corrupt=str(error))
     found = _Found(directory, sizes, state or LogState(), files, interval)
     found.drop_below_start()
-    if not (clean and found.open_clean()):
+    failure = SyncFailure.load(directory, files=files)
+    if failure is not None or not (clean and found.open_clean()):
         found.scan()
+    if failure is not None:
+        found.write_anew(failure)
     epochs, epochs_changed = found.load_epochs()
     try:
         load_producers(directory, found.segments, producers, end=found.end, files=files, now_ms=now_ms)
     except CorruptMessage as error:
         found.mark(error.message)
-    return found.result(epochs, epochs_changed)
+    return replace(found.result(epochs, epochs_changed), sync_failed=failure is not None)
 
 
 class _Found:
@@ -243,6 +266,19 @@ class _Found:
         self.mark(f"{segment.path.name}, offset {bad.offset}: {bad.reason}; {behind}")
         self._leftovers = True
         return False
+
+    def write_anew(self, failure: SyncFailure) -> None:
+        """Have on the disk what was scanned; a log that lacks any of what it had is damaged."""
+        for segment in self.segments:
+            if segment.size > segment.synced_size:
+                segment.close()  # it may have been cut, by a descriptor of the file that is replaced
+                write_anew(segment.path, files=self._files)
+        self._files.sync_directory(self._directory)
+        if self.end < failure.log_end_offset:
+            self.mark(
+                f"a sync failed ({failure.reason}) when the log reached offset {failure.log_end_offset}; "
+                f"now it ends at {self.end}"
+            )
 
     # --- the outcome -------------------------------------------------------------------------
 

@@ -200,11 +200,15 @@ class Segments:
         """Sync what is there when it begins, bytes and names; may run in a thread beside appends."""
         self.sync_bytes()
         if self.names_unsynced:
-            self.names_unsynced = False
-            self._files.sync_directory(self._directory)
-            if not self._directory_synced:
-                self._files.sync_directory(self._directory.parent)
-                self._directory_synced = True
+            self.names_unsynced = False  # before it is true: more names may come meanwhile
+            try:
+                self._files.sync_directory(self._directory)
+                if not self._directory_synced:
+                    self._files.sync_directory(self._directory.parent)
+                    self._directory_synced = True
+            except OSError:
+                self.names_unsynced = True
+                raise
 
     def sync_bytes(self) -> None:
         """As `sync`, without the names."""

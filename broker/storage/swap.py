@@ -30,9 +30,10 @@ def cleaned_path(directory: Path, base_offset: int, suffix: str) -> Path:
 
 def swap(directory: Path, base_offset: int, next_offset: int, *, files: Files) -> None:
     """Put what was written aside for these offsets into its place. Raises OSError."""
+    names = files.sizes(directory)  # the only step that needs a descriptor comes before anything has changed
     name = file_name(base_offset, f"-{next_offset:020d}{SWAP_SUFFIX}")
     files.rename(cleaned_path(directory, base_offset, LOG_SUFFIX), directory / name)
-    _finish(directory, name, files.sizes(directory), files)
+    _finish(directory, name, names, files)
 
 
 def finish_swaps(directory: Path, sizes: dict[str, int], *, files: Files) -> bool:

@@ -1,4 +1,5 @@
-"""Named points at which a process kills itself, so that tests can crash it between any two steps.
+"""Named points at which a process kills itself, so that tests can crash it between any two steps, or breaks
+an invariant, so that tests can see it fail fast.
 
 Off unless the setting `crash_points` names one: `election.claimed` dies there the first time,
 `election.claimed:3` the third time. An unarmed point costs one look at an empty dict.
@@ -27,8 +28,18 @@ def arm(spec: str) -> None:
 
 def crash_point(name: str) -> None:
     """Die here, as if by kill -9, if this point is armed and its count is reached."""
-    if not _armed or name not in _armed:
-        return
-    _armed[name] -= 1
-    if _armed[name] <= 0:
+    if _armed and _reached(name):
         os.kill(os.getpid(), signal.SIGKILL)
+
+
+def defect_point(name: str) -> None:
+    """Raise AssertionError here, if this point is armed and its count is reached: a defect of our own."""
+    if _armed and _reached(name):
+        raise AssertionError(f"defect point {name} is armed")
+
+
+def _reached(name: str) -> bool:
+    if name not in _armed:
+        return False
+    _armed[name] -= 1
+    return _armed[name] <= 0

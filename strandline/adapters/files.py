@@ -3,25 +3,70 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
+
+from strandline.ports import NO_DESCRIPTORS, SyncFailed
 
 _READ_APPEND: Final = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
 _MODE: Final = 0o644
 
+Opened = TypeVar("Opened")
+
+
+class DescriptorReserve:
+    """Descriptors that are held for files only, so that connections cannot take the last ones.
+
+    Each is open on nothing in particular. When a file cannot be opened one is closed, and the file takes its
+    place; whatever is closed later fills the reserve again. For use by any thread.
+    """
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._held: list[int] = []
+        self._lock = threading.Lock()
+
+    def keep(self, size: int) -> None:
+        """Hold so many from now on, as far as the system has them."""
+        self._size = size
+        self.fill()
+
+    def fill(self) -> None:
+        """Take back what was lent, if there is any to be had."""
+        if len(self._held) >= self._size:
+            return
+        with self._lock, suppress(OSError):
+            while len(self._held) < self._size:
+                self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+    def lend(self) -> bool:
+        """Close one of those held; False if none is left."""
+        with self._lock:
+            if not self._held:
+                return False
+            os.close(self._held.pop())
+            return True
+
 
 class SystemFiles:
-    """`Files` of this machine. Holds no state; one instance serves everybody."""
+    """`Files` of this machine. One instance serves everybody."""
 
-    __slots__ = ()
+    __slots__ = ("reserve",)
+
+    def __init__(self) -> None:
+        self.reserve = DescriptorReserve()
+        """Empty until the process asks for one."""
 
     def open(self, path: Path, *, create: bool = False) -> int:
-        return os.open(path, _READ_APPEND | os.O_CREAT if create else _READ_APPEND, _MODE)
+        flags = _READ_APPEND | os.O_CREAT if create else _READ_APPEND
+        return self._opened(lambda: os.open(path, flags, _MODE))
 
     def close(self, descriptor: int) -> None:
         os.close(descriptor)
+        self.reserve.fill()
 
     def append(self, descriptor: int, parts: Sequence[bytes | memoryview]) -> int:
         return os.writev(descriptor, parts)
@@ -33,14 +78,15 @@ class SystemFiles:
         os.ftruncate(descriptor, size)
 
     def sync(self, descriptor: int) -> None:
-        os.fdatasync(descriptor)
+        _sync(os.fdatasync, descriptor)
 
     def sync_directory(self, path: Path) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        descriptor = self._opened(lambda: os.open(path, flags))
         try:
-            os.fsync(descriptor)
+            _sync(os.fsync, descriptor)
         finally:
-            os.close(descriptor)
+            self.close(descriptor)
 
     def make_directory(self, path: Path) -> bool:
         try:
@@ -51,7 +97,7 @@ class SystemFiles:
 
     def sizes(self, path: Path) -> dict[str, int]:
         sizes: dict[str, int] = {}
-        with os.scandir(path) as entries:
+        with self._opened(lambda: os.scandir(path)) as entries:
             for entry in entries:
                 # A flush in another thread may have renamed what was listed a moment ago.
                 with suppress(FileNotFoundError):
@@ -64,6 +110,22 @@ class SystemFiles:
 
     def remove(self, path: Path) -> None:
         os.unlink(path)
+
+    def _opened(self, attempt: Callable[[], Opened]) -> Opened:
+        """With a descriptor of the reserve, if there is no other."""
+        while True:
+            try:
+                return attempt()
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTORS or not self.reserve.lend():
+                    raise
+
+
+def _sync(sync: Callable[[int], None], descriptor: int) -> None:
+    try:
+        sync(descriptor)
+    except OSError as error:
+        raise SyncFailed(*error.args) from error
 
 
 SYSTEM_FILES: Final = SystemFiles()

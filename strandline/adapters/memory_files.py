@@ -11,6 +11,8 @@ import errno
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from strandline.ports import SyncFailed
+
 Choose = Callable[[int], int]
 """Given n, a number from 0 to n: how much of something survives."""
 
@@ -77,6 +79,7 @@ class MemoryFiles:
 
     def open(self, path: Path, *, create: bool = False) -> int:
         file = self._names.get(path)
+        self._need_descriptor(path)
         if file is None:
             if not create:
                 raise FileNotFoundError(errno.ENOENT, "no such file", str(path))
@@ -110,11 +113,12 @@ class MemoryFiles:
 
     def sync(self, descriptor: int) -> None:
         path, file = self._open[descriptor]
-        self._change("sync", path)
+        self._sync("sync", path)
         file.sync()
 
     def sync_directory(self, path: Path) -> None:
-        self._change("sync_directory", path)
+        self._need_descriptor(path)
+        self._sync("sync_directory", path)
         for name, file in self._unsynced_names:
             if name.parent == path:
                 self._apply(self._synced_names, name, file)
@@ -126,6 +130,7 @@ class MemoryFiles:
         return made
 
     def sizes(self, path: Path) -> dict[str, int]:
+        self._need_descriptor(path)
         return {name.name: len(file.data) for name, file in self._names.items() if name.parent == path}
 
     def rename(self, source: Path, target: Path) -> None:
@@ -180,6 +185,16 @@ class MemoryFiles:
     def _change(self, operation: str, path: Path) -> int | None:
         self.operations += 1
         return None if self.fault is None else self.fault(operation, path)
+
+    def _need_descriptor(self, path: Path) -> None:
+        if self.fault is not None:
+            self.fault("open", path)
+
+    def _sync(self, operation: str, path: Path) -> None:
+        try:
+            self._change(operation, path)
+        except OSError as error:
+            raise SyncFailed(*error.args) from error
 
     def _set_name(self, path: Path, file: _File | None) -> None:
         self._apply(self._names, path, file)

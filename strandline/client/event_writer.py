@@ -133,7 +133,10 @@ class EventWriter(Startable):
             await self._transport.close()
 
     def _failed(self, error: BaseException) -> None:
-        logger.critical("no more events are written to %s", self.topic, exc_info=error)
+        """A defect of a service that writes events: it must not live on without them, and without a word."""
+        asyncio.get_running_loop().call_exception_handler(
+            {"message": f"no more events are written to {self.topic}", "exception": error}
+        )
 
     # --- accepting ---------------------------------------------------------------------------
 

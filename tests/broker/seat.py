@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ from strandline.adapters import znodes
 from strandline.config import TopicConfig
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import Endpoint, IsrMember, PartitionState
-from strandline.ports import SetData
+from strandline.ports import Clock, SetData
 from tests.broker.replicas import ASSIGNED, CLOCK, KEY, LIVE, NAME, Recorded, settings
 from tests.simulation.znode_tree import MemorySession, ZnodeTree
 from tests.waiting import eventually
@@ -49,6 +49,8 @@ class Seat:
     followed: list[tuple[BrokerId, LeaderEpoch]] = field(default_factory=list)
     resigned: list[LeaderEpoch] = field(default_factory=list)
     recorder: Recorded = field(default_factory=Recorded)
+    unfollowed: int = 0
+    loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
 
     def __post_init__(self) -> None:
         self.sender = StateChangeSender(
@@ -86,6 +88,9 @@ class Seat:
     def vacant(self, replica: Replica) -> None:
         self.elector.vacant(replica)
 
+    def soon(self, callback: Callable[[], None]) -> None:
+        self.loop.call_soon_threadsafe(callback)
+
     def resign(self, replica: Replica, epoch: LeaderEpoch) -> None:
         self.resigned.append(epoch)
 
@@ -98,7 +103,7 @@ class Seat:
     follow_again = follow
 
     def unfollow(self, replica: Replica) -> None:
-        return
+        self.unfollowed += 1
 
     # --- what ZooKeeper has ----------------------------------------------------------------------
 
@@ -131,7 +136,7 @@ class Seat:
 
 
 @asynccontextmanager
-async def seated(tmp_path: Path, **given: Any) -> AsyncIterator[Seat]:
+async def seated(tmp_path: Path, *, clock: Clock = CLOCK, **given: Any) -> AsyncIterator[Seat]:
     """All three brokers are alive, 1 leads in epoch 5 by what is written, 2 has noticed nothing yet."""
     tree = ZnodeTree()
     session = tree.open_session()
@@ -149,7 +154,7 @@ async def seated(tmp_path: Path, **given: Any) -> AsyncIterator[Seat]:
     membership = Membership(session, folder, own, CLOCK, Endpoint(ME, "h", 1))
     membership.registration, membership.live = LIVE[ME], LIVE
     folder.begin_life(LIVE[ME].epoch)
-    manager = ReplicaManager(own, folder, CLOCK)
+    manager = ReplicaManager(own, folder, clock)
     manager.live_changed(LIVE)
     try:
         async with asyncio.TaskGroup() as tasks:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ from tests.broker.seat import ME, Seat, led_by, seated
 from tests.waiting import eventually
 
 FIRST, THIRD = BrokerId(1), BrokerId(3)
-QUICK = {"handover_ms": 200, "preferred_leader_check_ms": 60_000}
+QUICK: dict[str, Any] = {"handover_ms": 200, "preferred_leader_check_ms": 60_000}
 
 
 @dataclass

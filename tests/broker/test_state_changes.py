@@ -209,10 +209,11 @@ async def test_a_topic_that_cannot_be_read_deletes_nothing(desk: Desk) -> None:
 
 @pytest.mark.parametrize("applied", [False, True])
 @pytest.mark.parametrize("write_kind", [SetData, Delete])
-async def test_a_lost_connection_gives_no_request_two_ends(
+async def test_a_request_ends_though_a_connection_was_lost_under_a_write(
     desk: Desk, write_kind: type[SetData] | type[Delete], applied: bool
 ) -> None:
-    """CORRECTNESS E9, Q2: the outcome is unknown, so it is looked at."""
+    """CORRECTNESS E9: the outcome is unknown, so it is looked at. That it ends once is for
+    `test_state_change_walk` to see, in which others write meanwhile."""
     desk.seat.coordination.lose(write_kind, applied=applied)
     assert (await desk.asked(START)).state is COMPLETED
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import resource
 
 import pytest
 
+from strandline import Consumer, Producer
 from tests.integration.harness import Harness, Topic
 from tests.integration.workload import workload
 from tests.waiting import eventually
@@ -61,3 +64,25 @@ async def test_a_follower_that_cannot_append_leaves_the_isr_and_the_others_go_on
         await own.cluster.start_broker(3)
         await topic.isr_is(1, 2, 3)
         await load.judge()
+
+
+@pytest.mark.timeout(120)
+async def test_a_leader_that_cannot_read_gives_up_before_anybody_writes(own: Harness) -> None:
+    """CORRECTNESS E14: its consumers read nothing until the next record made it resign, without a word."""
+    topic = await own.create_topic([(1, 2, 3)])
+    name = topic.partitions[0]
+    async with Producer(own.cluster.bootstrap) as producer:
+        for number in range(100):
+            await producer.send_and_wait(name.topic, b"%d" % number, partition=name.partition)
+    state = await topic.state()
+    (segment,) = topic.folder(state.leader).glob("*.log")
+    os.truncate(segment, 0)
+    async with Consumer(own.cluster.bootstrap, offset_reset="earliest") as consumer:
+        consumer.assign([name])
+        async with asyncio.timeout(60):
+            read = [(await consumer.getone()).value for _ in range(100)]
+    assert read == [b"%d" % number for number in range(100)]
+    after = await topic.led_above(state.leader_epoch)
+    assert state.leader not in after.isr_ids, "a failed replica is not in sync"
+    assert "a replica failed" in own.log_text(state.leader)
+    own.usable = False  # the bytes are gone: its next life is marked, and fetches them anew

@@ -213,7 +213,7 @@ class StreamServer:
     def _stop(self, stream: Stream, subscription: Subscription | None) -> None:
         if subscription is not None:
             subscription.leadership.core.stopped_fetching(
-                stream.follower, stream.life, subscription=subscription.id
+                stream.follower, stream.life, self._process.world.now, subscription=subscription.id
             )
 
     # --- what followers are told -------------------------------------------------------------

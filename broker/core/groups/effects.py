@@ -32,6 +32,8 @@ class Instant:
 
     monotonic_s: float
     wall_ms: int
+    expiry_ms: int | None = None
+    """The time by which offsets expire, as retention has it; None: `wall_ms`."""
 
 
 # --- effects ------------------------------------------------------------------------------------

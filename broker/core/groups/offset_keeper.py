@@ -136,7 +136,8 @@ class OffsetKeeper(Generic[Token]):
         desk = self._desk
         if not self._unchecked:
             self._unchecked = list(self._groups)
-        before_ms = desk.now.wall_ms - desk.limits.offsets_retention_ms
+        now_ms = desk.now.wall_ms if desk.now.expiry_ms is None else desk.now.expiry_ms
+        before_ms = now_ms - desk.limits.offsets_retention_ms
         for _ in range(min(len(self._unchecked), GROUPS_PER_TURN_MAX)):
             group = self._groups.get(self._unchecked.pop())
             if group is not None and group.state is GroupState.EMPTY and not group.removals:

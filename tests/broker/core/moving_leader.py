@@ -101,7 +101,7 @@ class Led:
 
     def stop_fetching(self, *brokers: int) -> None:
         for broker in brokers:
-            self.core.stopped_fetching(BrokerId(broker), BrokerEpoch(broker * 10))
+            self.core.stopped_fetching(BrokerId(broker), BrokerEpoch(broker * 10), self.now)
             self.turn()
 
     def produce(self, ticket: str) -> None:

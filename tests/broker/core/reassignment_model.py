@@ -182,14 +182,16 @@ class Broker:
     def broker_epoch(self) -> BrokerEpoch:
         return BrokerEpoch(self.id * 1_000 + self.life)
 
-    def stop_following(self) -> None:
+    def stop_following(self, now: float) -> None:
         if self.follows is not None and not self.follows.over:
-            self.follows.core.stopped_fetching(self.id, self.broker_epoch, subscription=self.subscription)
+            self.follows.core.stopped_fetching(
+                self.id, self.broker_epoch, now, subscription=self.subscription
+            )
         self.follows = None
 
     def follow(self, leading: Leading, now: float) -> None:
         """Begin a subscription: what is not in the leader's log is cut."""
-        self.stop_following()
+        self.stop_following(now)
         leader = leading.broker
         shared = 0
         while shared < min(len(self.log), len(leader.log)) and self.log[shared] == leader.log[shared]:
@@ -207,9 +209,9 @@ class Broker:
             self.id, self.broker_epoch, Offset(len(self.log)), now, subscription=self.subscription
         )
 
-    def stop(self) -> None:
+    def stop(self, now: float) -> None:
         self.up = False
-        self.stop_following()
+        self.stop_following(now)
         if self.leading is not None:
             self.leading.end()
             self.leading = None

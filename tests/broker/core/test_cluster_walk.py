@@ -179,11 +179,15 @@ def _second_told_and_lost_its_power(broken: Rule | None, *, lives_again_before_r
 
 
 def deposed_without_traffic(broken: Rule | None) -> None:
-    """The port of a leader refuses another replica, and nobody produces: what would tell the leader?"""
+    """The port of a leader refuses another replica, and nobody produces: what would tell the leader before
+    it misses its followers?"""
     script = Script(broken)
     script.elect(2, instead_of=1)
     script.follow(3)
     script.settle()
+    script.process(1).look_if_told()
+    if script.process(1).leadership is not None:
+        raise Violation("E1: a leader was deposed, and nobody has told it")
     script.heal()
 
 

@@ -75,7 +75,7 @@ class ReassignmentMachine(RuleBasedStateMachine):
         )
         zookeeper.state = PartitionState(broker.id, LeaderEpoch(zookeeper.epoch), (mine, *others))
         zookeeper.version += 1
-        broker.stop_following()
+        broker.stop_following(self.now)
         if broker.leading is not None:
             broker.leading.end()
         broker.epoch = zookeeper.epoch
@@ -206,9 +206,9 @@ class ReassignmentMachine(RuleBasedStateMachine):
                 broker.closed = False  # the replica is to stay
             case Command.CLOSE_REPLICA if epoch >= broker.epoch and broker.leading is None:
                 broker.closed = True
-                broker.stop_following()
+                broker.stop_following(self.now)
             case Command.DELETE_REPLICA if not assigned:
-                broker.stop_following()
+                broker.stop_following(self.now)
                 if broker.leading is not None:
                     broker.leading.end()
                     broker.leading = None
@@ -218,7 +218,7 @@ class ReassignmentMachine(RuleBasedStateMachine):
             case _:
                 pass
         if crashes:
-            broker.stop()
+            broker.stop(self.now)
             self._news_of_the_living()
         else:
             queue.popleft()
@@ -235,7 +235,7 @@ class ReassignmentMachine(RuleBasedStateMachine):
         """Killed at any moment, with its effects on the way; or back in another life, as a follower."""
         found = self.brokers[broker]
         if found.up:
-            found.stop()
+            found.stop(self.now)
         else:
             self._return(found)
         self._news_of_the_living()

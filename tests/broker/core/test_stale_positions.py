@@ -64,16 +64,37 @@ def test_the_end_of_an_older_stream_does_not_stop_a_younger_one(partition: Leade
     record; below min.insync.replicas none is ever accepted."""
     partition.fetched(OTHER, SECOND_LIFE, Offset(10), 0.0, subscription=1)
     partition.fetched(OTHER, SECOND_LIFE, Offset(10), 0.0, subscription=2)
-    partition.stopped_fetching(OTHER, SECOND_LIFE, subscription=1)
+    partition.stopped_fetching(OTHER, SECOND_LIFE, 0.0, subscription=1)
     assert partition.catching_up == (OTHER,)
     (write,) = partition.step(0.0)
     assert isinstance(write, WriteIsr)
     assert write.joined == (OTHER,)
 
 
+def test_a_member_that_stops_fetching_is_late_though_nothing_is_appended(
+    partition: LeaderPartition[str],
+) -> None:
+    """CORRECTNESS E14: its log may have failed. One that asks again in time stays."""
+    partition.fetched(OTHER, SECOND_LIFE, Offset(10), 0.0, subscription=1)
+    (joining,) = partition.step(0.0)
+    assert isinstance(joining, WriteIsr)
+    partition.isr_read(joining.state, 1)
+    partition.step(0.0)
+    partition.stopped_fetching(OTHER, SECOND_LIFE, 1.0, subscription=1)
+    partition.fetched(OTHER, SECOND_LIFE, Offset(10), 1.5, subscription=2)
+    assert partition.step(100.0) == []
+    partition.stopped_fetching(OTHER, SECOND_LIFE, 100.0, subscription=2)
+    due = partition.next_wakeup()
+    assert due == 100.0 + partition.keep_in_sync_s
+    assert partition.step(due - 0.1) == []
+    (leaving,) = partition.step(due)
+    assert isinstance(leaving, WriteIsr)
+    assert leaving.left == (OTHER,)
+
+
 def test_the_end_of_the_youngest_stream_stops_it(partition: LeaderPartition[str]) -> None:
     """CORRECTNESS I1: whoever joins the ISR fetches."""
     partition.fetched(OTHER, SECOND_LIFE, Offset(10), 0.0, subscription=1)
-    partition.stopped_fetching(OTHER, SECOND_LIFE, subscription=1)
+    partition.stopped_fetching(OTHER, SECOND_LIFE, 0.0, subscription=1)
     assert partition.catching_up == ()
     assert partition.step(0.0) == []

@@ -75,6 +75,7 @@ async def live(replica: Replica | None = None, epoch: int = 5, **given: Any) -> 
             hint=lambda: None,
             holds_lease=lambda: lease[0],
             on_storage_failed=lambda: failed.append("storage"),
+            expiry_ms=CLOCK.wall_ms,
         )
         running = tasks.create_task(partition.run())
         try:

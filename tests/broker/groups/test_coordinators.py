@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +67,8 @@ class Session:
     def vacant(self, replica: Replica) -> None: ...
 
     def resign(self, replica: Replica, epoch: LeaderEpoch) -> None: ...
+
+    def soon(self, callback: Callable[[], None]) -> None: ...
 
     def probe(self, broker: BrokerId) -> None: ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,21 @@ def test_after_a_loss_of_power_no_earlier_life_counts(tmp_path: Path, boot: Path
     assert folder.lives == frozenset()
     folder.begin_life(BrokerEpoch(30))
     assert folder.lives == {30}
+    folder.close()
+
+
+def test_a_disk_that_was_away_meanwhile_has_lost_what_was_in_memory(tmp_path: Path, boot: Path) -> None:
+    """CORRECTNESS E2, E3: detached and attached again, in one boot."""
+    lived(tmp_path, boot, 10, clean=False)
+    life = tmp_path / "data" / "life.json"
+    told = json.loads(life.read_text())
+    life.write_text(json.dumps(told | {"volume": "of another attachment"}))
+    folder = opened(tmp_path, boot)
+    assert not folder.page_cache_survived
+    folder.close()
+    life.write_text(json.dumps({key: value for key, value in told.items() if key != "volume"}))
+    folder = opened(tmp_path, boot)
+    assert folder.page_cache_survived, "a version before this one did not say"
     folder.close()
 
 

@@ -261,3 +261,11 @@ async def outcome(operation: Awaitable[object]) -> object:
         return await operation
     except (ConnectionLost, SessionEnded) as error:
         return error
+
+
+async def test_close_now_ends_the_session_though_the_loop_stands_still(open_session: SessionFactory) -> None:
+    """What a process does that met a defect: the registration is gone before the process is."""
+    session, other = await open_session(), await open_session()
+    await session.create("/registered", ephemeral=True)
+    session.close_now()
+    assert await other.exists("/registered") is None
