@@ -73,7 +73,7 @@ class PartitionLog:
         self._segments = Segments(directory, files, recovered.segments)
         self._leftovers = recovered.leftovers
         # What the last life wrote and did not sync is unsynced still, the names of files included.
-        self._segments.names_unsynced = recovered.scanned_bytes > 0 or recovered.epochs_changed
+        self._segments.names_unsynced = recovered.names_changed
         self._flushed_offset = self._segments.synced_offset
         self._unflushed_since = clock.monotonic()
         """Monotonic seconds; means nothing while nothing is unflushed."""

@@ -30,7 +30,7 @@ from broker.storage.segment import (
     file_name,
     offset_in,
 )
-from broker.storage.snapshots import load_producers
+from broker.storage.snapshots import drop_snapshots_above, load_producers
 from broker.storage.swap import finish_swaps
 from strandline.errors import CorruptMessage, InvalidRecord, UnsupportedCompression
 from strandline.ports import Files
@@ -59,6 +59,8 @@ class Recovered:
     epochs: EpochCache
     state_changed: bool
     epochs_changed: bool
+    names_changed: bool = False
+    """The directory is not known to be synced."""
     scanned_bytes: int = 0
     cut_bytes: int = 0
     leftovers: bool = False
@@ -93,11 +95,14 @@ def recover(
     if not (clean and found.open_clean()):
         found.scan()
     epochs, epochs_changed = found.load_epochs()
+    dropped = drop_snapshots_above(directory, found.end, files=files)
     try:
         load_producers(directory, found.segments, producers, end=found.end, files=files, now_ms=now_ms)
     except CorruptMessage as error:
         found.mark(error.message)
-    return found.result(epochs, epochs_changed)
+    recovered = found.result(epochs, epochs_changed)
+    recovered.names_changed = dropped or epochs_changed or recovered.scanned_bytes > 0
+    return recovered
 
 
 class _Found:
@@ -285,7 +290,7 @@ class _Found:
         state = replace(self._state, log_start_offset=start)
         return Recovered(
             segments, state, epochs, state != self._was, epochs_changed,
-            self._scanned_bytes, self._cut_bytes, self._leftovers,
+            scanned_bytes=self._scanned_bytes, cut_bytes=self._cut_bytes, leftovers=self._leftovers,
         )  # fmt: skip
 
     def _end_of_nothing(self) -> int:
