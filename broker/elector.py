@@ -15,6 +15,7 @@ import structlog
 from broker.assignments import Assignments
 from broker.core.election import Ballot, Follow, LeadOn, Stand, Wait, claim, decide, vacancy_reason
 from broker.core.happenings import elected
+from broker.log_lives import anchor, lives_counted
 from broker.membership import Membership
 from broker.recorder import Recorder
 from broker.replica import Replica
@@ -187,6 +188,7 @@ class Elector:
         replica = vacancy.replica
         name = replica.name
         vacancy.due = float("inf")  # a new notice while this one is looked into brings it back
+        await anchor(replica)
         if (
             replica.reassignment is not None
         ):  # a leader that gives up what it is not to have changes AR with it
@@ -258,7 +260,7 @@ class Elector:
             live=self._membership.live,
             suspects=frozenset(self._suspects),
             me=self._manager.me,
-            lives=self._manager.folder.lives,
+            lives=lives_counted(self._manager.folder, replica.log),
             log_whole=replica.whole,
             unclean_allowed=replica.config.unclean_leader_election_enable,
             leads_epoch=NO_EPOCH if replica.leadership is None else replica.leadership.epoch,

@@ -66,6 +66,8 @@ class Replica:
         self.leadership: Leadership | None = None
         self.high_watermark = Offset(max(log.log_start_offset, min(high_watermark, log.log_end_offset)))
         """Never above the LEO; never decreases but by an unclean truncation."""
+        self.watermark_known: Offset = high_watermark
+        """The highest HW ever known here: above the LEO if a loss of power took committed records."""
         self.trail = PartitionTrail(name, trail_events_max)
         self.counts = TopicCounts()
         """Shared with the other replicas of its topic, once it has a place among them."""

@@ -59,6 +59,8 @@ class Recovered:
     epochs: EpochCache
     state_changed: bool
     epochs_changed: bool
+    had_state: bool = False
+    """`log.json` was there, or was damaged."""
     names_changed: bool = False
     """The directory is not known to be synced."""
     scanned_bytes: int = 0
@@ -101,6 +103,7 @@ def recover(
     except CorruptMessage as error:
         found.mark(error.message)
     recovered = found.result(epochs, epochs_changed)
+    recovered.had_state = state is not None
     recovered.names_changed = dropped or epochs_changed or recovered.scanned_bytes > 0
     return recovered
 

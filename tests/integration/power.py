@@ -31,6 +31,8 @@ async def lose_power(topic: Topic, broker: int, *, kept: float) -> dict[str, Any
 def tear(folder: Path, *, kept: float) -> int | None:
     """Cut a log in the middle of an unsynced batch; the offset lost first, None if all was synced."""
     state = LogState.load(folder, files=SYSTEM_FILES) or LogState()
+    if state.synced_only:
+        return None
     unsynced = [batch for batch in dump(folder) if batch.base_offset >= state.recovery_point]
     if not unsynced:
         return None

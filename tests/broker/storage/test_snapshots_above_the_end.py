@@ -1,4 +1,4 @@
-"""A producer snapshot above a log's end is of records that are in no log: it goes with them (CORRECTNESS T12).
+"""A producer snapshot above a log's end is of records that are in no log: it goes, too (CORRECTNESS T12).
 
 Kept, it would speak again as soon as the log has grown past it: a sequence that is in no log would be
 answered as a duplicate, and the record with it would be acknowledged and never be read.
