@@ -132,6 +132,7 @@ class Leadership:
             keep_in_sync_s=settings.keep_in_sync_ms / 1000,
             queue_entries_max=settings.commit_queue_entries_max,
             now=clock.monotonic(),
+            lossy_epoch=state.lossy_epoch,
         )
 
     def ended(self) -> bool:

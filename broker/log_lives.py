@@ -14,6 +14,7 @@ from broker.storage.partition_folder import VERSION, Description
 from strandline.config import BrokerSettings, TopicConfig
 from strandline.errors import StorageFailed
 from strandline.ids import BrokerEpoch, TopicPartition
+from strandline.metadata import IsrMember, LogCondition, LogStatement, PartitionState
 from strandline.ports import Clock
 
 logger = structlog.get_logger(__name__)
@@ -87,6 +88,30 @@ def lives_present(folder: DataFolder, log: PartitionLog) -> frozenset[BrokerEpoc
 def lives_counted(folder: DataFolder, log: PartitionLog) -> frozenset[BrokerEpoch]:
     """The lives of this broker since which nothing that counted in this log was lost."""
     return lives_present(folder, log) & folder.lives_after(log.provenance.unsure_through)
+
+
+def statement(folder: DataFolder, replica: Replica, state: PartitionState, me: IsrMember) -> LogStatement:
+    """What this replica has, for those who cannot lead without a loss either."""
+    log = replica.log
+    joined = next((m.broker_epoch for m in state.isr if m.broker == me.broker), None)
+    if not replica.whole:
+        condition = LogCondition.DAMAGED
+    elif joined is None:
+        condition = LogCondition.OUTSIDE
+    elif joined in lives_present(folder, log):
+        condition = LogCondition.UNSURE
+    else:
+        condition = LogCondition.ABSENT
+    watermark = max(replica.high_watermark, replica.watermark_known)
+    return LogStatement(
+        me.broker,
+        me.broker_epoch,
+        condition,
+        log.last_epoch,
+        log.log_start_offset,
+        log.log_end_offset,
+        watermark,
+    )
 
 
 async def anchor(replica: Replica) -> None:

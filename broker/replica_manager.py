@@ -207,6 +207,7 @@ class ReplicaManager:
             Description(name, key, config.overrides()).save(path, sync=False)
             existing = self._open(name, key, path, config, clean=is_new)
             existing.watermark_known = Offset(watermark or 0)
+            existing.raise_watermark(existing.watermark_known)
             judge_made(existing.log, self.folder)
         self._by_name[name] = existing
         return existing
@@ -325,6 +326,7 @@ class ReplicaManager:
             session.resign(replica, state.leader_epoch)
             return
         crash_point("election.after_epoch_file")
+        replica.learn_loss(state.lossy_epoch)
         leadership = Leadership(
             replica,
             state,
