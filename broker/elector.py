@@ -16,6 +16,7 @@ from broker.assignments import Assignments
 from broker.core.election import Ballot, Follow, LeadOn, Say, Stand, Wait, claim, decide, vacancy_reason
 from broker.core.happenings import elected
 from broker.core.returning import Loss, current_statements, longest, loss, missing
+from broker.epoch_source import known_epoch, take_epoch
 from broker.log_lives import anchor, lives_counted, statement
 from broker.membership import Membership
 from broker.recorder import Recorder
@@ -180,8 +181,9 @@ class Elector:
             return
         try:
             crash_point("election.before_epoch")
-            # The version that this unconditional write returns is an epoch nobody else can get.
-            epoch = LeaderEpoch(await self._session.set(znodes.EPOCH, b""))
+            known = max(c.ballot.state.leader_epoch for c in candidacies)
+            known = max(known, known_epoch(c.vacancy.replica for c in candidacies))
+            epoch = await take_epoch(self._session, known)
             crash_point("election.after_epoch")
         except ConnectionLost:
             self._later([candidacy.vacancy for candidacy in candidacies])

@@ -202,6 +202,36 @@ def load_topic(name: str, data: bytes) -> TopicNode:
         raise ValueError(f"{topic(name)} lacks {error}: {data[:200]!r}") from error
 
 
+@dataclass(frozen=True, slots=True)
+class Epochs:
+    """`/epoch`: the last epoch taken is `base` plus the znode's version.
+
+    `lost`: first and last of the epochs that were given in times that ZooKeeper does not know of, because it
+    was set back; None if that never happened.
+    """
+
+    base: int = 0
+    lost: tuple[int, int] | None = None
+
+
+def dump_epochs(epochs: Epochs) -> bytes:
+    """Empty as long as the version alone is the epoch."""
+    if epochs == Epochs():
+        return b""
+    return dump({"base": epochs.base, "lost": epochs.lost})
+
+
+def load_epochs(data: bytes) -> Epochs:
+    if not data:
+        return Epochs()
+    raw = load(EPOCH, data)
+    try:
+        lost = raw["lost"]
+        return Epochs(int(raw["base"]), None if lost is None else (int(lost[0]), int(lost[1])))
+    except (KeyError, TypeError, IndexError) as error:
+        raise ValueError(f"{EPOCH} lacks {error}: {data[:200]!r}") from error
+
+
 def dump_replicas(assigned: Sequence[int]) -> bytes:
     return dump(list(assigned))
 
