@@ -15,7 +15,6 @@ import structlog
 from broker.assignments import Assignments
 from broker.core.election import Ballot, Follow, LeadOn, Say, Stand, Wait, claim, decide, vacancy_reason
 from broker.core.happenings import elected
-from broker.core.returning import Loss, current_statements, longest, loss, missing
 from broker.epoch_source import known_epoch, take_epoch
 from broker.log_lives import anchor, lives_counted, statement
 from broker.membership import Membership
@@ -28,6 +27,7 @@ from strandline.adapters import znodes
 from strandline.adapters.crash_points import crash_point
 from strandline.config import BrokerSettings
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, LeaderEpoch, PartitionKey
+from strandline.log_statements import Loss, current_statements, longest, loss, missing
 from strandline.metadata import IsrMember, PartitionState
 from strandline.ports import (
     Check,

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from broker.core.happenings import resignation
-from broker.core.returning import current_statements, longest, missing, unheard
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch
+from strandline.log_statements import current_statements, longest, missing, unheard
 from strandline.metadata import IsrMember, LogCondition, LogStatement, PartitionState, Registration
 
 

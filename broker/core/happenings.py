@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.core.returning import Loss
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionKey
+from strandline.log_statements import Loss
 from strandline.metadata import PartitionState
 from strandline.state_changes import Happening, RequestState, StateChangeEvent
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.election import Ballot, Decision, Follow, Say, Stand, Wait, claim, decide
-from broker.core.returning import Loss, loss
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
+from strandline.log_statements import Loss, loss
 from strandline.metadata import Endpoint, IsrMember, LogCondition, LogStatement, PartitionState, Registration
 
 AR = (BrokerId(1), BrokerId(2), BrokerId(3))
