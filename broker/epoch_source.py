@@ -1,4 +1,4 @@
-"""Takes leader epochs from `/epoch`: each higher than every one that was taken or is known (CORRECTNESS E5).
+"""Takes leader epochs from `/epoch`: each higher than every one that was taken or is known (CORRECTNESS E17).
 
 An epoch is a base, which is the znode's data, plus the version that a compare-and-set of the znode returns.
 Bases only rise, so epochs of one znode are given once, in order. Empty data is a base of 0: the version alone

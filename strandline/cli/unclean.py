@@ -59,7 +59,9 @@ def elect(
         for plan in plans:
             _show(invocation, plan, "would lead")
         if any(plan.error is None for plan in plans):
-            click.confirm("Records that are missing now are lost for good. Elect?", abort=True, err=True)
+            if not click.confirm("Records that are missing now are lost for good. Elect?", err=True):
+                click.echo("nothing was done", err=True)
+                raise click.exceptions.Exit(FAILED)
         elif plans:
             raise click.exceptions.Exit(FAILED)
     results = run(lambda: ask(validate_only=False))

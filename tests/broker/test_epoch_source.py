@@ -1,4 +1,4 @@
-"""Leader epochs out of `/epoch`, on a ZooKeeper in memory that was set back (CORRECTNESS E5)."""
+"""Leader epochs out of `/epoch`, on a ZooKeeper in memory that was set back (CORRECTNESS E17)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_the_version_is_the_epoch_as_long_as_nothing_was_set_back() -> Non
 
 
 async def test_no_epoch_is_given_twice_whoever_takes_one_and_whatever_they_know() -> None:
-    """CORRECTNESS E5: some of the brokers know of epochs that ZooKeeper lost, more and more of them."""
+    """CORRECTNESS E17: some of the brokers know of epochs that ZooKeeper lost, more and more of them."""
     tree, _ = await ensemble(3)
     taken: list[tuple[int, int]] = []
 
@@ -55,7 +55,7 @@ async def test_no_epoch_is_given_twice_whoever_takes_one_and_whatever_they_know(
 
 
 async def test_who_joins_raises_what_all_others_take() -> None:
-    """CORRECTNESS E5: a broker may lead a partition whose log knows nothing of the epochs that were lost."""
+    """CORRECTNESS E17: a broker may lead a partition whose log knows nothing of the epochs that were lost."""
     _, session = await ensemble(5)
     await raise_epoch(session, LeaderEpoch(5))
     assert (await session.get(znodes.EPOCH)).version == 5
@@ -93,7 +93,7 @@ async def seat(tmp_path: Path) -> AsyncIterator[Seat]:
 
 @pytest.mark.parametrize("knows", ["log", "isr", "memory"])
 async def test_a_claim_is_above_what_the_log_or_the_record_knows(seat: Seat, knows: str) -> None:
-    """CORRECTNESS E5: else one epoch would be led by two brokers, in turn, with different records."""
+    """CORRECTNESS E17: else one epoch would be led by two brokers, in turn, with different records."""
     if knows == "log":
         write(seat.replica, 9, "a")
     elif knows == "isr":

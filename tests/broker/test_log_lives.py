@@ -131,7 +131,7 @@ def leave_the_description(folder: Path) -> None:
 async def test_a_folder_that_is_lost_is_no_log_of_an_earlier_life(
     tmp_path: Path, lose: Callable[[Path], None], boot: int
 ) -> None:
-    """CORRECTNESS E2, E15: the broker's lives count, and this log was there in none of them. It stays so over
+    """CORRECTNESS E18: the broker's lives count, and this log was there in none of them. It stays so over
     lives, until it has joined an ISR; what was known to be committed is remembered."""
     with life(tmp_path, 1, clean=boot == 1) as manager:
         directory = (await created(manager, EACH)).log.directory
@@ -178,7 +178,7 @@ async def test_a_folder_of_an_earlier_version_is_believed(tmp_path: Path) -> Non
 
 
 async def test_the_description_is_on_the_medium_before_anything_counts(tmp_path: Path) -> None:
-    """CORRECTNESS E2: `anchor` syncs it and the folder; only then `log.json` says that the log began."""
+    """CORRECTNESS E18: `anchor` syncs it and the folder; only then `log.json` says that the log began."""
     with life(tmp_path, 1) as manager:
         replica = manager.create(NAME, KEY, NEVER)
         assert not (replica.log.directory / "log.json").exists()

@@ -94,7 +94,7 @@ async def test_after_power_is_lost_everywhere_every_partition_is_led_again(harne
 
 @pytest.mark.timeout(120)
 async def test_a_lost_folder_is_no_log_that_leads(harness: Harness) -> None:
-    """CORRECTNESS E2, E15: the only replica's folder is gone, and its broker came back whole otherwise.
+    """CORRECTNESS E18: the only replica's folder is gone, and its broker came back whole otherwise.
     Nobody leads an empty log in its place until an operator says so, who is told what is known to be lost."""
     topic = await harness.create_topic([(2,)], ONE_IS_ENOUGH)
     await write(topic, 10)

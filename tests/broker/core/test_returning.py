@@ -164,7 +164,7 @@ def test_one_that_dies_before_it_claims_is_waited_for() -> None:
 
 @pytest.mark.parametrize("condition", [ABSENT, DAMAGED])
 def test_a_member_that_lost_its_log_is_not_back(condition: LogCondition) -> None:
-    """CORRECTNESS E2, E15: its records may be the only ones that were committed last."""
+    """CORRECTNESS E15, E18: its records may be the only ones that were committed last."""
     it = cluster(Machine(1, end=7), Machine(2, end=0, last_epoch=-1, condition=condition), isr=(1, 2))
     it.say(1, 2)
     assert it.standing() == {}
