@@ -180,6 +180,10 @@ class PartitionLog:
         """True if what was appended may count only after a flush, or `flush.ms` asks for one now."""
         return self._synced.needed(self.log_end_offset, self._config, now)
 
+    def is_at_rest(self, now: float) -> bool:
+        """True if nothing was appended for a while, and a flush now makes the log known to be whole (E3)."""
+        return self._synced.is_at_rest(now)
+
     def end_offset_for(self, epoch: int) -> EpochEnd:
         """The largest epoch not above the one asked and where it ends here; (-1, -1) if undefined (T9)."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)

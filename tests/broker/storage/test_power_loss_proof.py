@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from broker.storage.log import PartitionLog
+from broker.storage.synced import AT_REST_S
 from strandline.adapters.memory_files import MemoryFiles
 from strandline.config import TopicConfig
 from tests.broker.storage.disk import FOLDER, ManualClock, append, open_log
@@ -19,10 +20,10 @@ EACH = TopicConfig(flush_messages=1, segment_bytes=1024)
 NEVER = TopicConfig(segment_bytes=1024)
 
 
-def begun(config: TopicConfig) -> tuple[PartitionLog, MemoryFiles]:
+def begun(config: TopicConfig, clock: ManualClock | None = None) -> tuple[PartitionLog, MemoryFiles]:
     """A new log that is on the medium, and leads."""
     files = MemoryFiles()
-    log = open_log(files, config=config)
+    log = open_log(files, config=config, clock=clock)
     log.provenance.anchor()
     log.begin_epoch(1)
     return log, files
@@ -109,6 +110,26 @@ def test_records_that_count_while_a_flush_runs_keep_it_from_promising_anything()
     assert not after_power_loss(files).provenance.survives_power_loss
 
 
+def test_a_log_at_rest_is_synced_and_whole_until_the_next_record_counts() -> None:
+    """CORRECTNESS E3: whatever the flush policy, a loss of power takes nothing from a quiet partition."""
+    clock = ManualClock()
+    log, files = begun(NEVER, clock)
+    for _ in range(3):
+        counted(log)
+    assert not log.is_at_rest(clock.monotonic())
+    clock.ms += int(AT_REST_S * 1000)
+    assert log.is_at_rest(clock.monotonic())
+    log.flush()
+    assert not log.is_at_rest(clock.monotonic())
+    found = after_power_loss(files)
+    assert (found.provenance.survives_power_loss, found.log_end_offset) == (True, 3)
+    append(log, b"first after the rest")
+    assert log.needs_flush(clock.monotonic())
+    log.flush()
+    found = after_power_loss(files)
+    assert (found.provenance.survives_power_loss, found.log_end_offset) == (False, 4)
+
+
 @pytest.mark.parametrize("lost", ["log.json", "all"])
 def test_a_log_whose_beginning_is_not_on_the_medium_has_not_begun(lost: str) -> None:
     """CORRECTNESS E2: `log.json` is written last, so without it nothing here was ever relied on."""
@@ -127,7 +148,8 @@ class Power(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.log, self.files = begun(NEVER)
+        self.clock = ManualClock()
+        self.log, self.files = begun(NEVER, self.clock)
         self.relied_on = 0
         self.epoch = 1
 
@@ -137,10 +159,15 @@ class Power(RuleBasedStateMachine):
     @rule(flushed=st.booleans())
     def appends(self, flushed: bool) -> None:
         append(self.log, b"x" * 100)
-        if not self.log.needs_flush(0):
+        if not self.log.needs_flush(self.clock.monotonic()):
             self._relied(self.log.log_end_offset)
         elif flushed:
             self.flushes()
+
+    @rule()
+    def rests(self) -> None:
+        self.clock.ms += int(AT_REST_S * 1000)
+        self.flushes()
 
     @rule()
     def flushes(self) -> None:
@@ -153,7 +180,7 @@ class Power(RuleBasedStateMachine):
 
     def _reopen(self, files: MemoryFiles, *, clean: bool, config: TopicConfig) -> None:
         self.files = files
-        self.log = open_log(files, clean=clean, config=config, clock=ManualClock())
+        self.log = open_log(files, clean=clean, config=config, clock=self.clock)
         self.epoch += 1
         self.log.begin_epoch(self.epoch)
 
