@@ -13,18 +13,22 @@ from dataclasses import dataclass, replace
 import structlog
 
 from broker.assignments import Assignments
-from broker.core.election import Ballot, Follow, LeadOn, Stand, Wait, claim, decide, vacancy_reason
+from broker.core.election import Ballot, Follow, LeadOn, Say, Stand, Wait, claim, decide, vacancy_reason
 from broker.core.happenings import elected
+from broker.epoch_source import known_epoch, take_epoch
+from broker.log_lives import anchor, lives_counted, statement
 from broker.membership import Membership
 from broker.recorder import Recorder
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
+from broker.resignations import notice_operation
 from broker.state_changes.sender import StateChangeSender
 from strandline.adapters import znodes
 from strandline.adapters.crash_points import crash_point
 from strandline.config import BrokerSettings
 from strandline.errors import StorageBusy, StorageFailed
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, LeaderEpoch, PartitionKey
+from strandline.log_statements import Loss, current_statements, longest, loss, missing
 from strandline.metadata import IsrMember, PartitionState
 from strandline.ports import (
     Check,
@@ -64,7 +68,16 @@ class _Candidacy:
     assigned_version: int
     """Of the AR that the ballot has: nobody leads by one that is over (CORRECTNESS E16)."""
     leader_node_stands: bool
-    unclean: bool
+    stand: Stand
+
+    @property
+    def lost(self) -> Loss | None:
+        """What is known of the records that this leader will lack; None for a clean claim."""
+        if not self.stand.unclean:
+            return None
+        said = current_statements(self.ballot.state, self.ballot.live)
+        mine = () if self.ballot.statement is None else (self.ballot.statement,)
+        return loss(self.vacancy.replica.log.log_end_offset, (*said, *mine))
 
 
 class Elector:
@@ -169,8 +182,9 @@ class Elector:
             return
         try:
             crash_point("election.before_epoch")
-            # The version that this unconditional write returns is an epoch nobody else can get.
-            epoch = LeaderEpoch(await self._session.set(znodes.EPOCH, b""))
+            known = max(c.ballot.state.leader_epoch for c in candidacies)
+            known = max(known, known_epoch(c.vacancy.replica for c in candidacies))
+            epoch = await take_epoch(self._session, known)
             crash_point("election.after_epoch")
         except ConnectionLost:
             self._later([candidacy.vacancy for candidacy in candidacies])
@@ -188,6 +202,7 @@ class Elector:
         replica = vacancy.replica
         name = replica.name
         vacancy.due = float("inf")  # a new notice while this one is looked into brings it back
+        await anchor(replica)
         if (
             replica.reassignment is not None
         ):  # a leader that gives up what it is not to have changes AR with it
@@ -213,9 +228,9 @@ class Elector:
                 self._settle(vacancy)
             case Follow(leader, epoch):
                 self._settle(vacancy)
+                replica.learn_loss(ballot.state.lossy_epoch)
                 self._manager.follow(replica, leader, epoch)
-                mine = IsrMember(self._manager.me, self._membership.registration.epoch)
-                if replica.log.corrupt is not None and mine in ballot.state.isr:
+                if replica.log.corrupt is not None and self._me in ballot.state.isr:
                     _mark_whole(replica)
             case Wait(reason):
                 self._settle(vacancy)
@@ -223,22 +238,57 @@ class Elector:
                 if self._waiting.get(replica.key) != reason:  # once, not at each look
                     logger.info("waiting for a leader", partition=str(name), reason=reason)
                 self._waiting[replica.key] = reason
-            case Stand(rank, unclean):
-                moment = vacancy.noticed + rank * self._patience_s()
-                if not self.accepting:
-                    self._settle(vacancy)
-                elif moment > self._clock.monotonic():
-                    vacancy.due = min(vacancy.due, moment)
-                else:
-                    return _Candidacy(
-                        vacancy,
-                        ballot,
-                        node.version,
-                        replica.assignment.version,
-                        leader_node is not None,
-                        unclean,
-                    )
+            case Say(rank) as say:
+                replica.learn_leader(NO_BROKER, ballot.state.leader_epoch)
+                if self._is_time(vacancy, rank):
+                    await self._say(vacancy, ballot, node.version, say)
+            case Stand(rank) as stand:
+                if self._is_time(vacancy, rank):
+                    leader_stands = leader_node is not None
+                    assigned_version = replica.assignment.version
+                    return _Candidacy(vacancy, ballot, node.version, assigned_version, leader_stands, stand)
         return None
+
+    def _is_time(self, vacancy: _Vacancy, rank: int) -> bool:
+        """True if it is this rank's turn; else it is looked into again then, unless the broker shuts down."""
+        moment = vacancy.noticed + rank * self._patience_s()
+        if not self.accepting:
+            self._settle(vacancy)
+        elif moment > self._clock.monotonic():
+            vacancy.due = min(vacancy.due, moment)
+        else:
+            return True
+        return False
+
+    async def _say(self, vacancy: _Vacancy, ballot: Ballot, version: int, say: Say) -> None:
+        """Write what this replica has into `isr`, and notify the one that leads by it, once all did."""
+        replica, name = vacancy.replica, vacancy.replica.name
+        state = replace(ballot.state, statements=say.statements)
+        path = znodes.isr(name.topic, name.partition)
+        operations: list[Operation] = [
+            SetData(path, znodes.dump_isr(state), version),
+            znodes.of_incarnation(replica.key.topic_id),
+        ]
+        best = longest(say.statements, ballot.assigned)
+        if best is not None and best.broker != ballot.me and not missing(state, ballot.live, say.statements):
+            ended = [(replica, state.leader_epoch)]
+            operations.append(notice_operation(best.broker, ended, "all in-sync replicas are back"))
+        try:
+            await self._session.multi(operations)
+        except (MultiFailed, ConnectionLost) as error:
+            logger.info("what this replica has is not written yet", partition=str(name), reason=str(error))
+            self._later([vacancy])
+            return
+        mine = say.statements[-1]
+        logger.info(
+            "cannot lead without a loss, and said what it has",
+            partition=str(name),
+            condition=mine.condition.value,
+            last_epoch=mine.last_epoch,
+            log_end=mine.log_end,
+            high_watermark_known=mine.high_watermark,
+        )
+        vacancy.due = self._clock.monotonic()
 
     def _patience_s(self) -> float:
         """How long each rank waits for the one before it: a thousand vacancies take their first
@@ -258,25 +308,32 @@ class Elector:
             live=self._membership.live,
             suspects=frozenset(self._suspects),
             me=self._manager.me,
-            lives=self._manager.folder.lives,
+            lives=lives_counted(self._manager.folder, replica.log),
             log_whole=replica.whole,
             unclean_allowed=replica.config.unclean_leader_election_enable,
             leads_epoch=NO_EPOCH if replica.leadership is None else replica.leadership.epoch,
             handed_over=vacancy.handed_over,
             yielded=replica.yielded_epoch == state.leader_epoch,
+            statement=statement(self._manager.folder, replica, state, self._me),
+            permitted=replica.unclean_permit == state.leader_epoch,
         )
+
+    @property
+    def _me(self) -> IsrMember:
+        return IsrMember(self._manager.me, self._membership.registration.epoch)
 
     def _with_trail(self, candidacy: _Candidacy, state: PartitionState) -> PartitionState:
         """The claim, with the trail that was found and its own event: whoever finds this leader dead before
         it could record anything will."""
-        ballot, replica = candidacy.ballot, candidacy.vacancy.replica
+        ballot, replica, lost = candidacy.ballot, candidacy.vacancy.replica, candidacy.lost
+        reason = vacancy_reason(ballot, cause=candidacy.stand.cause)
         event = elected(
             replica.name.topic,
             replica.key,
             state,
             at_ms=self._clock.wall_ms(),
-            reason=vacancy_reason(ballot, unclean=candidacy.unclean),
-            unclean=candidacy.unclean,
+            reason=reason if lost is None else f"{reason}; {lost}",
+            lost=lost,
         )
         return replace(state, trail=replica.trail.extended(ballot.state.trail, event))
 
@@ -299,7 +356,7 @@ class Elector:
         replica, name = vacancy.replica, vacancy.replica.name
         registration = self._membership.registration
         state = self._with_trail(
-            candidacy, claim(ballot, epoch, registration.epoch, unclean=candidacy.unclean)
+            candidacy, claim(ballot, epoch, registration.epoch, unclean=candidacy.stand.unclean)
         )
         leader_path = znodes.leader(name.topic, name.partition)
         assignment = Check(znodes.replicas(name.topic, name.partition), candidacy.assigned_version)
@@ -335,7 +392,7 @@ class Elector:
         self._settle(vacancy)
         replica.trail.written(state.trail, self._recorder)
         noticed_ms = (self._clock.monotonic() - vacancy.noticed) * 1000
-        self._manager.counts.broker.elected(noticed_ms, unclean=candidacy.unclean)
+        self._manager.counts.broker.elected(noticed_ms, unclean=candidacy.stand.unclean)
         logger.info(
             "elected",
             partition=str(name),
@@ -343,18 +400,21 @@ class Elector:
             previous=ballot.state.leader,
             reason=state.trail[-1].reason,
             isr=list(state.isr_ids),
-            unclean=candidacy.unclean,
+            unclean=candidacy.stand.unclean,
             log_end=replica.log.log_end_offset,
             high_watermark=replica.high_watermark,
             noticed_ms=round(noticed_ms, 1),
         )
-        if candidacy.unclean:
+        if (lost := candidacy.lost) is not None:
             logger.error(
                 "unclean election: committed records from here on are lost",
                 partition=str(name),
                 epoch=epoch,
-                first=replica.log.log_end_offset,
+                first=lost.first,
+                certain_end=lost.end,
+                certain=lost.certain,
                 in_sync=list(ballot.state.isr_ids),
+                cause=candidacy.stand.cause,
             )
         self._manager.lead(replica, state, candidacy.version + 1)
         crash_point("election.before_start_replica")

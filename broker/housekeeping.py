@@ -42,7 +42,8 @@ def _retain(manager: ReplicaManager, replica: Replica) -> None:
 
 
 async def flush_aged(manager: ReplicaManager) -> None:
-    """The flush task: `flush.ms`, and segments that grow no more, so that a crash scans the last one."""
+    """The flush task: `flush.ms`; segments that grow no more, so that a crash scans the last one; and logs at
+    rest, so that a loss of power takes nothing from them."""
     while True:
         await manager.clock.sleep(manager.settings.flush_check_ms / 1000)
         now = manager.clock.monotonic()
@@ -50,7 +51,9 @@ async def flush_aged(manager: ReplicaManager) -> None:
             log = replica.log
             if manager.get(replica.key) is not replica:
                 continue  # closed or deleted while another one was synced
-            if log.failed is None and (log.needs_flush(now) or log.has_unflushed_segments):
+            if log.failed is None and (
+                log.needs_flush(now) or log.has_unflushed_segments or log.is_at_rest(now)
+            ):
                 try:
                     await asyncio.to_thread(log.flush)
                 except StorageBusy as error:

@@ -137,6 +137,7 @@ class Leadership:
             close_s=settings.reassignment_close_ms / 1000,
             queue_entries_max=settings.commit_queue_entries_max,
             now=clock.monotonic(),
+            lossy_epoch=state.lossy_epoch,
         )
 
     def ended(self) -> bool:

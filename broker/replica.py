@@ -66,6 +66,12 @@ class Replica:
         self.leadership: Leadership | None = None
         self.high_watermark = Offset(max(log.log_start_offset, min(high_watermark, log.log_end_offset)))
         """Never above the LEO; never decreases but by an unclean truncation."""
+        self.watermark_known: Offset = high_watermark
+        """The highest HW ever known here: above the LEO if a loss of power took committed records."""
+        self.lossy_epoch: LeaderEpoch = NO_EPOCH
+        """The last epoch whose leader may lack committed records, as far as is known here."""
+        self.unclean_permit: LeaderEpoch = NO_EPOCH
+        """An operator asked that this replica be elected after this epoch, with a loss."""
         self.trail = PartitionTrail(name, trail_events_max)
         self.counts = TopicCounts()
         """Shared with the other replicas of its topic, once it has a place among them."""
@@ -125,6 +131,14 @@ class Replica:
             self.announce()
         return True
 
+    def learn_loss(self, lossy_epoch: LeaderEpoch) -> None:
+        """The leader of this epoch was elected though it may lack committed records: what was known to be
+        committed before is not any more."""
+        if lossy_epoch > self.lossy_epoch:
+            self.lossy_epoch = lossy_epoch
+            if lossy_epoch > self.log.last_epoch:
+                self.watermark_known = self.high_watermark
+
     # --- the log, as followers change it ----------------------------------------------------
 
     def cut_at(self, offset: Offset) -> Cut:
@@ -133,15 +147,19 @@ class Replica:
             first=offset,
             end=Offset(self.log.log_end_offset),
             committed=max(0, self.high_watermark - offset),
-            refused=offset < self.high_watermark and not self.config.unclean_leader_election_enable,
+            refused=offset < self.high_watermark and not self._may_lose_committed(),
         )
+
+    def _may_lose_committed(self) -> bool:
+        """An unclean election is allowed, or there was one since the last record here."""
+        return self.config.unclean_leader_election_enable or self.lossy_epoch > self.log.last_epoch
 
     def truncate(self, offset: Offset) -> None:
         """Cut what diverges from the leader's log.
 
         Below the HW nothing is ever cut while elections are clean: it would be a committed record,
-        so the replica fails itself rather than lose it silently (CORRECTNESS T11). With unclean
-        election allowed, the loss is reported as an exact range.
+        so the replica fails itself rather than lose it silently (CORRECTNESS T11). After an unclean
+        election the loss is reported as an exact range.
         """
         cut = self.cut_at(offset)
         if cut.committed:
@@ -173,6 +191,8 @@ class Replica:
         self.counts.truncated_records += max(0, cut.end - offset)
         self.counts.lost_records += cut.committed
         self.high_watermark = Offset(min(self.high_watermark, self.log.log_end_offset))
+        if cut.committed:
+            self.watermark_known = self.high_watermark
 
     def restart_at(self, offset: Offset) -> None:
         """Drop everything and begin again where the leader's log begins (H7)."""

@@ -19,6 +19,7 @@ from broker.core.reassignment import Assignment
 from broker.core.replica_states import ReplicaState
 from broker.counts import Counts
 from broker.leadership import Leadership
+from broker.log_lives import judge_found, judge_made, open_log
 from broker.replica import Replica
 from broker.retention_clock import RetentionClock
 from broker.session_port import LeadershipWatcher, Session
@@ -135,24 +136,31 @@ class ReplicaManager:
                 found = Description.load(path)
                 config = TopicConfig.parse(found.config)
             except (ValueError, InvalidConfig) as error:
-                # A loss of power right after the folder was made. It is kept, and not used.
+                # It is kept. If this replica is assigned here, `create` takes what is left in it.
                 logger.error("not a replica's folder", path=str(path), reason=str(error))
                 continue
-            self._open(found.name, found.key, path, config, clean=self.folder.clean)
+            replica = self._open(found.name, found.key, path, config, clean=self.folder.clean)
+            judge_found(found, replica.log, self.folder, replica.watermark_known)
 
     def create(self, name: TopicPartition, key: PartitionKey, config: TopicConfig) -> Replica:
         """A new, empty replica, or the one that is there; requests by name go to it from now on.
 
-        Raises OSError, StorageFailed.
+        A folder that is there and does not say whose it is was emptied or damaged: what is left in it is
+        scanned, and counts for no earlier life. Raises OSError, StorageFailed.
         """
         assert key not in self._closed, f"{name} is {self._closed[key].state.value}: reopen it"
         existing = self._replicas.get(key)
         if existing is None:
             path = self.folder.path / folder_name(name, key)
+            is_new = not path.exists()
             path.mkdir(exist_ok=True)
+            watermark = self._watermarks.get(self._checkpoint_key(key))
             self._watermarks.begin(self._checkpoint_key(key))
-            Description(name, key, config.overrides()).save(path)
-            existing = self._open(name, key, path, config, clean=True)
+            Description(name, key, config.overrides()).save(path, sync=False)
+            existing = self._open(name, key, path, config, clean=is_new)
+            existing.watermark_known = Offset(watermark or 0)
+            existing.raise_watermark(existing.watermark_known)
+            judge_made(existing.log, self.folder)
         self._by_name[name] = existing
         return existing
 
@@ -179,19 +187,7 @@ class ReplicaManager:
     def _open_log(
         self, name: TopicPartition, path: Path, config: TopicConfig, *, clean: bool
     ) -> PartitionLog:
-        log = PartitionLog.open(
-            path,
-            config,
-            clock=self.clock,
-            clean=clean,
-            producers_max=self.settings.producers_per_partition_max,
-            producer_expiry_ms=self.settings.producer_expiry_ms,
-        )
-        if log.corrupt is not None:
-            logger.error(
-                "a log is damaged: this replica will not lead", partition=str(name), reason=log.corrupt
-            )
-        return log
+        return open_log(name, path, config, self.settings, self.clock, clean=clean)
 
     def reconfigure(self, replica: Replica, assignment: Assignment, config: TopicConfig) -> None:
         """Take what ZooKeeper says of the partition and its topic. An assignment that was read before the one
@@ -284,6 +280,7 @@ class ReplicaManager:
             session.resign(replica, state.leader_epoch)
             return
         crash_point("election.after_epoch_file")
+        replica.learn_loss(state.lossy_epoch)
         leadership = Leadership(
             replica,
             state,
@@ -434,7 +431,7 @@ class ReplicaManager:
         return f"{key.topic_id}-{key.partition}"
 
     def _watermarks_now(self) -> dict[str, int]:
-        return {self._checkpoint_key(r.key): r.high_watermark for r in self.all()}
+        return {self._checkpoint_key(r.key): max(r.high_watermark, r.watermark_known) for r in self.all()}
 
     async def checkpoint_watermarks(self) -> None:
         """The HW checkpoint task: all of them, atomically; what else the file knows stays in it (H7)."""

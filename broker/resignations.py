@@ -262,7 +262,8 @@ class Resignations:
             if next_leader is None:
                 resignation.settle(None)
                 return None
-        after = PartitionState(NO_BROKER, epoch, self._members(resignation, state))
+        members = self._members(resignation, state)
+        after = PartitionState(NO_BROKER, epoch, members, lossy_epoch=state.lossy_epoch)
         event = resigned(
             replica.name.topic,
             replica.key,

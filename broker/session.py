@@ -14,6 +14,7 @@ import structlog
 
 from broker.balancing import Balancing
 from broker.elector import Elector
+from broker.epoch_source import known_epoch, raise_epoch
 from broker.fetcher import LeaderLink, ReplicaStream
 from broker.handover import Handover
 from broker.leadership import Leadership
@@ -104,6 +105,7 @@ class BrokerSession:
             tasks.create_task(self._until_ended())
             self.cluster_id = await join_cluster(self.coordination, self._manager.folder)
             self._manager.load()
+            await raise_epoch(self.coordination, known_epoch(self._manager.all()))
             await self.membership.register()
             self._manager.session = self
             self._manager.live_changed(await self.membership.read_live())

@@ -6,7 +6,14 @@ import asyncio
 from collections.abc import Collection, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from controller.answers import ClusterDescription, Ongoing, PartitionOutcome, TopicOutcome, for_user
+from controller.answers import (
+    ClusterDescription,
+    Ongoing,
+    PartitionOutcome,
+    TopicOutcome,
+    UncleanOutcome,
+    for_user,
+)
 from controller.core.cluster import ClusterPicture
 from controller.core.drains import Progress
 from controller.core.readiness import Readiness
@@ -19,6 +26,7 @@ from controller.reading import read_topics
 from controller.reassignment import Reassignments
 from controller.term import Term
 from controller.topics import Topics
+from controller.unclean import elect_unclean
 from controller.upkeep import Upkeep
 from controller.vitals import Vitals
 from strandline.adapters import znodes
@@ -153,6 +161,12 @@ class ActiveController:
         self, names: Sequence[TopicPartition], repeated: Collection[TopicPartition]
     ) -> list[PartitionOutcome]:
         return await self._carry_out(elect_preferred(self._term, names, repeated))
+
+    async def elect_unclean(
+        self, names: Sequence[TopicPartition], repeated: Collection[TopicPartition], *, validate_only: bool
+    ) -> list[UncleanOutcome]:
+        work = elect_unclean(self._term, names, repeated, validate_only=validate_only)
+        return await self._carry_out(work)
 
     async def describe_cluster(self) -> ClusterDescription:
         return await self._carry_out(describe_cluster(self._term))

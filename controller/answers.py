@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from controller.core.queues import Backlog
+from controller.core.unclean import UncleanPlan
 from strandline.errors import NotController, OutcomeUnknown, StrandlineError
 from strandline.ids import BrokerId, TopicId, TopicPartition
 from strandline.metadata import Endpoint, Reassignment, Registration
@@ -27,6 +28,15 @@ class PartitionOutcome:
 
     name: TopicPartition
     error: StrandlineError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanOutcome:
+    """What became of one partition of a request for unclean elections. Without an error there is a plan."""
+
+    name: TopicPartition
+    error: StrandlineError | None = None
+    plan: UncleanPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)

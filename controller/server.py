@@ -144,6 +144,16 @@ class AdminServicer(admin_pb2_grpc.AdminServicer):
             return admin_pb2.ElectPreferredResponse(error=error_to_wire(error))
         return admin_pb2.ElectPreferredResponse(results=wire.partition_results(outcomes))
 
+    async def ElectUnclean(
+        self, request: admin_pb2.ElectUncleanRequest, context: object
+    ) -> admin_pb2.ElectUncleanResponse:
+        names = wire.partition_names(request)
+        try:
+            outcomes = await self._service.elect_unclean(names, validate_only=request.validate_only)
+        except StrandlineError as error:
+            return admin_pb2.ElectUncleanResponse(error=error_to_wire(error))
+        return admin_pb2.ElectUncleanResponse(results=wire.unclean_results(outcomes))
+
     async def DescribeCluster(
         self, request: admin_pb2.DescribeClusterRequest, context: object
     ) -> admin_pb2.DescribeClusterResponse:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from controller.active import ActiveController
 from controller.activity import Activity
-from controller.answers import ClusterDescription, Ongoing, PartitionOutcome, TopicOutcome
+from controller.answers import ClusterDescription, Ongoing, PartitionOutcome, TopicOutcome, UncleanOutcome
 from controller.core.drains import Progress
 from controller.core.readiness import Readiness
 from controller.core.reassignment import Move
@@ -78,6 +78,16 @@ class AdminService:
         """
         repeated = check_partitions_asked(names)
         return await self._active().elect_preferred(names, repeated)
+
+    async def elect_unclean(
+        self, names: Sequence[TopicPartition], *, validate_only: bool = False
+    ) -> list[UncleanOutcome]:
+        """One outcome for each of these partitions, or (none named) for each that nobody leads.
+
+        Raises InvalidRequest for too many partitions at once, NotController, OutcomeUnknown.
+        """
+        repeated = check_partitions_asked(names)
+        return await self._active().elect_unclean(names, repeated, validate_only=validate_only)
 
     async def drain_broker(
         self, broker: int, *, replicas: bool = False, undo: bool = False, throttle_bytes_per_s: int = 0

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from controller.answers import BrokerDescription, ClusterDescription, Ongoing, PartitionOutcome, TopicOutcome
+from controller.answers import (
+    BrokerDescription,
+    ClusterDescription,
+    Ongoing,
+    PartitionOutcome,
+    TopicOutcome,
+    UncleanOutcome,
+)
 from controller.core.drains import Progress
 from controller.core.readiness import Readiness
 from controller.core.reassignment import Move
@@ -51,7 +58,9 @@ def moves(request: admin_pb2.ReassignRequest) -> list[Move]:
     ]
 
 
-def partition_names(request: admin_pb2.ElectPreferredRequest) -> list[TopicPartition]:
+def partition_names(
+    request: admin_pb2.ElectPreferredRequest | admin_pb2.ElectUncleanRequest,
+) -> list[TopicPartition]:
     return [TopicPartition(each.topic, each.partition) for each in request.partitions]
 
 
@@ -64,6 +73,21 @@ def partition_results(outcomes: Iterable[PartitionOutcome]) -> list[admin_pb2.Pa
         )
         for outcome in outcomes
     ]
+
+
+def unclean_results(outcomes: Iterable[UncleanOutcome]) -> list[admin_pb2.UncleanElection]:
+    results = []
+    for outcome in outcomes:
+        result = admin_pb2.UncleanElection(topic=outcome.name.topic, partition=outcome.name.partition)
+        if outcome.error is not None:
+            result.error.CopyFrom(error_to_wire(outcome.error))
+        elif (plan := outcome.plan) is not None:
+            result.broker, result.last_epoch = plan.chosen.broker, plan.chosen.last_epoch
+            result.log_end, result.known_end = plan.loss.first, plan.loss.end
+            result.known = str(plan.loss)
+            result.missing.extend(plan.missing)
+        results.append(result)
+    return results
 
 
 def reassignments(found: Iterable[Ongoing]) -> admin_pb2.ListReassignmentsResponse:

@@ -61,6 +61,7 @@ class ErrorCode(IntEnum):
     PREFERRED_LEADER_NOT_AVAILABLE = 80
     GROUP_MAX_SIZE_REACHED = 81
     FENCED_INSTANCE_ID = 82
+    ELIGIBLE_LEADERS_NOT_AVAILABLE = 83
     ELECTION_NOT_NEEDED = 84
     NO_REASSIGNMENT_IN_PROGRESS = 85
     INVALID_RECORD = 87
@@ -308,8 +309,14 @@ class PreferredLeaderNotAvailable(_Retriable):
     code = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
 
 
+class EligibleLeadersNotAvailable(_Retriable):
+    """No replica can be elected now, not even with a loss; the message says why."""
+
+    code = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+
+
 class ElectionNotNeeded(StrandlineError):
-    """The first assigned replica leads already."""
+    """The first assigned replica leads already; or, of an unclean election, somebody does."""
 
     code = ErrorCode.ELECTION_NOT_NEEDED
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final
 
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicId
@@ -47,6 +48,35 @@ class IsrMember:
     broker_epoch: BrokerEpoch
 
 
+class LogCondition(Enum):
+    """What a replica whose partition nobody leads says of its log, as far as the ISR of record goes."""
+
+    UNSURE = "unsure"
+    """In sync once; records that counted then may be missing: they were not synced, and power was lost."""
+    OUTSIDE = "outside"
+    """Not in sync when the last leader wrote the ISR."""
+    ABSENT = "absent"
+    """In sync once, and this is not the log of that time: its folder was lost."""
+    DAMAGED = "damaged"
+    """It cannot lead."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogStatement:
+    """What `broker`, in this life, has of a partition that nobody leads. It stays true until a leader is
+    elected: nothing is appended before that."""
+
+    broker: BrokerId
+    broker_epoch: BrokerEpoch
+    condition: LogCondition
+    last_epoch: int
+    """Of its last record; -1 if it has none."""
+    log_start: int
+    log_end: int
+    high_watermark: int
+    """The highest ever known there; above `log_end` if committed records are missing."""
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionState:
     """What `…/isr` holds. Every write is a compare-and-set on the znode's version.
@@ -60,6 +90,11 @@ class PartitionState:
     leader_epoch: LeaderEpoch
     isr: tuple[IsrMember, ...]
     trail: tuple[StateChangeEvent, ...] = field(default=(), compare=False)
+    statements: tuple[LogStatement, ...] = field(default=(), compare=False)
+    """While nobody in sync can lead without a loss: what each replica that is back has. Ends with the next
+    election."""
+    lossy_epoch: LeaderEpoch = field(default=NO_EPOCH, compare=False)
+    """The last epoch whose leader may lack committed records. Its followers cut what it lacks (T11)."""
 
     @property
     def isr_ids(self) -> tuple[BrokerId, ...]:

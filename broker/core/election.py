@@ -6,22 +6,23 @@ winner safe; the ranks below only keep everybody from trying at once (no herd, s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
 
 from broker.core.happenings import resignation
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch
-from strandline.metadata import IsrMember, PartitionState, Registration
+from strandline.log_statements import current_statements, longest, missing, unheard
+from strandline.metadata import IsrMember, LogCondition, LogStatement, PartitionState, Registration
 
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
     """All that a replica knows when it decides.
 
-    `lives` are the broker epochs under which this broker held its log without losing its tail
-    (CORRECTNESS E2): its present life, earlier ones of this process, and, after a clean shutdown or
-    a crash that the page cache survived, the ones before. `suspects` are lives whose connection was
-    refused or reset while their registration still stands.
+    `lives` are the broker epochs under which this broker held this log without losing its tail
+    (CORRECTNESS E2): its present life, earlier ones of this process, and, after a clean shutdown, a
+    crash that the page cache survived, or if all of the log was synced, the ones before. `suspects` are
+    lives whose connection was refused or reset while their registration still stands.
     """
 
     assigned: tuple[BrokerId, ...]
@@ -39,6 +40,10 @@ class Ballot:
     """The last leader named this replica its successor."""
     yielded: bool = False
     """This broker was the last leader, and gave the leadership to another one."""
+    statement: LogStatement | None = None
+    """What this replica has, to be said if it cannot lead without a loss."""
+    permitted: bool = False
+    """An operator asked for an unclean election after the epoch of record, and chose this replica."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,18 @@ class Stand:
 
     rank: int
     unclean: bool
+    cause: str = field(default="", compare=False)
+    """Of an unclean one: why it is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Write into `isr` what this replica has, `rank` election steps after the vacancy was noticed: those
+    who can lead without a loss do so before that."""
+
+    rank: int
+    statements: tuple[LogStatement, ...]
+    """With those of others that are true still."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +84,7 @@ class Wait:
     reason: str
 
 
-Decision = Stand | Follow | LeadOn | Wait
+Decision = Stand | Say | Follow | LeadOn | Wait
 
 
 def leader_stands(
@@ -92,33 +109,70 @@ def decide(ballot: Ballot) -> Decision:
         return LeadOn() if state.leader == ballot.me else Follow(state.leader, state.leader_epoch)
     if ballot.me not in ballot.assigned:
         return Wait("this broker is not among the assigned replicas")
-    if not ballot.log_whole:
-        return Wait("this replica's log is damaged")
     order = _succession(ballot)
-    if state.leader_epoch == NO_EPOCH:  # never led: every replica is empty, any may begin
-        return Stand(order.index(ballot.me), unclean=False)
-    if any(member.broker == ballot.me and member.broker_epoch in ballot.lives for member in state.isr):
-        # Who gave it away comes after everybody, or it would be back before the one it was given to.
-        last = len(ballot.assigned)
-        rank = 0 if ballot.handed_over else last if ballot.yielded else order.index(ballot.me)
-        return Stand(rank, unclean=False)
-    if ballot.unclean_allowed:
-        # Behind everybody who might do it without a loss.
-        return Stand(len(ballot.assigned) + order.index(ballot.me), unclean=True)
-    held_by = sorted(state.isr_ids)
-    reason = f"only {held_by} were in sync and unclean election is off"
+    if ballot.log_whole:
+        if state.leader_epoch == NO_EPOCH:  # never led: every replica is empty, any may begin
+            return Stand(order.index(ballot.me), unclean=False)
+        if any(member.broker == ballot.me and member.broker_epoch in ballot.lives for member in state.isr):
+            # Who gave it away comes after everybody, or it would be back before the one it was given to.
+            last = len(ballot.assigned)
+            rank = 0 if ballot.handed_over else last if ballot.yielded else order.index(ballot.me)
+            return Stand(rank, unclean=False)
+        if ballot.unclean_allowed:
+            # Behind everybody who might do it without a loss.
+            rank = len(ballot.assigned) + order.index(ballot.me)
+            return Stand(rank, unclean=True, cause="nobody in sync is alive")
+    return _without_a_sure_member(ballot, order)
+
+
+def _without_a_sure_member(ballot: Ballot, order: list[BrokerId]) -> Decision:
+    """This replica cannot lead without a loss: see `returning`."""
+    state = ballot.state
+    damaged = Wait("this replica's log is damaged")
+    reason = f"only {sorted(state.isr_ids)} were in sync and unclean election is off"
     if ballot.me in state:
         reason += (
             f"; this broker, {ballot.me}, is one of them, but has not the log that it had then: "
             "its disk is another one, or its machine lost power"
         )
-    return Wait(reason)
+    known = current_statements(state, ballot.live, ballot.suspects)
+    if ballot.statement is None or _has_sure_member(ballot, known) or state.leader_epoch == NO_EPOCH:
+        return Wait(reason) if ballot.log_whole else damaged
+    if ballot.statement not in known:
+        others = tuple(each for each in known if each.broker != ballot.me)
+        return Say(len(ballot.assigned) + order.index(ballot.me), (*others, ballot.statement))
+    if not ballot.log_whole:
+        return damaged
+    silent = unheard(state, ballot.live, known)
+    if ballot.permitted and not silent:
+        return Stand(0, unclean=True, cause="an operator asked for an unclean election")
+    reasons = missing(state, ballot.live, known)
+    best = longest(known, ballot.assigned)
+    if reasons or best is None:
+        return Wait(f"{reason}: {', '.join(reasons)}")
+    if best.broker == ballot.me:
+        cause = "all in-sync replicas are back, none is sure to have everything, and this log is the longest"
+        return Stand(0, unclean=True, cause=cause)
+    return Wait(f"the log of broker {best.broker} is longer")
 
 
-def vacancy_reason(ballot: Ballot, *, unclean: bool) -> str:
-    """Why this partition needed a leader, in words: what the record of the election says."""
+def _has_sure_member(ballot: Ballot, known: Sequence[LogStatement]) -> bool:
+    """Another member is alive in the life in which it joined, and its log is not known to be damaged: it
+    leads without a loss."""
+    damaged = {said.broker for said in known if said.condition is LogCondition.DAMAGED} | {ballot.me}
+    return any(
+        member.broker not in damaged
+        and (registration := ballot.live.get(member.broker)) is not None
+        and registration.epoch == member.broker_epoch
+        for member in ballot.state.isr
+    )
+
+
+def vacancy_reason(ballot: Ballot, *, cause: str) -> str:
+    """Why this partition needed a leader, in words: what the record of the election says. `cause` is that of
+    an unclean one, else empty."""
     reason = _why_vacant(ballot)
-    return f"{reason}, and nobody in sync is alive" if unclean else reason
+    return f"{reason}, and {cause}" if cause else reason
 
 
 def _why_vacant(ballot: Ballot) -> str:
@@ -163,7 +217,7 @@ def claim(ballot: Ballot, epoch: LeaderEpoch, broker_epoch: BrokerEpoch, *, uncl
     """
     mine = IsrMember(ballot.me, broker_epoch)
     if unclean:
-        return PartitionState(ballot.me, epoch, (mine,))
+        return PartitionState(ballot.me, epoch, (mine,), lossy_epoch=epoch)
     others = tuple(
         member
         for member in ballot.state.isr
@@ -175,7 +229,7 @@ def claim(ballot: Ballot, epoch: LeaderEpoch, broker_epoch: BrokerEpoch, *, uncl
     )
     ranks = {broker: rank for rank, broker in enumerate(ballot.assigned)}
     members = tuple(sorted((mine, *others), key=lambda m: ranks.get(m.broker, len(ranks))))
-    return PartitionState(ballot.me, epoch, members)
+    return PartitionState(ballot.me, epoch, members, lossy_epoch=ballot.state.lossy_epoch)
 
 
 def successor(

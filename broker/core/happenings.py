@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionKey
+from strandline.log_statements import Loss
 from strandline.metadata import PartitionState
 from strandline.state_changes import Happening, RequestState, StateChangeEvent
 
 
 def elected(
-    topic: str, key: PartitionKey, state: PartitionState, *, at_ms: int, reason: str, unclean: bool = False
+    topic: str, key: PartitionKey, state: PartitionState, *, at_ms: int, reason: str, lost: Loss | None = None
 ) -> StateChangeEvent:
-    """The leader of `state` won; `reason` says why there was a vacancy."""
+    """The leader of `state` won; `reason` says why there was a vacancy. `lost`: what is known of the records
+    that an unclean winner lacks."""
     return StateChangeEvent(
         id=f"elect-{key.topic_id}-{key.partition}-{state.leader_epoch}",
         command=Happening.ELECT_LEADER,
@@ -24,7 +26,10 @@ def elected(
         at_ms=at_ms,
         reason=reason,
         isr=state.isr_ids,
-        unclean=unclean,
+        unclean=lost is not None,
+        first=None if lost is None else lost.first,
+        end=None if lost is None else lost.end,
+        lost=None if lost is None else lost.certain,
     )
 
 

@@ -39,7 +39,7 @@ from broker.core.leader_effects import (
     WriteIsr,
 )
 from broker.core.reassignment import Assignment
-from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset
+from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.metadata import IsrMember, PartitionState, Registration
 
 PAST_FLOWS_MAX: Final = 1_000
@@ -69,11 +69,14 @@ class LeaderPartition(Generic[Ticket]):
         close_s: float,
         queue_entries_max: int,
         now: float,
+        lossy_epoch: LeaderEpoch = NO_EPOCH,
     ) -> None:
         assert any(member.broker == me for member in members), f"leader {me} is not in the ISR {members}"
         assert high_watermark <= log_end_offset, f"HW {high_watermark} above LEO {log_end_offset}"
         self.me = me
         self.epoch = epoch
+        self.lossy_epoch = lossy_epoch
+        """Of `isr`, handed on with every write."""
         self.epoch_start = log_end_offset
         self.log_end_offset = log_end_offset
         self.high_watermark = high_watermark
@@ -112,7 +115,7 @@ class LeaderPartition(Generic[Ticket]):
 
     @property
     def state(self) -> PartitionState:
-        return PartitionState(self.me, self.epoch, self.isr.members)
+        return self._record(self.me, self.isr.members)
 
     @property
     def catching_up(self) -> tuple[BrokerId, ...]:
@@ -313,7 +316,7 @@ class LeaderPartition(Generic[Ticket]):
         change: IsrChange = self.isr.propose(after)
         before, now_in = {m.broker for m in change.before}, {m.broker for m in after}
         return WriteIsr(
-            PartitionState(self.me, self.epoch, after),
+            self._record(self.me, after),
             change.version,
             left=tuple(sorted(before - now_in)),
             joined=tuple(sorted(now_in - before)),
@@ -400,13 +403,16 @@ class LeaderPartition(Generic[Ticket]):
         leader = NO_BROKER if self.handing_over else self.me
         reasons = [f"broker {broker} {self._why_out(broker)}" for broker in sorted(self._closing.cut_off)]
         return CompleteReassignment(
-            PartitionState(leader, self.epoch, after),
+            self._record(leader, after),
             version,
             self.assignment,
             leaving,
             successor,
             ", ".join(reasons),
         )
+
+    def _record(self, leader: BrokerId, members: tuple[IsrMember, ...]) -> PartitionState:
+        return PartitionState(leader, self.epoch, members, lossy_epoch=self.lossy_epoch)
 
     def resign(self) -> list[Ticket]:
         """The end of this leadership: the requests whose outcome is now unknown (H6)."""

@@ -88,7 +88,9 @@ class NoticeReceiver:
             return
         replica = self._manager.get(notice.key)
         if replica is not None and notice.leader_epoch >= replica.leader_epoch:
-            self._vacant(replica, True)
+            if notice.unclean:
+                replica.unclean_permit = notice.leader_epoch
+            self._vacant(replica, not notice.unclean)
 
     async def _delete(self, path: str) -> None:
         try:

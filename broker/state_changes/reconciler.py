@@ -15,13 +15,14 @@ import structlog
 from broker.assignments import Assignments
 from broker.core.happenings import stray_removed
 from broker.core.replica_states import ReplicaState
+from broker.epoch_source import read_epoch
 from broker.recorder import Recorder
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
 from broker.state_changes.execution import Executor, read_topic
 from strandline.adapters import znodes
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
-from strandline.ids import NO_EPOCH, BrokerEpoch, PartitionKey
+from strandline.ids import BrokerEpoch, PartitionKey
 from strandline.ports import Clock, Coordination, NoNode
 from strandline.tasks import pipelined
 
@@ -87,29 +88,43 @@ class Reconciler:
             await self._remove({r: why for r, why in zip(some, reasons, strict=True) if why}, life)
 
     async def _is_to_be_believed(self, cluster_id: str) -> bool:
-        """False if this is another ZooKeeper than the logs here are of, or one that was set back: after a
-        restore from a backup there may be topics here that it knows nothing of any more."""
+        """False if this is another ZooKeeper than the logs here are of."""
         try:
             found = (await self._session.get(znodes.CLUSTER_ID)).data.decode()
-            epoch = (await self._session.get(znodes.EPOCH)).version
         except NoNode:
-            found, epoch = "", NO_EPOCH
-        last = max((replica.log.last_epoch for replica in self._manager.all()), default=NO_EPOCH)
-        if found == cluster_id and last <= epoch:
+            found = ""
+        if found == cluster_id:
             return True
         logger.error(
-            "not the ZooKeeper of these logs, or set back: nothing is removed",
-            cluster=found,
-            own_cluster=cluster_id,
-            epoch=epoch,
-            own_epoch=last,
+            "not the ZooKeeper of these logs: nothing is removed", cluster=found, own_cluster=cluster_id
         )
         return False
+
+    async def _is_of_a_lost_time(self, replica: Replica) -> bool:
+        """True if ZooKeeper was set back to a time before the last epoch of this log: after a restore from a
+        backup there may be topics here that it knows nothing of any more."""
+        try:
+            found = await read_epoch(self._session)
+        except NoNode:
+            return True
+        last = replica.log.epochs.latest
+        lost = found.epochs.lost
+        if last <= found.latest and (lost is None or not lost[0] <= last <= lost[1]):
+            return False
+        logger.error(
+            "ZooKeeper was set back: kept, though nobody assigns it",
+            partition=str(replica.name),
+            epoch=found.latest,
+            own_epoch=last,
+        )
+        return True
 
     async def _judge(self, assignments: Assignments, replica: Replica) -> str:
         """Why it is a stray; empty if it is not one, or that is not certain."""
         name, key, me = replica.name, replica.key, self._manager.me
         try:
+            if await self._is_of_a_lost_time(replica):
+                return ""
             topic = await read_topic(self._session, name.topic)
             if topic is None:
                 return "the topic is gone"

@@ -73,16 +73,30 @@ class DataFolder:
         self.page_cache_survived: bool = same_boot and life.get("volume", self._volume) == self._volume
         """The kernel still runs that took the last writes, and had the disk all the time: a killed process
         loses none of them."""
-        kept = epochs if self.clean or self.page_cache_survived else []
-        self._lives: list[BrokerEpoch] = [BrokerEpoch(epoch) for epoch in kept]
+        self._lives: list[BrokerEpoch] = [BrokerEpoch(epoch) for epoch in epochs]
         self.previous_sessions: frozenset[int] = frozenset(life.get("sessions", []))
         """Sessions of lives that are over: what they registered may be removed (CORRECTNESS E10)."""
         self._sessions: list[int] = life.get("sessions", [])
 
     @property
-    def lives(self) -> frozenset[BrokerEpoch]:
-        """Lives in which this folder's logs were held and since which nothing of them was lost."""
-        return frozenset(self._lives)
+    def power_lost(self) -> bool:
+        """What the last life did not sync may be gone: each log says whether it can have lost anything."""
+        return not (self.clean or self.page_cache_survived)
+
+    @property
+    def last_life(self) -> BrokerEpoch | None:
+        """The present one, once it has begun; None: there was none."""
+        return self._lives[-1] if self._lives else None
+
+    @property
+    def life_before(self) -> BrokerEpoch | None:
+        """The one before the present one."""
+        return self._lives[-2] if len(self._lives) > 1 else None
+
+    def lives_after(self, life: int | None) -> frozenset[BrokerEpoch]:
+        """The lives that followed this one, as far as they are remembered. None: all."""
+        lives = self._lives
+        return frozenset(lives[lives.index(BrokerEpoch(life)) + 1 :] if life in lives else lives)
 
     def check_cluster(self, cluster_id: str) -> None:
         """Make the folder this cluster's, or raise SettingsError if it is another's."""

@@ -22,12 +22,14 @@ from broker.storage.compactor import Compactor
 from broker.storage.epoch_file import EpochFile
 from broker.storage.fence import Fence
 from broker.storage.log_state import StateFile
+from broker.storage.provenance import Provenance
 from broker.storage.recovery import Recovered, open_folder
 from broker.storage.retention import has_expired, start_after_retention
 from broker.storage.segment import Segment
 from broker.storage.segments import Segments
 from broker.storage.snapshots import load_producers, save_snapshot
 from broker.storage.sync_failure import remember
+from broker.storage.synced import Synced
 from strandline.adapters.files import SYSTEM_FILES
 from strandline.config import PRODUCER_EXPIRY_MS, PRODUCERS_PER_PARTITION_MAX, TopicConfig
 from strandline.errors import CorruptMessage, OffsetOutOfRange, StorageBusy, StorageFailed, UnexpectedOffset
@@ -81,13 +83,15 @@ class PartitionLog:
         self._segments = Segments(directory, files, recovered.segments)
         self._leftovers = recovered.leftovers
         # What the last life wrote and did not sync is unsynced still, the names of files included.
-        self._segments.names_unsynced = recovered.scanned_bytes > 0 or recovered.epochs_changed
-        self._flushed_offset = self._segments.synced_offset
-        self._unflushed_since = clock.monotonic()
-        """Monotonic seconds; means nothing while nothing is unflushed."""
+        self._segments.names_unsynced = recovered.names_changed
+        self._synced = Synced(self._state, self._segments.synced_offset, self.log_end_offset, clock)
         self._lock = threading.Lock()
         """Held by a flush, and by whatever takes files away from under it or writes `log.json`."""
         self.compactor = Compactor(directory, self._segments, self._state, self._fence, self._lock, files)
+        self.provenance = Provenance(
+            directory, self._segments, self._state, self._synced, self._fence, self._lock, files,
+            anchored=recovered.had_state,
+        )  # fmt: skip
 
     @classmethod
     def open(
@@ -165,22 +169,20 @@ class PartitionLog:
     @property
     def unflushed_records(self) -> int:
         """Records that a loss of power could take."""
-        return max(self.log_end_offset - self._flushed_offset, 0)
+        return max(self.log_end_offset - self._synced.offset, 0)
 
     @property
     def has_unflushed_segments(self) -> bool:
         """True if a sealed segment awaits its sync: a flush at leisure saves a scan after a crash."""
-        return self._flushed_offset < self._segments.active.base_offset
+        return self._synced.offset < self._segments.active.base_offset
 
     def needs_flush(self, now: float) -> bool:
-        """True if `flush.messages` or `flush.ms` ask for a flush at this monotonic time, seconds."""
-        unflushed = self.log_end_offset - self._flushed_offset
-        if unflushed <= 0:
-            return False
-        return (
-            unflushed >= self._config.flush_messages
-            or (now - self._unflushed_since) * 1000 >= self._config.flush_ms
-        )
+        """True if what was appended may count only after a flush, or `flush.ms` asks for one now."""
+        return self._synced.needed(self.log_end_offset, self._config, now)
+
+    def is_at_rest(self, now: float) -> bool:
+        """True if nothing was appended for a while, and a flush now makes the log known to be whole (E3)."""
+        return self._synced.is_at_rest(now)
 
     def end_offset_for(self, epoch: int) -> EpochEnd:
         """The largest epoch not above the one asked and where it ends here; (-1, -1) if undefined (T9)."""
@@ -268,8 +270,7 @@ class PartitionLog:
             self._roll()
         if not segments.active.size:
             segments.names_unsynced = True
-        if self.log_end_offset == self._flushed_offset:
-            self._unflushed_since = self._clock.monotonic()
+        self._synced.begin_append(self.log_end_offset)
         return segments.active
 
     def _note(
@@ -361,7 +362,7 @@ class PartitionLog:
             self._save_epochs(changed=self.epochs.clear())
             self._segments.discard_all(offset)
             self._state.change(log_start_offset=offset, recovery_point=offset)
-            self._leftovers, self._flushed_offset = False, offset
+            self._leftovers, self._synced.offset = False, offset
         self._cutting_to = maxsize
 
     def mark_whole(self) -> None:
@@ -377,7 +378,7 @@ class PartitionLog:
         """Drop all files from a batch boundary on. Called with the lock held."""
         self._segments.discard_from(offset)
         self._leftovers = False
-        self._flushed_offset = min(self._flushed_offset, offset)
+        self._synced.cut(offset)
 
     # --- retention ---------------------------------------------------------------------------
 
@@ -439,13 +440,16 @@ class PartitionLog:
     def flush(self) -> None:
         """Sync everything appended before the call; may run in a thread. Raises StorageFailed."""
         with self._fence.repeatable, self._lock:
-            active = self._segments.active
-            target, began = self.log_end_offset, self._clock.monotonic()
-            self._segments.sync()
-            # The active segment is scanned after a crash wherever in it the recovery point is.
-            if active.base_offset > self._state.now.recovery_point:
-                self._state.change(recovery_point=active.base_offset)
-            self._flushed_offset, self._unflushed_since = target, began
+            self._flush()
+
+    def _flush(self) -> None:
+        active, config = self._segments.active, self._config
+        target, began = self.log_end_offset, self._clock.monotonic()
+        self._segments.sync()
+        # The active segment is scanned after a crash wherever in it the recovery point is.
+        if active.base_offset > self._state.now.recovery_point:
+            self._state.change(recovery_point=active.base_offset)
+        self._synced.flushed(target, began, config)
 
     def close(self, *, clean: bool) -> None:
         """Close the files. `clean`: sync, and leave what lets the next open scan nothing.
@@ -465,17 +469,15 @@ class PartitionLog:
 
     def _leave_clean(self) -> None:
         end, last = self.log_end_offset, self._segments.last_written
-        if end == self._state.now.recovery_point == self._flushed_offset and (
-            last is None or last.is_indexed
-        ):
+        if end == self._state.now.recovery_point == self._synced.offset and (last is None or last.is_indexed):
             return
         if last is not None:
             last.save_index()
             self._save_producers()
         self._segments.sync_bytes()
-        self._state.change(recovery_point=end)  # which syncs the folder's names, too
+        self._state.change(recovery_point=end, synced_only=True)  # which syncs the folder's names, too
         self._segments.names_unsynced = False
-        self._flushed_offset = end
+        self._synced.all_of_it(end)
 
     def _note_failure(self, error: OSError | CorruptMessage) -> None:
         end = min(self.log_end_offset, self._cutting_to)

@@ -27,6 +27,12 @@ class LogState:
     """Below it each key has one record at most: compaction came so far. Never above the recovery point."""
     tombstones_due_ms: int | None = None
     """When the first tombstone below the clean offset may go; None: there is none."""
+    synced_only: bool = False
+    """Nothing counted here before it was synced: after a loss of power too the log is whole (E3)."""
+    absent_through: int | None = None
+    """The last life of this broker that never had this log, as far as is known (E2)."""
+    unsure_through: int | None = None
+    """The last life of this broker of whose records some may be missing here (E2)."""
 
     def save(self, directory: Path, *, files: Files) -> None:
         """Raises OSError."""
@@ -41,16 +47,23 @@ class LogState:
             return None
         try:
             raw = json.loads(data)
-            corrupt, due = raw["corrupt"], raw.get("tombstones_due_ms")
+            corrupt = raw["corrupt"]
             return cls(
                 int(raw["log_start_offset"]),
                 int(raw["recovery_point"]),
                 None if corrupt is None else str(corrupt),
                 int(raw.get("clean_offset", 0)),
-                None if due is None else int(due),
+                _optional(raw.get("tombstones_due_ms")),
+                bool(raw.get("synced_only", False)),
+                _optional(raw.get("absent_through")),
+                _optional(raw.get("unsure_through")),
             )
         except (ValueError, TypeError, KeyError) as error:
             raise ValueError(f"{directory / STATE_FILE} is damaged ({error!r}): {data[:80]!r}") from None
+
+
+def _optional(number: Any) -> int | None:
+    return None if number is None else int(number)
 
 
 class StateFile:

@@ -12,6 +12,8 @@ from broker.storage.checkpoint import write_atomically
 from strandline.ids import PartitionId, PartitionKey, TopicId, TopicPartition
 
 DESCRIPTION: Final = "partition.json"
+VERSION: Final = 2
+"""1: the log may have no `log.json` although it has begun. 2: it has one from then on."""
 DELETED_SUFFIX: Final = ".deleted"
 """Of a folder that was moved aside to be removed."""
 
@@ -26,16 +28,19 @@ class Description:
     name: TopicPartition
     key: PartitionKey
     config: Mapping[str, str]
+    version: int = VERSION
 
-    def save(self, folder: Path) -> None:
-        """Not synced: ZooKeeper has the same, and a folder that lost it is set aside (`load`)."""
+    def save(self, folder: Path, *, sync: bool = True) -> None:
+        """Replaces the file. A folder that lost it is no replica's; without `sync` somebody syncs it before
+        anything in the folder counts (`Provenance.anchor`). Raises OSError."""
         content = {
             "topic": self.name.topic,
             "partition": self.name.partition,
             "topic_id": self.key.topic_id,
             "config": dict(self.config),
+            "version": VERSION,
         }
-        write_atomically(folder / DESCRIPTION, json.dumps(content).encode(), sync=False)
+        write_atomically(folder / DESCRIPTION, json.dumps(content).encode(), sync=sync)
 
     @classmethod
     def load(cls, folder: Path) -> Description:
@@ -44,7 +49,8 @@ class Description:
             raw = json.loads((folder / DESCRIPTION).read_bytes())
             name = TopicPartition(str(raw["topic"]), int(raw["partition"]))
             key = PartitionKey(TopicId(str(raw["topic_id"])), PartitionId(name.partition))
-            return cls(name, key, {str(k): str(v) for k, v in raw["config"].items()})
+            config = {str(k): str(v) for k, v in raw["config"].items()}
+            return cls(name, key, config, int(raw.get("version", 1)))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{folder / DESCRIPTION} cannot be read: {error!r}") from error
 

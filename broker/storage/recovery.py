@@ -30,7 +30,7 @@ from broker.storage.segment import (
     file_name,
     offset_in,
 )
-from broker.storage.snapshots import load_producers
+from broker.storage.snapshots import drop_snapshots_above, load_producers
 from broker.storage.swap import finish_swaps
 from broker.storage.sync_failure import SYNC_FAILURE_FILE, SyncFailure, write_anew
 from strandline.errors import CorruptMessage, InvalidRecord, UnsupportedCompression
@@ -60,6 +60,10 @@ class Recovered:
     epochs: EpochCache
     state_changed: bool
     epochs_changed: bool
+    had_state: bool = False
+    """`log.json` was there, or was damaged."""
+    names_changed: bool = False
+    """The directory is not known to be synced."""
     scanned_bytes: int = 0
     cut_bytes: int = 0
     leftovers: bool = False
@@ -116,11 +120,16 @@ def recover(
     if failure is not None:
         found.write_anew(failure)
     epochs, epochs_changed = found.load_epochs()
+    dropped = drop_snapshots_above(directory, found.end, files=files)
     try:
         load_producers(directory, found.segments, producers, end=found.end, files=files, now_ms=now_ms)
     except CorruptMessage as error:
         found.mark(error.message)
-    return replace(found.result(epochs, epochs_changed), sync_failed=failure is not None)
+    recovered = found.result(epochs, epochs_changed)
+    recovered.had_state = state is not None
+    recovered.sync_failed = failure is not None
+    recovered.names_changed = dropped or epochs_changed or recovered.scanned_bytes > 0
+    return recovered
 
 
 class _Found:
@@ -321,7 +330,7 @@ class _Found:
         state = replace(self._state, log_start_offset=start)
         return Recovered(
             segments, state, epochs, state != self._was, epochs_changed,
-            self._scanned_bytes, self._cut_bytes, self._leftovers,
+            scanned_bytes=self._scanned_bytes, cut_bytes=self._cut_bytes, leftovers=self._leftovers,
         )  # fmt: skip
 
     def _end_of_nothing(self) -> int:

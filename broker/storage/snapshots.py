@@ -29,6 +29,18 @@ def save_snapshot(
             files.remove(directory / file_name(at, SNAPSHOT_SUFFIX))
 
 
+def drop_snapshots_above(directory: Path, end: int, *, files: Files) -> bool:
+    """Delete the snapshots above a log's end; True if there were any. Raises OSError.
+
+    A loss of power may take records and leave the snapshot that was taken after them. Kept, it would count
+    again once the log has grown past it with other records.
+    """
+    above = [at for at in _offsets(directory, files) if at > end]
+    for at in above:
+        files.remove(directory / file_name(at, SNAPSHOT_SUFFIX))
+    return bool(above)
+
+
 def load_producers(
     directory: Path,
     segments: Iterable[Segment],

@@ -67,7 +67,8 @@ class ElectionNotice:
     """`/brokers/elections/[id]/…`: a word about leadership, which waits behind no request.
 
     Without `give_to`: this partition has no leader now, you are next. With it: you lead this partition in
-    `leader_epoch`; hand it over to `give_to`.
+    `leader_epoch`; hand it over to `give_to`. `unclean`: this partition has no leader now, and an operator
+    wants you to lead although committed records are lost by it.
     """
 
     topic: str
@@ -77,11 +78,16 @@ class ElectionNotice:
     give_to: BrokerId = NO_BROKER
     reason: str = ""
     """Why, for people: it goes into the record of the election."""
+    unclean: bool = False
 
 
 def dump_notices(notices: Sequence[ElectionNotice]) -> bytes:
     return dump(
-        [[n.topic, n.key.topic_id, n.key.partition, n.leader_epoch, n.give_to, n.reason] for n in notices]
+        [
+            [n.topic, n.key.topic_id, n.key.partition, n.leader_epoch, n.give_to, n.reason]
+            + ([True] if n.unclean else [])
+            for n in notices
+        ]
     )
 
 
@@ -96,8 +102,9 @@ def load_notices(data: bytes) -> list[ElectionNotice]:
                 LeaderEpoch(epoch),
                 BrokerId(give_to),
                 reason,
+                unclean == [True],
             )
-            for name, tid, number, epoch, give_to, reason in raw
+            for name, tid, number, epoch, give_to, reason, *unclean in raw
         ]
     except (TypeError, ValueError) as error:
         raise ValueError(f"an election notice is malformed: {data[:200]!r}") from error

@@ -13,11 +13,13 @@ from typing import Any, Final
 
 import structlog
 
-from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicId
+from strandline.ids import NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicId
 from strandline.metadata import (
     Drain,
     Endpoint,
     IsrMember,
+    LogCondition,
+    LogStatement,
     PartitionState,
     Reassignment,
     Registration,
@@ -200,6 +202,36 @@ def load_topic(name: str, data: bytes) -> TopicNode:
         raise ValueError(f"{topic(name)} lacks {error}: {data[:200]!r}") from error
 
 
+@dataclass(frozen=True, slots=True)
+class Epochs:
+    """`/epoch`: the last epoch taken is `base` plus the znode's version.
+
+    `lost`: first and last of the epochs that were given in times that ZooKeeper does not know of, because it
+    was set back; None if that never happened.
+    """
+
+    base: int = 0
+    lost: tuple[int, int] | None = None
+
+
+def dump_epochs(epochs: Epochs) -> bytes:
+    """Empty as long as the version alone is the epoch."""
+    if epochs == Epochs():
+        return b""
+    return dump({"base": epochs.base, "lost": epochs.lost})
+
+
+def load_epochs(data: bytes) -> Epochs:
+    if not data:
+        return Epochs()
+    raw = load(EPOCH, data)
+    try:
+        lost = raw["lost"]
+        return Epochs(int(raw["base"]), None if lost is None else (int(lost[0]), int(lost[1])))
+    except (KeyError, TypeError, IndexError) as error:
+        raise ValueError(f"{EPOCH} lacks {error}: {data[:200]!r}") from error
+
+
 def dump_replicas(assigned: Sequence[int]) -> bytes:
     return dump(list(assigned))
 
@@ -216,6 +248,21 @@ def dump_isr(state: PartitionState) -> bytes:
     }
     if state.trail:
         fields["trail"] = [dump_event(event) for event in state.trail]
+    if state.statements:
+        fields["statements"] = [
+            [
+                s.broker,
+                s.broker_epoch,
+                s.condition.value,
+                s.last_epoch,
+                s.log_start,
+                s.log_end,
+                s.high_watermark,
+            ]
+            for s in state.statements
+        ]
+    if state.lossy_epoch != NO_EPOCH:
+        fields["lossy_epoch"] = state.lossy_epoch
     return dump(fields)
 
 
@@ -223,11 +270,25 @@ def load_isr(name: str, number: int, data: bytes) -> PartitionState:
     raw = load(isr(name, number), data)
     try:
         members = tuple(IsrMember(BrokerId(b), BrokerEpoch(e)) for b, e in raw["isr"])
-        state = PartitionState(BrokerId(raw["leader"]), LeaderEpoch(raw["epoch"]), members)
+        state = PartitionState(
+            BrokerId(raw["leader"]),
+            LeaderEpoch(raw["epoch"]),
+            members,
+            statements=tuple(_statement(*each) for each in raw.get("statements", ())),
+            lossy_epoch=LeaderEpoch(raw.get("lossy_epoch", NO_EPOCH)),
+        )
     except (KeyError, TypeError) as error:
         raise ValueError(f"{isr(name, number)} lacks {error}: {data[:200]!r}") from error
     trail = raw.get("trail")
     return replace(state, trail=_load_trail(isr(name, number), trail)) if trail else state
+
+
+def _statement(
+    broker_id: int, life: int, condition: str, last_epoch: int, start: int, end: int, watermark: int
+) -> LogStatement:
+    return LogStatement(
+        BrokerId(broker_id), BrokerEpoch(life), LogCondition(condition), last_epoch, start, end, watermark
+    )
 
 
 def _load_trail(path: str, raw: Any) -> tuple[StateChangeEvent, ...]:

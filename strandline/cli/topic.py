@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from strandline.cli import placement
+from strandline.cli import placement, unclean
 from strandline.cli.command import Group, Invocation, pass_invocation, run
 
 if TYPE_CHECKING:
@@ -185,5 +185,5 @@ def delete(invocation: Invocation, names: tuple[str, ...]) -> None:
             invocation.out.line(f"deleted {name}")
 
 
-for command in (placement.reassign, placement.reassignments, placement.elect_preferred):
+for command in (placement.reassign, placement.reassignments, placement.elect_preferred, unclean.elect):
     topic.add_command(command)

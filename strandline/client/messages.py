@@ -148,6 +148,32 @@ class OngoingReassignment:
 
 
 @dataclass(frozen=True, slots=True)
+class ElectUnclean:
+    partitions: Sequence[TopicPartition]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UncleanElection:
+    """An unclean election, made or planned; after an error there is none."""
+
+    name: TopicPartition
+    error: StrandlineError | None
+    broker: int = -1
+    """That leads, or would."""
+    last_epoch: int = -1
+    """Of the last record in its log; -1: it is empty."""
+    log_end: int = 0
+    """Where its log ends: what was committed from here on is lost."""
+    known_end: int = 0
+    """What lies between `log_end` and this was committed for certain; more may have been."""
+    known: str = ""
+    """The same in words."""
+    missing: tuple[str, ...] = ()
+    """What became of in-sync replicas that are not back with their logs, in words."""
+
+
+@dataclass(frozen=True, slots=True)
 class DrainBroker:
     broker: int
     replicas: bool = False

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from strandline.client import arguments
 from strandline.client.messages import (
+    ElectUnclean,
     OngoingReassignment,
     PartitionReassignment,
     PartitionResult,
     Reassign,
+    UncleanElection,
 )
-from strandline.client.placement_wire import ELECT_PREFERRED, LIST_REASSIGNMENTS, REASSIGN
+from strandline.client.placement_wire import ELECT_PREFERRED, ELECT_UNCLEAN, LIST_REASSIGNMENTS, REASSIGN
 from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition
 from strandline.ports import Method, Request, Response
@@ -74,6 +76,24 @@ class PlacementAdmin(ABC):
         if partitions is not None and not names:
             return []
         return await self._ask_controller(ELECT_PREFERRED, names)
+
+    async def elect_unclean(
+        self, partitions: Iterable[TopicPartition] | None = None, *, validate_only: bool = False
+    ) -> Sequence[UncleanElection]:
+        """Have partitions that nobody leads be led by the longest log that is back, although records
+        that were committed are lost by it, and wait. With `validate_only` nothing is done: the answer says
+        what would be.
+
+        What became of each, in order. ElectionNotNeeded says that a partition is led;
+        EligibleLeadersNotAvailable that no replica can be chosen now, or that one may lead without a loss.
+        Without partitions all are meant, and the result has those that nobody leads.
+
+        Raises NotController, InvalidRequest for too many partitions at once.
+        """
+        names: Sequence[TopicPartition] = [] if partitions is None else arguments.partitions(partitions)
+        if partitions is not None and not names:
+            return []
+        return await self._ask_controller(ELECT_UNCLEAN, ElectUnclean(names, validate_only))
 
 
 def _brokers(name: TopicPartition, replicas: Sequence[int]) -> tuple[int, ...]:

@@ -6,7 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from strandline.adapters.wire_errors import error_from_wire, refuse
-from strandline.client.messages import OngoingReassignment, PartitionResult, Reassign
+from strandline.client.messages import (
+    ElectUnclean,
+    OngoingReassignment,
+    PartitionResult,
+    Reassign,
+    UncleanElection,
+)
 from strandline.ids import TopicPartition
 from strandline.ports import Method
 from strandline.rpc import admin_pb2
@@ -62,6 +68,32 @@ def _decode_elect(data: bytes) -> Sequence[PartitionResult]:
     return _results(response.results)
 
 
+def _encode_unclean(request: ElectUnclean) -> bytes:
+    message = admin_pb2.ElectUncleanRequest(validate_only=request.validate_only)
+    for name in request.partitions:
+        message.partitions.add(topic=name.topic, partition=name.partition)
+    return message.SerializeToString()
+
+
+def _decode_unclean(data: bytes) -> Sequence[UncleanElection]:
+    response = admin_pb2.ElectUncleanResponse.FromString(data)
+    refuse(response.error)
+    return [
+        UncleanElection(
+            TopicPartition(m.topic, m.partition),
+            error_from_wire(m.error),
+            m.broker,
+            m.last_epoch,
+            m.log_end,
+            m.known_end,
+            m.known,
+            tuple(m.missing),
+        )
+        for m in response.results
+    ]
+
+
 REASSIGN: Final = Method("/strandline.v1.Admin/Reassign", _encode_reassign, _decode_reassign)
 LIST_REASSIGNMENTS: Final = Method("/strandline.v1.Admin/ListReassignments", _encode_list, _decode_list)
 ELECT_PREFERRED: Final = Method("/strandline.v1.Admin/ElectPreferred", _encode_elect, _decode_elect)
+ELECT_UNCLEAN: Final = Method("/strandline.v1.Admin/ElectUnclean", _encode_unclean, _decode_unclean)

@@ -64,6 +64,11 @@ class AdminStub:
                 request_serializer=strandline_dot_rpc_dot_admin__pb2.ElectPreferredRequest.SerializeToString,
                 response_deserializer=strandline_dot_rpc_dot_admin__pb2.ElectPreferredResponse.FromString,
                 _registered_method=True)
+        self.ElectUnclean = channel.unary_unary(
+                '/strandline.v1.Admin/ElectUnclean',
+                request_serializer=strandline_dot_rpc_dot_admin__pb2.ElectUncleanRequest.SerializeToString,
+                response_deserializer=strandline_dot_rpc_dot_admin__pb2.ElectUncleanResponse.FromString,
+                _registered_method=True)
         self.DrainBroker = channel.unary_unary(
                 '/strandline.v1.Admin/DrainBroker',
                 request_serializer=strandline_dot_rpc_dot_admin__pb2.DrainBrokerRequest.SerializeToString,
@@ -125,6 +130,12 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ElectUnclean(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DrainBroker(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -181,6 +192,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ElectPreferred,
                     request_deserializer=strandline_dot_rpc_dot_admin__pb2.ElectPreferredRequest.FromString,
                     response_serializer=strandline_dot_rpc_dot_admin__pb2.ElectPreferredResponse.SerializeToString,
+            ),
+            'ElectUnclean': grpc.unary_unary_rpc_method_handler(
+                    servicer.ElectUnclean,
+                    request_deserializer=strandline_dot_rpc_dot_admin__pb2.ElectUncleanRequest.FromString,
+                    response_serializer=strandline_dot_rpc_dot_admin__pb2.ElectUncleanResponse.SerializeToString,
             ),
             'DrainBroker': grpc.unary_unary_rpc_method_handler(
                     servicer.DrainBroker,
@@ -365,6 +381,33 @@ class Admin:
             '/strandline.v1.Admin/ElectPreferred',
             strandline_dot_rpc_dot_admin__pb2.ElectPreferredRequest.SerializeToString,
             strandline_dot_rpc_dot_admin__pb2.ElectPreferredResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ElectUnclean(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/strandline.v1.Admin/ElectUnclean',
+            strandline_dot_rpc_dot_admin__pb2.ElectUncleanRequest.SerializeToString,
+            strandline_dot_rpc_dot_admin__pb2.ElectUncleanResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -37,6 +37,7 @@ class AdminStub:
     Reassign: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ReassignRequest, _admin_pb2.ReassignResponse]
     ListReassignments: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListReassignmentsRequest, _admin_pb2.ListReassignmentsResponse]
     ElectPreferred: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ElectPreferredRequest, _admin_pb2.ElectPreferredResponse]
+    ElectUnclean: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ElectUncleanRequest, _admin_pb2.ElectUncleanResponse]
     DrainBroker: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DrainBrokerRequest, _admin_pb2.DrainBrokerResponse]
     CheckBroker: _grpc.UnaryUnaryMultiCallable[_admin_pb2.CheckBrokerRequest, _admin_pb2.CheckBrokerResponse]
     DescribeCluster: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DescribeClusterRequest, _admin_pb2.DescribeClusterResponse]
@@ -51,6 +52,7 @@ class AdminAsyncStub(AdminStub):
     Reassign: _aio.UnaryUnaryMultiCallable[_admin_pb2.ReassignRequest, _admin_pb2.ReassignResponse]  # type: ignore[assignment]
     ListReassignments: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListReassignmentsRequest, _admin_pb2.ListReassignmentsResponse]  # type: ignore[assignment]
     ElectPreferred: _aio.UnaryUnaryMultiCallable[_admin_pb2.ElectPreferredRequest, _admin_pb2.ElectPreferredResponse]  # type: ignore[assignment]
+    ElectUnclean: _aio.UnaryUnaryMultiCallable[_admin_pb2.ElectUncleanRequest, _admin_pb2.ElectUncleanResponse]  # type: ignore[assignment]
     DrainBroker: _aio.UnaryUnaryMultiCallable[_admin_pb2.DrainBrokerRequest, _admin_pb2.DrainBrokerResponse]  # type: ignore[assignment]
     CheckBroker: _aio.UnaryUnaryMultiCallable[_admin_pb2.CheckBrokerRequest, _admin_pb2.CheckBrokerResponse]  # type: ignore[assignment]
     DescribeCluster: _aio.UnaryUnaryMultiCallable[_admin_pb2.DescribeClusterRequest, _admin_pb2.DescribeClusterResponse]  # type: ignore[assignment]
@@ -98,6 +100,13 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.ElectPreferredRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ElectPreferredResponse, _abc.Awaitable[_admin_pb2.ElectPreferredResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ElectUnclean(
+        self,
+        request: _admin_pb2.ElectUncleanRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ElectUncleanResponse, _abc.Awaitable[_admin_pb2.ElectUncleanResponse]]: ...
 
     @_abc_1.abstractmethod
     def DrainBroker(

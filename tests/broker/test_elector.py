@@ -210,6 +210,8 @@ async def test_a_life_that_lost_its_tail_does_not_stand(seat: Seat) -> None:
 
 async def test_a_log_that_fails_as_it_is_elected_resigns(seat: Seat) -> None:
     """CORRECTNESS E14, T4: one bad disk costs one leadership; the broker and its other partitions go on."""
+    seat.elector.vacant(seat.replica)
+    await eventually(lambda: seat.followed)
     seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
     for path in seat.replica.log.directory.iterdir():
         path.unlink()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from broker.core.leader_effects import WriteIsr
 from broker.core.partition import LeaderPartition
 from broker.core.reassignment import Assignment
@@ -11,6 +13,7 @@ from broker.membership import Membership
 from broker.storage.data_folder import DataFolder
 from strandline.adapters import znodes
 from strandline.adapters.memory_files import MemoryFiles
+from strandline.errors import StorageFailed
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.metadata import Endpoint, IsrMember
 from strandline.records import decode
@@ -33,6 +36,23 @@ def test_a_read_takes_the_watermark_once() -> None:
     files.fault = move
     assert [record.value for record in decode(replica.read_committed(0, 1 << 20))] == [b"a"]
     assert [record.value for record in decode(replica.read_committed(0, 1 << 20))] == [b"a", b"b"]
+
+
+def test_what_a_lossy_leader_lacks_is_cut_and_nothing_else_below_the_watermark() -> None:
+    """CORRECTNESS T11: only an unclean election since the last record here excuses it; the loss is exact."""
+    replica = open_replica()
+    write(replica, 5, "a", "b", "c")
+    replica.raise_watermark(Offset(3))
+    replica.learn_loss(LeaderEpoch(5))
+    assert replica.cut_at(Offset(1)).refused
+    with pytest.raises(StorageFailed, match="this replica keeps them and stops"):
+        replica.truncate(Offset(1))
+    replica.learn_loss(LeaderEpoch(6))
+    cut = replica.cut_at(Offset(1))
+    assert (cut.refused, cut.committed) == (False, 2)
+    replica.truncate(Offset(1))
+    assert replica.high_watermark == replica.watermark_known == replica.log.log_end_offset == 1
+    assert replica.counts.lost_records == 2
 
 
 def test_a_member_of_whom_nothing_is_known_holds_the_watermark_back() -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from broker.core.replica_states import ReplicaState
+from broker.epoch_source import raise_epoch
 from broker.state_changes.reconciler import Reconciler
 from strandline.adapters import znodes
+from strandline.ids import LeaderEpoch
 from strandline.ports import Delete
 from strandline.state_changes import Happening, StateChangeEvent
 from tests.broker.queue_desk import (
@@ -75,7 +77,8 @@ async def test_what_zookeeper_denies_is_a_stray(desk: Desk, how: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "doubt", ["cluster", "set back", "creation", "in sync", "unreadable", "no partition"]
+    "doubt",
+    ["cluster", "set back", "set back and raised", "creation", "in sync", "unreadable", "no partition"],
 )
 async def test_in_doubt_a_replica_stays(desk: Desk, doubt: str) -> None:
     """CORRECTNESS Q7: a log is not deleted because of something that could not be read."""
@@ -83,6 +86,9 @@ async def test_in_doubt_a_replica_stays(desk: Desk, doubt: str) -> None:
     desk.seat.write(led_by(1, 1, 3, epoch=5))
     if doubt == "set back":
         write(desk.seat.replica, 6, "of an epoch that ZooKeeper has not come to")
+    elif doubt == "set back and raised":
+        write(desk.seat.replica, 6, "of an epoch that ZooKeeper has lost")
+        await raise_epoch(desk.seat.coordination, LeaderEpoch(8))
     elif doubt == "creation":
         desk.set(znodes.topic(NAME.topic), znodes.dump_topic(znodes.TopicNode(KEY.topic_id, 0, {})))
     elif doubt == "in sync":

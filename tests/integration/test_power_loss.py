@@ -1,22 +1,25 @@
-"""A machine loses power and, with it, what its page cache held: others in sync make it whole again, and
-without them nobody pretends (CORRECTNESS E2, E3, T11)."""
+"""Machines lose power and, with it, what their page caches held: others in sync make them whole again, and
+without those the longest log leads and says what may be missing (CORRECTNESS E2, E3, T11)."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from typing import Any
 
 import pytest
 
-from strandline.errors import ErrorCode
+from strandline import Admin
+from strandline.ids import NO_BROKER, NO_EPOCH
 from tests.integration.harness import Harness, Topic
 from tests.integration.history import Value
-from tests.integration.power import lose_power
+from tests.integration.power import lose_power, lose_power_everywhere, tear
 from tests.integration.workload import workload
 from tests.waiting import eventually
 
 ONE_IS_ENOUGH = {"min.insync.replicas": "1"}
 KEPT = 0.5
+UNCLEAN = "unclean election: committed records from here on are lost"
 
 
 def events(harness: Harness, broker: int, event: str, partition: str) -> list[dict[str, Any]]:
@@ -54,31 +57,73 @@ async def test_with_others_in_sync_nothing_is_lost(harness: Harness) -> None:
         await load.judge()
 
 
+@pytest.mark.timeout(180)
+async def test_after_power_is_lost_everywhere_every_partition_is_led_again(harness: Harness) -> None:
+    """CORRECTNESS E2, E3: a log that was synced record by record is whole, and is led without a loss. Of the
+    others the longest leads once all of them are back, the system's own topics included, and says from where
+    on committed records may be missing."""
+    synced = await harness.create_topic([(1, 2, 3)], {"flush.messages": "1"})
+    lazy = await harness.create_topic([(2, 3, 1)])
+    single = await harness.create_topic([(3,)])
+    own = Topic(harness, "__state_changes", [(1, 2, 3)])
+    await own.settled()
+    acknowledged = {topic.name: await write(topic, 20) for topic in (synced, lazy, single)}
+    await eventually(lambda: watermark_on_disk(harness, 3, single) == 20, what="the HW is checkpointed")
+    settings = await lose_power_everywhere(harness)
+    before = {topic.name: await topic.state() for topic in (synced, lazy, single, own)}
+    ends = [tear(lazy.folder(broker), kept=kept) for broker, kept in ((1, 0.2), (2, 0.5), (3, 0.3))]
+    for broker in (1, 2, 3):
+        for topic in (own, synced, *([single] if broker == 3 else [])):
+            tear(topic.folder(broker), kept=KEPT)
+    for broker in (3, 1, 2):
+        await harness.cluster.start_broker(broker, wait_s=None, **settings[broker])
+    for topic in (synced, lazy, single, own):
+        await topic.led_above(before[topic.name].leader_epoch)
+        await topic.agreed()
+    assert (await synced.state()).lossy_epoch == NO_EPOCH
+    assert (await synced.end())[0] == len(acknowledged[synced.name])
+    assert (await lazy.state()).lossy_epoch > before[lazy.name].leader_epoch
+    assert (await lazy.end())[1] == max(end for end in ends if end is not None)
+    name = f"{single.name}-0"
+    (elected,) = events(harness, 3, UNCLEAN, name)
+    assert elected["first"] == (await single.end())[1] < 20
+    assert (elected["certain_end"], elected["certain"]) == (20, 20 - elected["first"])
+    for topic in (lazy, single):
+        assert await write(topic, 1) == [(await topic.end())[1] - 1]
+
+
 @pytest.mark.timeout(120)
-async def test_nobody_leads_when_the_last_in_sync_replica_lost_its_page_cache(harness: Harness) -> None:
-    """The others lack acknowledged records, and the one that had them may have lost some: without unclean
-    election nobody leads, and acks=all is refused everywhere (CORRECTNESS E2)."""
-    topic, _ = await last_one_standing(harness, ONE_IS_ENOUGH)
+async def test_a_lost_folder_is_no_log_that_leads(harness: Harness) -> None:
+    """CORRECTNESS E18: the only replica's folder is gone, and its broker came back whole otherwise.
+    Nobody leads an empty log in its place until an operator says so, who is told what is known to be lost."""
+    topic = await harness.create_topic([(2,)], ONE_IS_ENOUGH)
+    await write(topic, 10)
+    await topic.settled()
     before = await topic.state()
-    settings = await lose_power(topic, 1, kept=KEPT)
-    name = f"{topic.name}-0"
-    waiting = {broker: len(events(harness, broker, "waiting for a leader", name)) for broker in (1, 2, 3)}
-    await harness.cluster.start_broker(1, **settings)
-    for broker in (2, 3):
-        await harness.cluster.start_broker(broker)
-    for broker, known in waiting.items():
+    await harness.cluster.stop_broker(2)
+    shutil.rmtree(topic.folder(2))
+    await harness.cluster.start_broker(2)
+    name, words = (
+        f"{topic.name}-0",
+        "only [2] were in sync and unclean election is off: broker 2 lost its log",
+    )
 
-        def waits_again(broker: int = broker, known: int = known) -> bool:
-            return len(events(harness, broker, "waiting for a leader", name)) > known
+    def waits() -> bool:
+        return any(event["reason"] == words for event in events(harness, 2, "waiting for a leader", name))
 
-        await eventually(waits_again, deadline_s=20, what=f"broker {broker} waits for a leader")
-        stream = harness.brokers.produce(broker, topic.partitions[0])
-        refused = await stream.one(Value(0, 1, broker).encode(), acks=-1)
-        assert refused.error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        stream.close()
-    assert await topic.state() == before
-    reasons = {event["reason"] for event in events(harness, 2, "waiting for a leader", name)}
-    assert "only [1] were in sync and unclean election is off" in reasons
+    await eventually(waits, deadline_s=20, what="broker 2 waits for a leader")
+    state = await topic.state()
+    assert (state.leader, state.isr) == (NO_BROKER, before.isr)
+    async with Admin(harness.cluster.bootstrap) as admin:
+        (planned,) = await admin.elect_unclean(topic.partitions, validate_only=True)
+        assert (planned.error, planned.broker, planned.log_end) == (None, 2, 0)
+        assert planned.known == "committed records 0 to 9 are missing; more may be missing from 10 on"
+        assert (await topic.state()).leader == NO_BROKER
+        (done,) = await admin.elect_unclean(topic.partitions)
+        assert done.error is None
+    led = await topic.led_above(before.leader_epoch)
+    assert (led.leader, led.lossy_epoch) == (2, led.leader_epoch)
+    assert await write(topic, 1) == [0]
 
 
 @pytest.mark.timeout(120)
@@ -99,9 +144,7 @@ async def test_an_unclean_election_names_the_exact_range_that_it_lost(harness: H
         await harness.cluster.start_broker(broker)
     led = await topic.led_above(epoch)
     assert led.leader in (2, 3)
-    (elected,) = events(
-        harness, led.leader, "unclean election: committed records from here on are lost", name
-    )
+    (elected,) = events(harness, led.leader, UNCLEAN, name)
     assert (elected["first"], elected["epoch"]) == (acknowledged[0], led.leader_epoch)
     await harness.cluster.start_broker(1)
     await topic.isr_is(1, 2, 3)

@@ -39,19 +39,24 @@ def test_a_killed_process_keeps_its_lives_while_the_same_kernel_runs(tmp_path: P
     lived(tmp_path, boot, 10, 20, clean=False)
     folder = opened(tmp_path, boot)
     assert (folder.clean, folder.page_cache_survived) == (False, True)
-    assert folder.lives == {10, 20}
+    assert not folder.power_lost
+    assert folder.lives_after(None) == {10, 20}
     folder.close()
 
 
-def test_after_a_loss_of_power_no_earlier_life_counts(tmp_path: Path, boot: Path) -> None:
-    """CORRECTNESS E2, E3: an unclean restart may have lost the tail, so it is not in sync."""
+def test_after_a_loss_of_power_each_log_says_which_lives_count(tmp_path: Path, boot: Path) -> None:
+    """CORRECTNESS E2, E3: an unclean restart may have lost the tail. A log that may lack it counts for the
+    lives after that; one that proves to be whole counts for all of them."""
     lived(tmp_path, boot, 10, 20, clean=False)
     boot.write_text("boot-2\n")
     folder = opened(tmp_path, boot)
     assert (folder.clean, folder.page_cache_survived) == (False, False)
-    assert folder.lives == frozenset()
+    assert folder.power_lost
+    assert folder.last_life == 20
     folder.begin_life(BrokerEpoch(30))
-    assert folder.lives == {30}
+    assert folder.lives_after(20) == {30}
+    assert folder.lives_after(10) == {20, 30}
+    assert folder.lives_after(None) == {10, 20, 30}
     folder.close()
 
 
@@ -76,7 +81,8 @@ def test_a_clean_shutdown_keeps_its_lives_over_another_boot(tmp_path: Path, boot
     boot.write_text("boot-2\n")
     folder = opened(tmp_path, boot)
     assert folder.clean
-    assert folder.lives == {10, 20}
+    assert not folder.power_lost
+    assert folder.lives_after(None) == {10, 20}
     folder.close()
 
 
@@ -86,7 +92,7 @@ def test_the_clean_marker_is_gone_before_anything_else_happens(tmp_path: Path, b
     opened(tmp_path, boot).close()
     boot.write_text("boot-2\n")
     folder = opened(tmp_path, boot)
-    assert (folder.clean, folder.lives) == (False, frozenset())
+    assert (folder.clean, folder.power_lost) == (False, True)
     folder.close()
 
 
@@ -149,6 +155,9 @@ def test_an_unreadable_boot_id_is_refused(tmp_path: Path) -> None:
 def test_the_lives_remembered_are_bounded(tmp_path: Path, boot: Path) -> None:
     lived(tmp_path, boot, *range(1, LIVES_REMEMBERED_MAX + 10), clean=False)
     folder = opened(tmp_path, boot)
-    assert len(folder.lives) == LIVES_REMEMBERED_MAX
-    assert LIVES_REMEMBERED_MAX + 9 in folder.lives
+    assert len(folder.lives_after(None)) == LIVES_REMEMBERED_MAX
+    assert LIVES_REMEMBERED_MAX + 9 in folder.lives_after(None)
+    assert folder.lives_after(1) == folder.lives_after(
+        None
+    )  # a life that is forgotten was before all of them
     folder.close()

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+from broker.core.epochs import EpochCache, EpochEntry
 from broker.fetcher import ReplicaStream
 from broker.leadership import Leadership
 from broker.replica import Replica
@@ -82,6 +83,10 @@ class Disk:
     def begin_life(self, broker_epoch: BrokerEpoch) -> None:
         self.lives |= {broker_epoch}
 
+    def lives_after(self, life: int | None) -> frozenset[BrokerEpoch]:
+        assert life is None  # no disk of this world loses anything
+        return self.lives
+
 
 class Folder:
     """Fulfils as much of `Path` as a replica's folder is asked for."""
@@ -98,6 +103,14 @@ class Folder:
         self._removed(self._disk.replicas.pop(self.key).name)
 
 
+class Anchored:
+    """Fulfils as much of `Provenance` as the log of a disk that loses nothing is asked for."""
+
+    anchored = True
+    absent_through = None
+    unsure_through = None
+
+
 class EmptyLog:
     """Fulfils as much of `PartitionLog` as a leadership without producers asks for."""
 
@@ -106,6 +119,7 @@ class EmptyLog:
     corrupt = None
     failed = None
     has_unflushed_segments = False
+    provenance = Anchored()
 
     def __init__(self, stored: Stored, directory: Folder) -> None:
         self.directory = directory
@@ -114,6 +128,11 @@ class EmptyLog:
     @property
     def last_epoch(self) -> int:
         return self._stored.last_epoch
+
+    @property
+    def epochs(self) -> EpochCache:
+        last = self._stored.last_epoch
+        return EpochCache((EpochEntry(last, 0),) if last >= 0 else ())
 
     def needs_flush(self, _: float) -> bool:
         return False

@@ -1,0 +1,94 @@
+"""Which lives of its broker a log is of: what a replica may claim by its place in an ISR (CORRECTNESS E2).
+
+A member of the ISR is a broker in one of its lives. Its log counts for that life unless one of two things is
+written in `log.json`:
+
+    absent_through   up to this life the broker never had this log: its folder was made later, or was lost
+    unsure_through   records of lives up to this one may be missing: they were not synced, and power was lost
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from broker.storage.checkpoint import PARTIAL_SUFFIX
+from broker.storage.fence import Fence
+from broker.storage.log_state import StateFile
+from broker.storage.segments import Segments
+from broker.storage.synced import Synced
+from strandline.ports import Files
+
+
+class Provenance:
+    """One log's. What writes may run in a thread, and raises StorageFailed."""
+
+    __slots__ = (
+        "_directory", "_fence", "_files", "_lock", "_segments", "_state", "_synced",
+        "absent_through", "anchored",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        directory: Path,
+        segments: Segments,
+        state: StateFile,
+        synced: Synced,
+        fence: Fence,
+        lock: threading.Lock,
+        files: Files,
+        *,
+        anchored: bool,
+    ) -> None:
+        self.anchored = anchored
+        """The folder, and that the log begins in it, survive a loss of power. Nothing counts before that."""
+        self.absent_through = state.now.absent_through
+        self._directory = directory
+        self._segments = segments
+        self._state = state
+        self._synced = synced
+        self._fence = fence
+        self._lock = lock
+        self._files = files
+
+    @property
+    def unsure_through(self) -> int | None:
+        return self._state.now.unsure_through
+
+    @property
+    def survives_power_loss(self) -> bool:
+        """Everything that counted here was synced, and recovery found all that was promised."""
+        now = self._state.now
+        return self._fence.failed is None and now.corrupt is None and now.synced_only
+
+    def begin_after(self, life: int | None) -> None:
+        """This log begins after this life of the broker; None: it had none. Written by `anchor`."""
+        self.absent_through, self.anchored = life, False
+
+    def anchor(self) -> None:
+        """Put on the medium: the files that are here, the folder's name, and then that the log has begun."""
+        with self._fence, self._lock:
+            for name in sorted(self._files.sizes(self._directory)):
+                if not name.endswith(PARTIAL_SUFFIX):
+                    self._sync(name)
+            end = self._segments.active.next_offset
+            self._segments.names_unsynced = True
+            self._segments.sync()
+            empty = end == self._segments.first.base_offset
+            self._state.change(absent_through=self.absent_through, synced_only=empty)
+            if empty:
+                self._synced.all_of_it(end)
+            self.anchored = True
+
+    def _sync(self, name: str) -> None:
+        descriptor = self._files.open(self._directory / name)
+        try:
+            self._files.sync(descriptor)
+        finally:
+            self._files.close(descriptor)
+
+    def doubt(self, through: int) -> None:
+        """Records that counted in this life of the broker, or before, may be missing here."""
+        if through != self.unsure_through:
+            with self._fence, self._lock:
+                self._state.change(unsure_through=through)
