@@ -58,7 +58,8 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """`offset` and `timestamp_ms` are -1 where no record is as young as was asked."""
+    """`offset` and `timestamp_ms` are -1 where no record is as young as was asked; `high_watermark` while a new
+    leader does not know it yet."""
 
     name: TopicPartition
     error: StrandlineError | None = None
@@ -254,25 +255,33 @@ class Handlers:
             return Listed(name, error)
 
     def _list(self, replica: Replica, timestamp_ms: int) -> Listed:
+        """What lies below this leader's HW is committed, also while it does not know the cluster's (H1): the start
+        of the log, and records of a time that are found there, do not depend on what is withheld. LATEST does,
+        and so does a time that no such record has: a smaller answer than the predecessor's would be wrong."""
         leadership = replica.led()
-        if not leadership.core.knows_watermark:
-            raise OffsetNotAvailable(f"{replica.name}: the new leader does not know the high watermark yet")
         log, watermark = replica.log, replica.high_watermark
+        known = leadership.core.knows_watermark
+        offset, timestamp = -1, -1
         if timestamp_ms == LATEST:
-            offset, timestamp = int(watermark), -1
+            offset = int(watermark) if known else -1
         elif timestamp_ms == EARLIEST:
-            offset, timestamp = log.log_start_offset, -1
+            offset = log.log_start_offset
         elif timestamp_ms < 0:
             raise InvalidRequest(f"timestamp {timestamp_ms}: use -1 (latest), -2 (earliest) or milliseconds")
         else:
             offset, timestamp = log.offset_for_timestamp(timestamp_ms, below=watermark) or (-1, -1)
+        if offset < 0 and not known:
+            raise OffsetNotAvailable(
+                f"{replica.name}: the new leader knows what is committed below {watermark}, and not yet whether "
+                f"{watermark}..{leadership.core.epoch_start} is"
+            )
         return Listed(
             replica.name,
             None,
             offset,
             timestamp,
             replica.leader_epoch,
-            watermark,
+            int(watermark) if known else -1,
             log.log_start_offset,
             log.log_end_offset,
         )
