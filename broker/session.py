@@ -271,12 +271,20 @@ class BrokerSession:
     # --- shutdown ----------------------------------------------------------------------------
 
     async def shut_down(self) -> None:
-        """Hand leadership over first; then the caller ends the session."""
+        """Hand leadership over first; then the caller ends the session.
+
+        Returns within `handover_ms` whatever ZooKeeper does: the logs have to be closed cleanly before the
+        machine is switched off, and the end of the session names a successor as well, only later.
+        """
         self._elector.accepting = False
         try:
-            await self.membership.leave()
-            await self._handover.leave_all()
-        except* (ConnectionLost, SessionEnded, NoNode) as group:
+            async with asyncio.timeout(self._settings.handover_ms / 1000):
+                await self.membership.leave()
+                await self._handover.leave_all()
+        except* (ConnectionLost, SessionEnded, NoNode, TimeoutError) as group:
             logger.warning(
-                "shutting down without a handover", reasons=sorted({repr(e) for e in group.exceptions})
+                "shutting down without a complete handover",
+                handover_ms=self._settings.handover_ms,
+                zookeeper=self.coordination.state.value,
+                reasons=sorted({repr(e) for e in group.exceptions}),
             )
