@@ -13,17 +13,30 @@ from dataclasses import dataclass, replace
 import structlog
 
 from broker.assignments import Assignments
-from broker.core.election import Ballot, Follow, LeadOn, Stand, Wait, claim, decide, vacancy_reason
+from broker.core.election import (
+    Ballot,
+    Follow,
+    LeadOn,
+    Stand,
+    Wait,
+    claim,
+    decide,
+    deposes,
+    is_backed,
+    others_after,
+    vacancy_reason,
+)
 from broker.core.happenings import elected
 from broker.membership import Membership
 from broker.recorder import Recorder
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
 from broker.state_changes.sender import StateChangeSender
+from broker.suspicion import Reach
 from strandline.adapters import znodes
 from strandline.adapters.crash_points import crash_point
 from strandline.config import BrokerSettings
-from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, LeaderEpoch, PartitionKey
+from strandline.ids import NO_BROKER, NO_EPOCH, LeaderEpoch, PartitionKey
 from strandline.metadata import IsrMember, PartitionState
 from strandline.ports import (
     Check,
@@ -76,6 +89,7 @@ class Elector:
         session: Coordination,
         sender: StateChangeSender,
         recorder: Recorder,
+        reach: Reach,
         settings: BrokerSettings,
         clock: Clock,
     ) -> None:
@@ -84,12 +98,12 @@ class Elector:
         self._session = session
         self._sender = sender
         self._recorder = recorder
+        self._reach = reach
         self._clock = clock
         self._step_s = settings.election_step_ms / 1000
         self._vacancies: dict[PartitionKey, _Vacancy] = {}
         self._waiting: dict[PartitionKey, str] = {}
         """Why a partition has no leader that this broker could follow, as last said."""
-        self._suspects: set[BrokerEpoch] = set()
         self._wake = asyncio.Event()
         self.accepting = True
         """False while this broker shuts down: it hands leadership over and takes none."""
@@ -107,34 +121,17 @@ class Elector:
             vacancy.handed_over = vacancy.handed_over or handed_over
         self._wake.set()
 
-    def suspect(self, life: BrokerEpoch) -> None:
-        """This broker's connection was refused or reset: its partitions are vacant (DESIGN §4)."""
-        self._suspects.add(life)
-        self.look_over()
-
-    def cleared(self, life: BrokerEpoch) -> None:
-        """It answered after all: whoever waited because of the suspicion follows it again."""
-        if life not in self._suspects:
-            return
-        self._suspects.discard(life)
-        for replica in self._manager:
-            if replica.leadership is None and replica.leader == NO_BROKER:
-                self.vacant(replica)
-
     def look_over(self) -> None:
-        """Find every replica here whose leader is not alive in the life known, or whose log is damaged."""
-        live = self._membership.live
-        self._suspects &= {registration.epoch for registration in live.values()}
+        """Find every replica here whose leader is not alive, or is suspected, or whose log is damaged. One
+        that waits because of a suspicion believes in no leader, and is among them."""
+        reachable = self._manager.peers.reachable
         for replica in self._manager:
-            if replica.leadership is None:
-                registration = live.get(replica.leader)
-                if (
-                    registration is None
-                    or registration.epoch in self._suspects
-                    or replica.leader == self._manager.me
-                    or replica.log.corrupt is not None
-                ):
-                    self.vacant(replica)
+            if replica.leadership is None and (
+                replica.leader not in reachable
+                or replica.leader == self._manager.me
+                or replica.log.corrupt is not None
+            ):
+                self.vacant(replica)
 
     def live_changed(self, gone: Callable[[Replica], bool]) -> None:
         """`gone` tells the replicas whose leader's life ended."""
@@ -163,7 +160,7 @@ class Elector:
     async def _contest(self, due: list[_Vacancy]) -> None:
         async with asyncio.TaskGroup() as tasks:
             looks = [tasks.create_task(self._look(vacancy)) for vacancy in due]
-        candidacies = [candidacy for look in looks if (candidacy := look.result()) is not None]
+        candidacies = await self._certain([c for look in looks if (c := look.result()) is not None])
         if not candidacies:
             return
         try:
@@ -177,6 +174,27 @@ class Elector:
         async with asyncio.TaskGroup() as tasks:
             for candidacy in candidacies:
                 tasks.create_task(self._claim(candidacy, epoch))
+
+    async def _certain(self, candidacies: list[_Candidacy]) -> list[_Candidacy]:
+        """Those that may be claimed now.
+
+        A leader that is registered is deposed only together with enough members of the ISR that answer here:
+        who is cut off from its peers suspects all of them, and may not take their partitions. And none is
+        deposed while it may still count on what this broker told it last (CORRECTNESS E1).
+        """
+        doubtful = [c for c in candidacies if deposes(c.ballot)]
+        if not doubtful:
+            return candidacies
+        answering = await self._reach.answering({b for c in doubtful for b in others_after(c.ballot)})
+        suspects = self._manager.peers.suspects.lives
+        certain: list[_Candidacy] = []
+        for candidacy in candidacies:
+            now_known = replace(candidacy.ballot, suspects=suspects)
+            if deposes(candidacy.ballot) and not is_backed(now_known, answering):
+                self._later([candidacy.vacancy])
+            else:
+                certain.append(candidacy)
+        return certain
 
     def _later(self, vacancies: list[_Vacancy]) -> None:
         for vacancy in vacancies:
@@ -256,7 +274,7 @@ class Elector:
             assigned=replica.assigned,
             state=state,
             live=self._membership.live,
-            suspects=frozenset(self._suspects),
+            suspects=self._manager.peers.suspects.lives,
             me=self._manager.me,
             lives=self._manager.folder.lives,
             log_whole=replica.whole,
@@ -264,6 +282,7 @@ class Elector:
             leads_epoch=NO_EPOCH if replica.leadership is None else replica.leadership.epoch,
             handed_over=vacancy.handed_over,
             yielded=replica.yielded_epoch == state.leader_epoch,
+            min_insync=replica.config.min_insync(replica.assignment.replication_factor),
         )
 
     def _with_trail(self, candidacy: _Candidacy, state: PartitionState) -> PartitionState:

@@ -58,8 +58,8 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """`offset` and `timestamp_ms` are -1 where no record is as young as was asked; `high_watermark` while a new
-    leader does not know it yet."""
+    """`offset` and `timestamp_ms` are -1 where no record is as young as was asked; `high_watermark` while a
+    new leader does not know it yet."""
 
     name: TopicPartition
     error: StrandlineError | None = None
@@ -255,9 +255,10 @@ class Handlers:
             return Listed(name, error)
 
     def _list(self, replica: Replica, timestamp_ms: int) -> Listed:
-        """What lies below this leader's HW is committed, also while it does not know the cluster's (H1): the start
-        of the log, and records of a time that are found there, do not depend on what is withheld. LATEST does,
-        and so does a time that no such record has: a smaller answer than the predecessor's would be wrong."""
+        """What lies below this leader's HW is committed, also while it does not know the cluster's (H1): the
+        start of the log, and a record of a time that is found there, do not depend on what is withheld.
+        LATEST does, and so does a time that no such record has: an answer smaller than the predecessor's
+        would be wrong."""
         leadership = replica.led()
         log, watermark = replica.log, replica.high_watermark
         known = leadership.core.knows_watermark
@@ -272,8 +273,8 @@ class Handlers:
             offset, timestamp = log.offset_for_timestamp(timestamp_ms, below=watermark) or (-1, -1)
         if offset < 0 and not known:
             raise OffsetNotAvailable(
-                f"{replica.name}: the new leader knows what is committed below {watermark}, and not yet whether "
-                f"{watermark}..{leadership.core.epoch_start} is"
+                f"{replica.name}: the new leader knows that offsets below {watermark} are committed, and "
+                f"not yet whether {watermark}..{leadership.core.epoch_start} are"
             )
         return Listed(
             replica.name,
@@ -338,7 +339,7 @@ class Handlers:
             raise StaleBrokerEpoch(
                 f"broker {hello.broker_id} lives in epoch {registration.epoch}, not {hello.broker_epoch}"
             )
-        self._manager.reached(hello.broker_epoch, answers=True)
+        self._manager.peers.heard(hello.broker_epoch)
         return FollowerLink(hello, self._manager.known, self.throttle, self._settings, self._clock)
 
     def follower_left(self, hello: Hello) -> None:

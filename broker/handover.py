@@ -33,8 +33,8 @@ DRAIN_S_MAX: Final = 0.5
 """For a leadership that is yielded, producers wait no longer; one that takes longer to drain waits by itself
 when the broker shuts down."""
 DRAIN_SHARE: Final = 0.75
-"""Part of `handover_ms` in which a broker that shuts down waits for its commit queues to empty; the rest is for
-ZooKeeper to take the resignations."""
+"""Part of `handover_ms` in which a broker that shuts down waits for its commit queues to empty; the rest is
+for ZooKeeper to take the resignations."""
 TAKE_OVER_S_MAX: Final = 1.0
 """How long the next leaderships wait for the successor of these."""
 
@@ -53,7 +53,7 @@ class Handover:
         self._manager = manager
         self._drain_s = DRAIN_SHARE * settings.handover_ms / 1000
         self._clock = clock
-        self._resignations = Resignations(manager.me, session, recorder, clock)
+        self._resignations = Resignations(manager.me, manager.peers, session, recorder, clock)
         self._leaving = False
 
     # --- all of them -------------------------------------------------------------------------

@@ -8,7 +8,7 @@ and deadlines.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import structlog
@@ -91,6 +91,7 @@ class Leadership:
         session: Coordination,
         clock: Clock,
         live: Mapping[BrokerId, Registration],
+        suspects: Set[BrokerEpoch] = frozenset(),
         recorder: Recorder,
         on_step_down: Callable[[Replica, PartitionState | None], None],
         on_handed_over: Callable[[Replica, BrokerId], None],
@@ -128,6 +129,7 @@ class Leadership:
             members=state.isr,
             version=version,
             live=live,
+            suspects=suspects,
             min_insync=replica.config.min_insync(replica.assignment.replication_factor),
             keep_in_sync_s=settings.keep_in_sync_ms / 1000,
             queue_entries_max=settings.commit_queue_entries_max,
@@ -220,8 +222,10 @@ class Leadership:
             follower.wake()
         self.turn()
 
-    def live_changed(self, live: Mapping[BrokerId, Registration]) -> None:
-        self.core.live_changed(live)
+    def live_changed(
+        self, live: Mapping[BrokerId, Registration], suspects: Set[BrokerEpoch] = frozenset()
+    ) -> None:
+        self.core.live_changed(live, suspects)
         self.turn()
 
     def link_changed(self, connected: bool) -> None:

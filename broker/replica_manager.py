@@ -19,6 +19,7 @@ from broker.core.reassignment import Assignment
 from broker.core.replica_states import ReplicaState
 from broker.counts import Counts
 from broker.leadership import Leadership
+from broker.peers import Peers
 from broker.recorder import Recorder
 from broker.replica import Replica
 from broker.storage.checkpoint import Checkpoint
@@ -36,7 +37,6 @@ from strandline.errors import (
 )
 from strandline.ids import (
     NO_BROKER,
-    BrokerEpoch,
     BrokerId,
     LeaderEpoch,
     Offset,
@@ -86,7 +86,11 @@ class Session(Protocol):
         ...
 
     def probe(self, broker: BrokerId) -> None:
-        """A stream with this broker broke: find out whether its process is gone, and tell `reached`."""
+        """A stream with this broker broke: find out whether its process is gone, and tell `Peers`."""
+        ...
+
+    def peers_changed(self) -> None:
+        """Other brokers are registered, or suspected, than before."""
         ...
 
 
@@ -108,9 +112,7 @@ class ReplicaManager:
         self.settings = settings
         self.folder = folder
         self.clock = clock
-        self.live: Mapping[BrokerId, Registration] = {}
-        self._unreachable: set[BrokerEpoch] = set()
-        """Lives of brokers that are registered still, and whose process is gone."""
+        self.peers = Peers(clock, self._peers_changed)
         self.session: Session | None = None
         self.watchers: list[LeadershipWatcher] = []
         self.counts = Counts()
@@ -127,6 +129,11 @@ class ReplicaManager:
 
     def __iter__(self) -> Iterator[Replica]:
         return iter(tuple(self._replicas.values()))
+
+    @property
+    def live(self) -> Mapping[BrokerId, Registration]:
+        """The brokers that are registered, suspects too."""
+        return self.peers.live
 
     def get(self, key: PartitionKey) -> Replica | None:
         return self._replicas.get(key)
@@ -337,7 +344,8 @@ class ReplicaManager:
             settings=self.settings,
             session=session.coordination,
             clock=self.clock,
-            live=self._reachable(),
+            live=self.peers.live,
+            suspects=self.peers.suspects.lives,
             recorder=session.recorder,
             on_step_down=self.step_down,
             on_handed_over=self.retire,
@@ -412,6 +420,7 @@ class ReplicaManager:
         """The ZooKeeper session is over: lead nothing, believe in no leader (DESIGN §3). What is assigned is
         read again from the first: a ZooKeeper that was set back has lower versions."""
         self.session = None
+        self.peers.session_ended()
         for replica in self.all():
             replica.assignment = Assignment()
         for replica in tuple(self._replicas.values()):
@@ -421,35 +430,17 @@ class ReplicaManager:
             replica.leader = NO_BROKER
             replica.announce()
 
-    def live_changed(self, live: Mapping[BrokerId, Registration]) -> None:
-        """Who is alive, as a new mapping."""
-        self.live = live
-        self._unreachable &= {registration.epoch for registration in live.values()}
-        self._tell_who_lives()
-
-    def reached(self, life: BrokerEpoch, *, answers: bool) -> None:
-        """Whether a broker's port was open. Whose port is closed leaves the ISR of what this broker leads at
-        once: nobody has to wait for it until its session ends or it is late."""
-        if answers != (life in self._unreachable):
-            return
-        if answers:
-            self._unreachable.discard(life)
-        else:
-            self._unreachable.add(life)
-        self._tell_who_lives()
+    def _peers_changed(self) -> None:
+        suspects = self.peers.suspects.lives
+        for leadership in self._leaderships():
+            leadership.live_changed(self.peers.live, suspects)
+        if self.session is not None:
+            self.session.peers_changed()
 
     def follower_left(self, broker: BrokerId) -> None:
         """The stream of a follower ended, whoever ended it."""
-        if self.session is not None and broker in self.live:
+        if self.session is not None and broker in self.peers.live:
             self.session.probe(broker)
-
-    def _reachable(self) -> Mapping[BrokerId, Registration]:
-        return {broker: each for broker, each in self.live.items() if each.epoch not in self._unreachable}
-
-    def _tell_who_lives(self) -> None:
-        live = self._reachable()
-        for leadership in self._leaderships():
-            leadership.live_changed(live)
 
     def link_changed(self, connected: bool) -> None:
         for leadership in self._leaderships():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +39,7 @@ def led_by(leader: int, *isr: int, epoch: int) -> PartitionState:
 
 @dataclass
 class Seat:
-    """Broker 2 with one replica; fulfils `replica_manager.Session` and `Fetchers`."""
+    """Broker 2 with one replica; fulfils `replica_manager.Session`, `Fetchers` and `Reach`."""
 
     coordination: MemorySession
     tree: ZnodeTree
@@ -49,6 +49,10 @@ class Seat:
     followed: list[tuple[BrokerId, LeaderEpoch]] = field(default_factory=list)
     resigned: list[LeaderEpoch] = field(default_factory=list)
     recorder: Recorded = field(default_factory=Recorded)
+    silent: set[BrokerId] = field(default_factory=set)
+    """Those that answer nothing to this broker."""
+    words: list[BrokerEpoch] = field(default_factory=list)
+    """Lives that are heard of while others are asked."""
 
     def __post_init__(self) -> None:
         self.sender = StateChangeSender(
@@ -60,6 +64,7 @@ class Seat:
             self.coordination,
             self.sender,
             self.recorder,
+            self,
             self.manager.settings,
             CLOCK,
         )
@@ -91,6 +96,15 @@ class Seat:
 
     def probe(self, broker: BrokerId) -> None:
         return
+
+    def peers_changed(self) -> None:
+        self.elector.look_over()
+
+    async def answering(self, brokers: Iterable[BrokerId]) -> frozenset[BrokerEpoch]:
+        """Fulfils `Reach`."""
+        while self.words:
+            self.manager.peers.heard(self.words.pop())
+        return frozenset(LIVE[broker].epoch for broker in brokers if broker not in self.silent)
 
     def follow(self, replica: Replica) -> None:
         self.followed.append((replica.leader, replica.leader_epoch))
@@ -150,7 +164,7 @@ async def seated(tmp_path: Path, **given: Any) -> AsyncIterator[Seat]:
     membership.registration, membership.live = LIVE[ME], LIVE
     folder.begin_life(LIVE[ME].epoch)
     manager = ReplicaManager(own, folder, CLOCK)
-    manager.live_changed(LIVE)
+    manager.peers.live_changed(LIVE)
     try:
         async with asyncio.TaskGroup() as tasks:
             seat = Seat(session, tree, manager, membership, tasks)

@@ -165,7 +165,7 @@ async def test_brokers_and_controllers_that_are_told_to_stop_without_zookeeper_e
     harness: Harness,
 ) -> None:
     """CORRECTNESS E2: a handover that ZooKeeper cannot record takes at most `handover_ms`. The logs are
-    closed as after any clean shutdown, so the tail of none is in doubt when the machine reboots afterwards."""
+    closed as after any clean shutdown, so the tail of none is in doubt if the machine reboots then."""
     topic = await harness.create_topic(SPREAD)
     async with workload(topic) as load:
         await load.progress()
