@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import structlog
 
 from broker.assignments import Assignments
+from broker.confirmation import QUIET_S
 from broker.core.election import (
     Ballot,
     Follow,
@@ -36,7 +37,7 @@ from broker.suspicion import Reach
 from strandline.adapters import znodes
 from strandline.adapters.crash_points import crash_point
 from strandline.config import BrokerSettings
-from strandline.ids import NO_BROKER, NO_EPOCH, LeaderEpoch, PartitionKey
+from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, LeaderEpoch, PartitionKey
 from strandline.metadata import IsrMember, PartitionState
 from strandline.ports import (
     Check,
@@ -179,22 +180,40 @@ class Elector:
         """Those that may be claimed now.
 
         A leader that is registered is deposed only together with enough members of the ISR that answer here:
-        who is cut off from its peers suspects all of them, and may not take their partitions. And none is
-        deposed while it may still count on what this broker told it last (CORRECTNESS E1).
+        who is cut off from its peers suspects all of them, and may not take their partitions.
         """
         doubtful = [c for c in candidacies if deposes(c.ballot)]
-        if not doubtful:
-            return candidacies
-        answering = await self._reach.answering({b for c in doubtful for b in others_after(c.ballot)})
+        members = {b for c in doubtful for b in others_after(c.ballot)}
+        answering = await self._reach.answering(members) if doubtful else frozenset[BrokerEpoch]()
+        backed = self._those_that_stand(candidacies, answering)
+        await self._stop_following(backed)
+        return self._those_that_stand(backed, answering)
+
+    def _those_that_stand(
+        self, candidacies: list[_Candidacy], answering: frozenset[BrokerEpoch]
+    ) -> list[_Candidacy]:
+        """The others are looked into again: the suspicion is over, or too few members answer."""
         suspects = self._manager.peers.suspects.lives
-        certain: list[_Candidacy] = []
+        standing: list[_Candidacy] = []
         for candidacy in candidacies:
-            now_known = replace(candidacy.ballot, suspects=suspects)
-            if deposes(candidacy.ballot) and not is_backed(now_known, answering):
+            ballot = candidacy.ballot
+            if deposes(ballot) and not is_backed(replace(ballot, suspects=suspects), answering):
                 self._later([candidacy.vacancy])
             else:
-                certain.append(candidacy)
-        return certain
+                standing.append(candidacy)
+        return standing
+
+    async def _stop_following(self, candidacies: list[_Candidacy]) -> None:
+        """Keep what this broker has promised to the leaders of record by what it acknowledged (E1): they may
+        count on it for a moment. One that gave its leadership up does not."""
+        quiet = now = self._clock.monotonic()
+        for candidacy in candidacies:
+            leader = candidacy.ballot.state.leader
+            if leader not in (NO_BROKER, self._manager.me):
+                self._manager.stop_following(candidacy.vacancy.replica)
+                quiet = max(quiet, self._manager.peers.answered_at(leader) + QUIET_S)
+        if quiet > now:
+            await self._clock.sleep(quiet - now)
 
     def _later(self, vacancies: list[_Vacancy]) -> None:
         for vacancy in vacancies:

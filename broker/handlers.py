@@ -4,7 +4,7 @@ simulator, can call it."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from broker.cluster_view import ClusterView
@@ -104,10 +104,12 @@ class Handlers:
         *,
         internal: bool = False,
         expected_offset: int | None = None,
+        sure: bool = True,
     ) -> None:
         """Append one batch; `done` is called exactly once, with the outcome.
 
-        `expected_offset`: only where the log ends there, see `PartitionLog.append_as_leader`.
+        `expected_offset`: only where the log ends there, see `PartitionLog.append_as_leader`. `sure`: False
+        for a partition that `unsure` named.
         """
         if topic.startswith(INTERNAL_PREFIX) and not internal:
             done(InvalidTopic(f"topic {topic!r} is the system's own: it is read by all, and written by none"))
@@ -119,7 +121,7 @@ class Handlers:
             done(error)
             return
         try:
-            self._append(replica, records, acks, timeout_ms, done, expected_offset)
+            self._append(replica, records, acks, timeout_ms, done, expected_offset, sure=sure)
         except StrandlineError as error:
             replica.counts.produce_failures += 1
             if isinstance(error, NotLeaderOrFollower):
@@ -134,6 +136,8 @@ class Handlers:
         timeout_ms: int,
         done: Done,
         expected_offset: int | None,
+        *,
+        sure: bool,
     ) -> None:
         if acks not in (-1, 0, 1):
             raise InvalidRequiredAcks(f"acks = {acks}: use all (-1), 1 or 0")
@@ -143,10 +147,29 @@ class Handlers:
         if acks != -1 and not self._holds_lease():
             # Another broker may lead already; only acks=all would find out (CORRECTNESS E1).
             raise NotLeaderOrFollower(f"cut off from ZooKeeper: only acks=all is safe for {replica.name} now")
+        if acks != -1 and not sure:
+            raise NotLeaderOrFollower(
+                f"neither the in-sync replicas of {replica.name} nor ZooKeeper confirm that this broker leads"
+            )
         timeout_ms = min(max(timeout_ms, 1), self._settings.produce_timeout_ms_max)
         leadership.produce(
             records, acks=acks, timeout_ms=timeout_ms, done=done, expected_offset=expected_offset
         )
+
+    async def unsure(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        """Those of these that another broker may lead by now, for all that this one can find out.
+
+        Asked before the leader alone acknowledges (acks 0 and 1). It costs nothing while the followers
+        acknowledge what they are sent, and a round trip to them, or to ZooKeeper, if they have been silent.
+        """
+        return frozenset([name for name in partitions if not await self._is_sure(name)])
+
+    async def _is_sure(self, name: TopicPartition) -> bool:
+        try:
+            leadership = self._manager.named(*name).led()
+        except StrandlineError:
+            return True  # `produce` answers with the error
+        return not self._holds_lease() or leadership.certain() or await leadership.assured()
 
     # --- fetch -------------------------------------------------------------------------------
 

@@ -268,7 +268,7 @@ class ReplicaManager:
 
     def _close(self, replica: Replica, *, clean: bool) -> None:
         replica.become(ReplicaState.CLOSING)
-        self._stop_following(replica)
+        self.stop_following(replica)
         del self._replicas[replica.key]
         if self._by_name.get(replica.name) is replica:
             del self._by_name[replica.name]
@@ -323,7 +323,7 @@ class ReplicaManager:
             session.resign(replica, state.leader_epoch)
             return
         self._end(replica)
-        self._stop_following(replica)
+        self.stop_following(replica)
         crash_point("election.before_epoch_file")
         try:
             if replica.log.needs_flush(self.clock.monotonic()):
@@ -412,7 +412,8 @@ class ReplicaManager:
                 watcher.ended(leadership)
             leadership.end()
 
-    def _stop_following(self, replica: Replica) -> None:
+    def stop_following(self, replica: Replica) -> None:
+        """Fetch it no more, and acknowledge nothing of it to its leader."""
         if self.session is not None:
             self.session.fetchers.unfollow(replica)
 

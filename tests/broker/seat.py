@@ -47,6 +47,7 @@ class Seat:
     membership: Membership
     tasks: asyncio.TaskGroup
     followed: list[tuple[BrokerId, LeaderEpoch]] = field(default_factory=list)
+    unfollowed: list[LeaderEpoch] = field(default_factory=list)
     resigned: list[LeaderEpoch] = field(default_factory=list)
     recorder: Recorded = field(default_factory=Recorded)
     silent: set[BrokerId] = field(default_factory=set)
@@ -112,7 +113,7 @@ class Seat:
     follow_again = follow
 
     def unfollow(self, replica: Replica) -> None:
-        return
+        self.unfollowed.append(replica.leader_epoch)
 
     # --- what ZooKeeper has ----------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.confirmation import QUIET_S
 from broker.core.reassignment import Assignment
 from strandline.adapters import queue_znodes, znodes
 from strandline.config import TopicConfig
@@ -16,7 +17,7 @@ from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import IsrMember, Reassignment
 from strandline.ports import Create, Delete, SetData
 from strandline.state_changes import Command, StateChange
-from tests.broker.replicas import ASSIGNED, KEY, LIVE, NAME
+from tests.broker.replicas import ASSIGNED, CLOCK, KEY, LIVE, NAME
 from tests.broker.seat import LEADER, ME, Seat, led_by, seated
 from tests.waiting import eventually
 
@@ -118,6 +119,26 @@ async def test_a_word_of_the_leader_while_others_are_asked_ends_the_candidacy(se
     await eventually(lambda: seat.followed == [(1, 5)])
     assert seat.leads_in() is None
     assert seat.record == led_by(1, 1, 2, 3, epoch=5)
+
+
+@pytest.mark.parametrize("how", ["suspected", "gone"])
+async def test_nobody_stands_while_the_leader_may_count_on_what_it_was_told_last(
+    seat: Seat, how: str
+) -> None:
+    """CORRECTNESS E1, G1: a leader takes an acknowledgement for a moment's proof that it leads; so a follower
+    stops acknowledging, and lets that moment pass, before it takes the leader's place."""
+    peers = seat.manager.peers
+    peers.answered(BrokerId(1))
+    answered = peers.answered_at(BrokerId(1))
+    if how == "suspected":
+        peers.refused(LIVE[BrokerId(1)].epoch)
+    else:
+        seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+        seat.elector.vacant(seat.replica)
+    await eventually(lambda: seat.coordination.multis)
+    assert CLOCK.monotonic() >= answered + QUIET_S
+    assert seat.unfollowed
+    await eventually(lambda: seat.leads_in() == 6)
 
 
 # --- what becomes of a claim --------------------------------------------------------------------------

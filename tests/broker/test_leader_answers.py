@@ -1,4 +1,5 @@
-"""What a new leader answers to clients while it does not know the high watermark (CORRECTNESS H1)."""
+"""What a leader answers to clients while it does not know the high watermark, or whether it leads still
+(CORRECTNESS H1, E1)."""
 
 from __future__ import annotations
 
@@ -9,11 +10,12 @@ import pytest
 
 from broker.cluster_view import ClusterView
 from broker.handlers import EARLIEST, LATEST, FetchPartition, Handlers
-from strandline.errors import OffsetNotAvailable
-from strandline.ids import BrokerId, Offset
+from broker.leadership import Outcome
+from strandline.errors import NotLeaderOrFollower, OffsetNotAvailable
+from strandline.ids import BrokerId, Offset, TopicPartition
 from strandline.records import decode
-from tests.broker.replicas import CLOCK, LIVE, NAME, settings, write
-from tests.broker.seat import Seat, seated
+from tests.broker.replicas import CLOCK, LIVE, NAME, batch, settings, write
+from tests.broker.seat import Seat, led_by, seated
 
 COMMITTED, WITHHELD = ("a", "b"), ("c",)
 FIRST_MS, FUTURE_MS = 0, 1 << 42
@@ -67,3 +69,17 @@ async def test_what_depends_on_the_watermark_is_refused_until_it_is_known(
     leadership.turn()
     listed = handlers.list_offset(NAME, asked)
     assert (listed.error, listed.offset, listed.high_watermark) == (None, 3 if asked == LATEST else -1, 3)
+
+
+async def test_a_leader_that_was_replaced_unnoticed_acknowledges_nothing_alone(
+    seat: Seat, handlers: Handlers
+) -> None:
+    """CORRECTNESS E1: its session is in force and its followers are silent, so ZooKeeper says who leads. It
+    acknowledged 74 records with acks=1 after its successor had begun to lead; all of them were lost."""
+    assert await handlers.unsure([NAME]) == frozenset()
+    seat.write(led_by(3, 3, epoch=6))
+    assert await handlers.unsure([NAME, TopicPartition("nowhere", 0)]) == {NAME}
+    outcomes: list[Outcome] = []
+    handlers.produce(*NAME, batch("d"), 1, 1_000, outcomes.append, sure=False)
+    assert [type(outcome) for outcome in outcomes] == [NotLeaderOrFollower]
+    assert seat.replica.log.log_end_offset == 3
