@@ -19,9 +19,9 @@ from typing import Final, Protocol
 
 from strandline.ids import BrokerId
 
-FOLLOWED_S: Final = 0.05
+FOLLOWED_S: Final = 0.02
 """For how long a leader counts on an acknowledgement, from the moment when it sent what was acknowledged."""
-QUIET_S: Final = 0.06
+QUIET_S: Final = 0.025
 """For how long a follower stands for nothing, from the moment when it took what it acknowledged last."""
 ASK_ZOOKEEPER_AFTER_S: Final = 0.05
 """For how long followers are asked alone, if ZooKeeper can be asked too."""

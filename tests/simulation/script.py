@@ -50,8 +50,8 @@ class Script:
             assert leadership.produce(self.world.next_value())
 
     def elect(self, broker: int, *, instead_of: int | None = None, expired: int | None = None) -> None:
-        """This one stands and wins. `instead_of` is a leader whose port refuses it, `expired` one whose session
-        ends; both may be well."""
+        """This one stands and wins. `instead_of` is a leader whose port refuses it, `expired` one whose
+        session ends; both may be well."""
         process = self.process(broker)
         if instead_of is not None:
             process.suspect(BrokerId(instead_of))
