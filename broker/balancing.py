@@ -12,8 +12,8 @@ from broker.core.balancing import Standing, obstacle, to_balance
 from broker.drains import drained_brokers
 from broker.handover import Handover
 from broker.leadership import Leadership
-from broker.membership import Membership
 from broker.replica_manager import ReplicaManager
+from broker.suspicion import Reach
 from strandline.adapters.queue_znodes import ElectionNotice
 from strandline.config import BrokerSettings
 from strandline.ids import BrokerId, Offset, PartitionKey
@@ -35,16 +35,16 @@ class Balancing:
     def __init__(
         self,
         manager: ReplicaManager,
-        membership: Membership,
         session: Coordination,
         handover: Handover,
+        reach: Reach,
         settings: BrokerSettings,
         clock: Clock,
     ) -> None:
         self._manager = manager
-        self._membership = membership
         self._session = session
         self._handover = handover
+        self._reach = reach
         self._check_s = settings.preferred_leader_check_ms / 1000
         self._clock = clock
         self._asked: dict[PartitionKey, ElectionNotice] = {}
@@ -100,7 +100,9 @@ class Balancing:
         leadership = self._leadership(notice.key)
         if leadership is None or leadership.epoch != notice.leader_epoch:
             return f"this broker does not lead in epoch {notice.leader_epoch}"
-        reason = obstacle(standing(leadership), notice.give_to, self._membership.live)
+        reason = obstacle(standing(leadership), notice.give_to, self._manager.peers.reachable)
+        if reason is None and not await self._reach.answering([notice.give_to]):
+            reason = f"broker {notice.give_to} does not answer this one"
         if reason is None:
             await self._handover.yield_to(leadership, notice.give_to, notice.reason)
         return reason
@@ -121,13 +123,18 @@ class Balancing:
                 logger.debug("preferred leaders not looked for: no connection to ZooKeeper")
 
     async def check(self) -> None:
-        """Give every leadership to its preferred replica that may have it. Raises ConnectionLost."""
-        live = self._membership.live
+        """Give every leadership to its preferred replica that may have it. Raises ConnectionLost.
+
+        It has to answer here, now: what this broker cannot reach it would not follow, and take back.
+        """
         drained = await drained_brokers(self._session)
+        live = self._manager.peers.reachable
         standings = [
             standing(replica.leadership) for replica in self._manager if replica.leadership is not None
         ]
         due = to_balance(standings, live, drained, self._clock.monotonic(), self._check_s)
+        answering = await self._reach.answering({broker for _, broker in due})
+        due = [(key, broker) for key, broker in due if live[broker].epoch in answering]
         if due:
             logger.info("handing over to preferred leaders", partitions=len(due))
         for first in range(0, len(due), YIELDED_TOGETHER_MAX):

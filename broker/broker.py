@@ -171,9 +171,7 @@ class Broker:
 
     def _lease_s(self) -> float:
         """How long the session surely lives on; 0 without one."""
-        if self._session is None:
-            return 0.0
-        return max(0.0, self._session.membership.lease_until - self._clock.monotonic())
+        return 0.0 if self._session is None else self._session.membership.lease_s
 
     def _bind(self) -> tuple[list[grpc.aio.Server], Endpoint]:
         """A server a listener, not serving yet, and where others will reach them. Raises SettingsError."""

@@ -1,18 +1,30 @@
 """Whether a leader still leads, asked of those who could have taken its place.
 
-To answer from memory what is committed, a leader has to know that nobody has led before it was asked.
-ZooKeeper tells it at once, while its session is certainly in force. While that may be over, the other in-sync
-replicas have to: any successor would be one of them, and each says, after the question, that it follows here
-still. That its stream is open says nothing, for it stays open where the network is cut (CORRECTNESS E1).
+To answer from memory what is committed, or to acknowledge alone, a leader has to know that nobody has led
+before it was asked. Any successor would be one of the other in-sync replicas, and each says, after the
+question, that it follows here still. That its stream is open says nothing, for it stays open where the
+network is cut (CORRECTNESS E1).
+
+A follower promises something for the time after its answer: it stands against this leader no sooner than
+`QUIET_S` after it took the last message that it acknowledged, and stops following before it does. So
+whatever all of them have acknowledged of what was sent within the last `FOLLOWED_S` needs no question. The
+difference between the two is for clocks that do not run alike.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from strandline.ids import BrokerId
+
+FOLLOWED_S: Final = 0.02
+"""For how long a leader counts on an acknowledgement, from the moment when it sent what was acknowledged."""
+QUIET_S: Final = 0.025
+"""For how long a follower stands for nothing, from the moment when it took what it acknowledged last."""
+ASK_ZOOKEEPER_AFTER_S: Final = 0.05
+"""For how long followers are asked alone, if ZooKeeper can be asked too."""
 
 
 class Flow(Protocol):
@@ -26,6 +38,11 @@ class Flow(Protocol):
         """True once the follower has to ask anew."""
         ...
 
+    @property
+    def followed_at(self) -> float:
+        """When this leader sent the last message that the follower has acknowledged in this flow."""
+        ...
+
     def wake(self) -> None:
         """There may be something to tell."""
         ...
@@ -34,6 +51,15 @@ class Flow(Protocol):
         """True when the follower has answered a message that was sent after this call, and follows; False
         when the flow ends. Shared: not to be cancelled."""
         ...
+
+
+def followed_at(flows: Iterable[Flow], brokers: Collection[BrokerId]) -> float:
+    """A moment at which all of these brokers followed; inf if there are none, -inf if one may never have."""
+    moments = dict.fromkeys(brokers, float("-inf"))
+    for flow in flows:
+        if flow.broker in moments and not flow.over:
+            moments[flow.broker] = max(moments[flow.broker], flow.followed_at)
+    return min(moments.values(), default=float("inf"))
 
 
 async def all_follow(flows: Iterable[Flow], brokers: Collection[BrokerId], timeout_s: float) -> bool:

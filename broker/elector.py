@@ -13,7 +13,21 @@ from dataclasses import dataclass, replace
 import structlog
 
 from broker.assignments import Assignments
-from broker.core.election import Ballot, Follow, LeadOn, Say, Stand, Wait, claim, decide, vacancy_reason
+from broker.confirmation import QUIET_S
+from broker.core.election import (
+    Ballot,
+    Follow,
+    LeadOn,
+    Say,
+    Stand,
+    Wait,
+    claim,
+    decide,
+    deposes,
+    is_backed,
+    others_after,
+    vacancy_reason,
+)
 from broker.core.happenings import elected
 from broker.epoch_source import known_epoch, take_epoch
 from broker.log_lives import anchor, lives_counted, statement
@@ -23,6 +37,7 @@ from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
 from broker.resignations import notice_operation
 from broker.state_changes.sender import StateChangeSender
+from broker.suspicion import Reach
 from strandline.adapters import znodes
 from strandline.adapters.crash_points import crash_point
 from strandline.config import BrokerSettings
@@ -90,6 +105,7 @@ class Elector:
         session: Coordination,
         sender: StateChangeSender,
         recorder: Recorder,
+        reach: Reach,
         settings: BrokerSettings,
         clock: Clock,
     ) -> None:
@@ -98,12 +114,12 @@ class Elector:
         self._session = session
         self._sender = sender
         self._recorder = recorder
+        self._reach = reach
         self._clock = clock
         self._step_s = settings.election_step_ms / 1000
         self._vacancies: dict[PartitionKey, _Vacancy] = {}
         self._waiting: dict[PartitionKey, str] = {}
         """Why a partition has no leader that this broker could follow, as last said."""
-        self._suspects: set[BrokerEpoch] = set()
         self._wake = asyncio.Event()
         self.accepting = True
         """False while this broker shuts down: it hands leadership over and takes none."""
@@ -121,34 +137,17 @@ class Elector:
             vacancy.handed_over = vacancy.handed_over or handed_over
         self._wake.set()
 
-    def suspect(self, life: BrokerEpoch) -> None:
-        """This broker's connection was refused or reset: its partitions are vacant (DESIGN §4)."""
-        self._suspects.add(life)
-        self.look_over()
-
-    def cleared(self, life: BrokerEpoch) -> None:
-        """It answered after all: whoever waited because of the suspicion follows it again."""
-        if life not in self._suspects:
-            return
-        self._suspects.discard(life)
-        for replica in self._manager:
-            if replica.leadership is None and replica.leader == NO_BROKER:
-                self.vacant(replica)
-
     def look_over(self) -> None:
-        """Find every replica here whose leader is not alive in the life known, or whose log is damaged."""
-        live = self._membership.live
-        self._suspects &= {registration.epoch for registration in live.values()}
+        """Find every replica here whose leader is not alive, or is suspected, or whose log is damaged. One
+        that waits because of a suspicion believes in no leader, and is among them."""
+        reachable = self._manager.peers.reachable
         for replica in self._manager:
-            if replica.leadership is None:
-                registration = live.get(replica.leader)
-                if (
-                    registration is None
-                    or registration.epoch in self._suspects
-                    or replica.leader == self._manager.me
-                    or replica.log.corrupt is not None
-                ):
-                    self.vacant(replica)
+            if replica.leadership is None and (
+                replica.leader not in reachable
+                or replica.leader == self._manager.me
+                or replica.log.corrupt is not None
+            ):
+                self.vacant(replica)
 
     def live_changed(self, gone: Callable[[Replica], bool]) -> None:
         """`gone` tells the replicas whose leader's life ended."""
@@ -177,7 +176,7 @@ class Elector:
     async def _contest(self, due: list[_Vacancy]) -> None:
         async with asyncio.TaskGroup() as tasks:
             looks = [tasks.create_task(self._look(vacancy)) for vacancy in due]
-        candidacies = [candidacy for look in looks if (candidacy := look.result()) is not None]
+        candidacies = await self._certain([c for look in looks if (c := look.result()) is not None])
         if not candidacies:
             return
         try:
@@ -192,6 +191,45 @@ class Elector:
         async with asyncio.TaskGroup() as tasks:
             for candidacy in candidacies:
                 tasks.create_task(self._claim(candidacy, epoch))
+
+    async def _certain(self, candidacies: list[_Candidacy]) -> list[_Candidacy]:
+        """Those that may be claimed now.
+
+        A leader that is registered is deposed only together with enough members of the ISR that answer here:
+        who is cut off from its peers suspects all of them, and may not take their partitions.
+        """
+        doubtful = [c for c in candidacies if deposes(c.ballot)]
+        members = {b for c in doubtful for b in others_after(c.ballot)}
+        answering = await self._reach.answering(members) if doubtful else frozenset[BrokerEpoch]()
+        backed = self._those_that_stand(candidacies, answering)
+        await self._stop_following(backed)
+        return self._those_that_stand(backed, answering)
+
+    def _those_that_stand(
+        self, candidacies: list[_Candidacy], answering: frozenset[BrokerEpoch]
+    ) -> list[_Candidacy]:
+        """The others are looked into again: the suspicion is over, or too few members answer."""
+        suspects = self._manager.peers.suspects.lives
+        standing: list[_Candidacy] = []
+        for candidacy in candidacies:
+            ballot = candidacy.ballot
+            if deposes(ballot) and not is_backed(replace(ballot, suspects=suspects), answering):
+                self._later([candidacy.vacancy])
+            else:
+                standing.append(candidacy)
+        return standing
+
+    async def _stop_following(self, candidacies: list[_Candidacy]) -> None:
+        """Keep what this broker has promised to the leaders of record by what it acknowledged (E1): they may
+        count on it for a moment. One that gave its leadership up does not."""
+        quiet = now = self._clock.monotonic()
+        for candidacy in candidacies:
+            leader = candidacy.ballot.state.leader
+            if leader not in (NO_BROKER, self._manager.me):
+                self._manager.stop_following(candidacy.vacancy.replica)
+                quiet = max(quiet, self._manager.peers.answered_at(leader) + QUIET_S)
+        if quiet > now:
+            await self._clock.sleep(quiet - now)
 
     def _later(self, vacancies: list[_Vacancy]) -> None:
         for vacancy in vacancies:
@@ -306,7 +344,7 @@ class Elector:
             assigned=replica.assigned,
             state=state,
             live=self._membership.live,
-            suspects=frozenset(self._suspects),
+            suspects=self._manager.peers.suspects.lives,
             me=self._manager.me,
             lives=lives_counted(self._manager.folder, replica.log),
             log_whole=replica.whole,
@@ -316,6 +354,7 @@ class Elector:
             yielded=replica.yielded_epoch == state.leader_epoch,
             statement=statement(self._manager.folder, replica, state, self._me),
             permitted=replica.unclean_permit == state.leader_epoch,
+            min_insync=replica.config.min_insync(replica.assignment.replication_factor),
         )
 
     @property

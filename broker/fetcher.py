@@ -88,6 +88,7 @@ class LeaderLink:
         open_stream: Callable[[Endpoint], ReplicaStream],
         endpoint: Callable[[BrokerId], Endpoint | None],
         on_lost: Callable[[BrokerId], None],
+        on_answered: Callable[[BrokerId], None],
         on_refused: Callable[[Replica, StrandlineError], None],
         settings: BrokerSettings,
         clock: Clock,
@@ -99,6 +100,7 @@ class LeaderLink:
         self._open_stream = open_stream
         self._endpoint = endpoint
         self._on_lost = on_lost
+        self._on_answered = on_answered
         self._on_refused = on_refused
         self._settings = settings
         self._clock = clock
@@ -252,6 +254,7 @@ class LeaderLink:
         while True:
             sequence, pushes = await stream.receive()
             self._answered = True
+            self._on_answered(self.leader)
             unsynced: list[_Following] = []
             diverged: list[tuple[Replica, Push]] = []
             for push in pushes:

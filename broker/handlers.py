@@ -4,7 +4,7 @@ simulator, can call it."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from broker.cluster_view import ClusterView
@@ -59,7 +59,8 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """`offset` and `timestamp_ms` are -1 where no record is as young as was asked."""
+    """`offset` and `timestamp_ms` are -1 where no record is as young as was asked; `high_watermark` while a
+    new leader does not know it yet."""
 
     name: TopicPartition
     error: StrandlineError | None = None
@@ -104,10 +105,12 @@ class Handlers:
         *,
         internal: bool = False,
         expected_offset: int | None = None,
+        sure: bool = True,
     ) -> None:
         """Append one batch; `done` is called exactly once, with the outcome.
 
-        `expected_offset`: only where the log ends there, see `PartitionLog.append_as_leader`.
+        `expected_offset`: only where the log ends there, see `PartitionLog.append_as_leader`. `sure`: False
+        for a partition that `unsure` named.
         """
         if topic.startswith(INTERNAL_PREFIX) and not internal:
             done(InvalidTopic(f"topic {topic!r} is the system's own: it is read by all, and written by none"))
@@ -119,7 +122,7 @@ class Handlers:
             done(error)
             return
         try:
-            self._append(replica, records, acks, timeout_ms, done, expected_offset)
+            self._append(replica, records, acks, timeout_ms, done, expected_offset, sure=sure)
         except StrandlineError as error:
             replica.counts.produce_failures += 1
             if isinstance(error, NotLeaderOrFollower):
@@ -134,6 +137,8 @@ class Handlers:
         timeout_ms: int,
         done: Done,
         expected_offset: int | None,
+        *,
+        sure: bool,
     ) -> None:
         if acks not in (-1, 0, 1):
             raise InvalidRequiredAcks(f"acks = {acks}: use all (-1), 1 or 0")
@@ -144,10 +149,29 @@ class Handlers:
         if acks != -1 and not self._holds_lease():
             # Another broker may lead already; only acks=all would find out (CORRECTNESS E1).
             raise NotLeaderOrFollower(f"cut off from ZooKeeper: only acks=all is safe for {replica.name} now")
+        if acks != -1 and not sure:
+            raise NotLeaderOrFollower(
+                f"neither the in-sync replicas of {replica.name} nor ZooKeeper confirm that this broker leads"
+            )
         timeout_ms = min(max(timeout_ms, 1), self._settings.produce_timeout_ms_max)
         leadership.produce(
             records, acks=acks, timeout_ms=timeout_ms, done=done, expected_offset=expected_offset
         )
+
+    async def unsure(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        """Those of these that another broker may lead by now, for all that this one can find out.
+
+        Asked before the leader alone acknowledges (acks 0 and 1). It costs nothing while the followers
+        acknowledge what they are sent, and a round trip to them, or to ZooKeeper, if they have been silent.
+        """
+        return frozenset([name for name in partitions if not await self._is_sure(name)])
+
+    async def _is_sure(self, name: TopicPartition) -> bool:
+        try:
+            leadership = self._manager.named(*name).led()
+        except StrandlineError:
+            return True  # `produce` answers with the error
+        return not self._holds_lease() or leadership.certain() or await leadership.assured()
 
     # --- fetch -------------------------------------------------------------------------------
 
@@ -256,25 +280,34 @@ class Handlers:
             return Listed(name, error)
 
     def _list(self, replica: Replica, timestamp_ms: int) -> Listed:
+        """What lies below this leader's HW is committed, also while it does not know the cluster's (H1): the
+        start of the log, and a record of a time that is found there, do not depend on what is withheld.
+        LATEST does, and so does a time that no such record has: an answer smaller than the predecessor's
+        would be wrong."""
         leadership = replica.led()
-        if not leadership.core.knows_watermark:
-            raise OffsetNotAvailable(f"{replica.name}: the new leader does not know the high watermark yet")
         log, watermark = replica.log, replica.high_watermark
+        known = leadership.core.knows_watermark
+        offset, timestamp = -1, -1
         if timestamp_ms == LATEST:
-            offset, timestamp = int(watermark), -1
+            offset = int(watermark) if known else -1
         elif timestamp_ms == EARLIEST:
-            offset, timestamp = log.log_start_offset, -1
+            offset = log.log_start_offset
         elif timestamp_ms < 0:
             raise InvalidRequest(f"timestamp {timestamp_ms}: use -1 (latest), -2 (earliest) or milliseconds")
         else:
             offset, timestamp = log.offset_for_timestamp(timestamp_ms, below=watermark) or (-1, -1)
+        if offset < 0 and not known:
+            raise OffsetNotAvailable(
+                f"{replica.name}: the new leader knows that offsets below {watermark} are committed, and "
+                f"not yet whether {watermark}..{leadership.core.epoch_start} are"
+            )
         return Listed(
             replica.name,
             None,
             offset,
             timestamp,
             replica.leader_epoch,
-            watermark,
+            int(watermark) if known else -1,
             log.log_start_offset,
             log.log_end_offset,
         )
@@ -331,7 +364,7 @@ class Handlers:
             raise StaleBrokerEpoch(
                 f"broker {hello.broker_id} lives in epoch {registration.epoch}, not {hello.broker_epoch}"
             )
-        self._manager.reached(hello.broker_epoch, answers=True)
+        self._manager.peers.heard(hello.broker_epoch)
         return FollowerLink(hello, self._manager.known, self.throttle, self._settings, self._clock)
 
     def follower_left(self, hello: Hello) -> None:

@@ -32,6 +32,9 @@ GROUPS_IN_FLIGHT_MAX: Final = 2
 DRAIN_S_MAX: Final = 0.5
 """For a leadership that is yielded, producers wait no longer; one that takes longer to drain waits by itself
 when the broker shuts down."""
+DRAIN_SHARE: Final = 0.75
+"""Part of `handover_ms` in which a broker that shuts down waits for its commit queues to empty; the rest is
+for ZooKeeper to take the resignations."""
 TAKE_OVER_S_MAX: Final = 1.0
 """How long the next leaderships wait for the successor of these."""
 
@@ -48,9 +51,9 @@ class Handover:
         clock: Clock,
     ) -> None:
         self._manager = manager
-        self._handover_s = settings.handover_ms / 1000
+        self._drain_s = DRAIN_SHARE * settings.handover_ms / 1000
         self._clock = clock
-        self._resignations = Resignations(manager.me, session, recorder, clock)
+        self._resignations = Resignations(manager.me, manager.peers, session, recorder, clock)
         self._leaving = False
 
     # --- all of them -------------------------------------------------------------------------
@@ -61,7 +64,7 @@ class Handover:
         led = [replica.leadership for replica in self._manager if replica.leadership is not None]
         if led:
             logger.info("handing leadership over", partitions=len(led))
-        deadline = self._clock.monotonic() + self._handover_s
+        deadline = self._clock.monotonic() + self._drain_s
         groups = [led[i : i + LEFT_TOGETHER] for i in range(0, len(led), LEFT_TOGETHER)]
         async with asyncio.TaskGroup() as slow:
             leave = partial(self._leave, deadline, slow)
@@ -72,7 +75,7 @@ class Handover:
             await pipelined(together, groups, in_flight_max=GROUPS_IN_FLIGHT_MAX)
 
     async def _leave(self, deadline: float, slow: asyncio.TaskGroup, leadership: Leadership) -> None:
-        if await self._drained(leadership, min(DRAIN_S_MAX, self._handover_s)):
+        if await self._drained(leadership, min(DRAIN_S_MAX, self._drain_s)):
             await self._resign(leadership)
             await self._taken_over(leadership, deadline - self._clock.monotonic())
         else:  # it holds up nobody else

@@ -8,12 +8,12 @@ and deadlines.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import structlog
 
-from broker.confirmation import Flow, all_follow
+from broker.confirmation import ASK_ZOOKEEPER_AFTER_S, FOLLOWED_S, Flow, all_follow, followed_at
 from broker.core.happenings import isr_changed
 from broker.core.leader_effects import (
     Acknowledge,
@@ -34,6 +34,7 @@ from strandline.adapters import znodes
 from strandline.adapters.crash_points import crash_point, defect_point
 from strandline.config import BrokerSettings
 from strandline.errors import (
+    CoordinationError,
     NotEnoughReplicas,
     NotLeaderOrFollower,
     OutcomeUnknown,
@@ -95,6 +96,7 @@ class Leadership:
         session: Coordination,
         clock: Clock,
         live: Mapping[BrokerId, Registration],
+        suspects: Set[BrokerEpoch] = frozenset(),
         recorder: Recorder,
         on_step_down: Callable[[Replica, PartitionState | None], None],
         on_handed_over: Callable[[Replica, BrokerId], None],
@@ -132,6 +134,7 @@ class Leadership:
             members=state.isr,
             version=version,
             live=live,
+            suspects=suspects,
             min_insync=replica.config.min_insync(replica.assignment.replication_factor),
             keep_in_sync_s=settings.keep_in_sync_ms / 1000,
             close_s=settings.reassignment_close_ms / 1000,
@@ -143,6 +146,39 @@ class Leadership:
     def ended(self) -> bool:
         """True once this broker no longer leads in this epoch."""
         return self._ended
+
+    def certain(self) -> bool:
+        """True if nobody else can lead now, by what the other in-sync replicas have said so lately that none
+        of them can stand yet (`confirmation`). Says nothing of those outside the ISR: for an unclean election
+        the session of this broker would have to be over."""
+        if self.draining or self.core.handing_over or self.ended():
+            return False
+        followed = followed_at(self.followers, self.core.isr.maximal() - {self.core.me})
+        return followed > self._clock.monotonic() - FOLLOWED_S
+
+    async def assured(self) -> bool:
+        """True if nobody else can have led before this call: at once if that is certain, else as soon as the
+        other in-sync replicas say so, or ZooKeeper, if one of them says nothing."""
+        if self.certain():
+            return True
+        others = self.core.isr.maximal() - {self.core.me}
+        if not await all_follow(self.followers, others, ASK_ZOOKEEPER_AFTER_S):
+            return await self._leads_by_record()
+        return not self.ended()
+
+    async def _leads_by_record(self) -> bool:
+        """Of record now, by a read that follows a write: no server answers that after it lost the others."""
+        name = self.replica.name
+        path = znodes.isr(name.topic, name.partition)
+        try:
+            async with asyncio.timeout(self._settings.keep_in_sync_ms / 1000):
+                await self._session.multi([Check(path)])
+                node = await self._session.get(path)
+        except (TimeoutError, CoordinationError) as error:
+            logger.debug("leadership not confirmed", partition=str(name), reason=repr(error))
+            return False
+        state = znodes.load_isr(name.topic, name.partition, node.data)
+        return (state.leader, state.leader_epoch) == (self.core.me, self.epoch) and not self.ended()
 
     async def confirmed(self) -> bool:
         """True if nobody else can have led before this call, as far as the other in-sync replicas say. One
@@ -227,8 +263,10 @@ class Leadership:
             follower.wake()
         self.turn()
 
-    def live_changed(self, live: Mapping[BrokerId, Registration]) -> None:
-        self.core.live_changed(live)
+    def live_changed(
+        self, live: Mapping[BrokerId, Registration], suspects: Set[BrokerEpoch] = frozenset()
+    ) -> None:
+        self.core.live_changed(live, suspects)
         self.turn()
 
     def link_changed(self, connected: bool) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Final
 from uuid import uuid4
 
 import structlog
@@ -16,9 +17,22 @@ from strandline.config import BrokerSettings
 from strandline.errors import SettingsError
 from strandline.ids import BrokerEpoch, BrokerId
 from strandline.metadata import Endpoint, Registration
-from strandline.ports import Clock, ConnectionLost, Coordination, NodeExists, NoNode
+from strandline.ports import (
+    Check,
+    Clock,
+    ConnectionLost,
+    Coordination,
+    LinkState,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+)
 
 logger = structlog.get_logger(__name__)
+
+RENEWALS_PER_TIMEOUT: Final = 6
+"""How often the lease is renewed in one session timeout."""
+RENEW_AGAIN_S_MIN: Final = 0.01
 
 
 async def join_cluster(session: Coordination, folder: DataFolder) -> str:
@@ -51,7 +65,7 @@ class Membership:
         self.registration = Registration(endpoint, BrokerEpoch(-1))
         self.live: Mapping[BrokerId, Registration] = {}
         self.lease_until = 0.0
-        """Until then the session cannot have expired, by this process's clock (CORRECTNESS E1)."""
+        """Until then the session has not expired, by this process's clock (CORRECTNESS E1)."""
         self._changed = asyncio.Event()
 
     async def register(self) -> None:
@@ -147,19 +161,34 @@ class Membership:
     async def keep_lease(self) -> None:
         """Prove again and again that the session lives. Runs until cancelled.
 
-        The proof counts from before it was asked for: the server heard of this session no earlier.
+        By a write, which changes nothing: a server answers reads, and for a while `sync`, also when it has
+        lost the others, which end the session meanwhile. A write is answered once a quorum has it. The proof
+        counts from before it was asked for: ZooKeeper heard of this session no earlier.
         """
         timeout = self._session.session_timeout_s
         margin = min(self._settings.session_margin_ms / 1000, timeout / 2)
+        pace = timeout / RENEWALS_PER_TIMEOUT
         while True:
             asked = self._clock.monotonic()
             try:
-                node = await self._session.exists(self._path)
+                await self._session.multi([Check(self._path)])
+                node = await self._session.exists(self._path)  # as of that write, or later
                 if node is not None and node.czxid == self.registration.epoch:
                     self.lease_until = asked + timeout - margin
-            except ConnectionLost:
-                logger.debug("the lease was not renewed: no connection to ZooKeeper")
-            await self._clock.sleep(timeout / 6)
+            except (ConnectionLost, MultiFailed) as error:
+                logger.debug("the lease was not renewed", reason=str(error))
+            # After an answer that took long the next question comes at once.
+            await self._clock.sleep(max(RENEW_AGAIN_S_MIN, asked + pace - self._clock.monotonic()))
+
+    @property
+    def lease_s(self) -> float:
+        """For how long this broker may take its session for alive, as far as it knows now; 0: it may not.
+
+        Nothing is certain while the link is down: who has lost ZooKeeper may have lost its peers too.
+        """
+        if self._session.state is not LinkState.CONNECTED:
+            return 0.0
+        return max(0.0, self.lease_until - self._clock.monotonic())
 
     def holds_lease(self) -> bool:
-        return self._clock.monotonic() < self.lease_until
+        return self.lease_s > 0

@@ -129,7 +129,8 @@ _topic_values: Final = attrgetter(*BY_TOPIC.values())
 
 LEASE_S: Final = gauge(
     "strandline_zookeeper_lease_seconds",
-    "How long this broker may still take its session for alive; at 0 or less acks=0 and acks=1 are refused.",
+    "How long this broker may still take its session for alive; at 0, also while its link to ZooKeeper is "
+    "down, acks=0 and acks=1 are refused.",
 )
 _KAFKA_GROUPS: Final = "kafka_coordinator_group_groupmetadatamanager_numgroups"
 GROUPS: Final = gauge(_KAFKA_GROUPS, "Groups that this broker coordinates.")

@@ -72,12 +72,15 @@ class _Subscription:
     """The flow of one partition in one epoch to one follower. Fulfils `confirmation.Flow`."""
 
     __slots__ = (
-        "_link", "asked", "grant", "held", "id", "leadership", "queued", "replica", "sent_offset", "stale",
-        "told_watermark",
+        "_link", "_opened_at", "asked", "grant", "held", "id", "leadership", "queued", "replica",
+        "sent_offset", "stale", "told_watermark",
     )  # fmt: skip
 
-    def __init__(self, link: FollowerLink, sub_id: int, leadership: Leadership, sent_offset: int) -> None:
+    def __init__(
+        self, link: FollowerLink, sub_id: int, leadership: Leadership, sent_offset: int, now: float
+    ) -> None:
         self._link = link
+        self._opened_at = now
         self.id = sub_id
         self.leadership = leadership
         self.replica = leadership.replica
@@ -101,6 +104,12 @@ class _Subscription:
         """The leadership ended, or the follower was assigned anew since: it has to ask again (I2)."""
         hello, core = self._link.hello, self.leadership.core
         return self.leadership.ended() or core.outdated(hello.broker_id, hello.broker_epoch, self.id)
+
+    @property
+    def followed_at(self) -> float:
+        """See `confirmation.Flow`. Who stops following says so before it acknowledges anything more."""
+        at = self._link.acknowledged_at
+        return at if at >= self._opened_at else float("-inf")
 
     def wake(self) -> None:
         """Something may have to be told: records, a watermark, or the end."""
@@ -152,6 +161,10 @@ class FollowerLink:
         self._unanswered: deque[_Question] = deque()
         self._sequence = 0
         self._acknowledged = 0
+        self._sent: deque[tuple[int, float]] = deque()
+        """(sequence, when it was sent) of what is not acknowledged: as many as the window has."""
+        self.acknowledged_at = float("-inf")
+        """When the last message was sent that is acknowledged."""
         self._wake = asyncio.Event()
 
     # --- what the follower says --------------------------------------------------------------
@@ -163,6 +176,8 @@ class FollowerLink:
         if sequence > self._acknowledged:
             self._acknowledged = sequence
             self._wake.set()
+        while self._sent and self._sent[0][0] <= sequence:
+            self.acknowledged_at = self._sent.popleft()[1]
         while self._unanswered and self._unanswered[0].sequence <= sequence:
             question = self._unanswered.popleft()
             question.answer.set_result(question.subscription.id in self._subscriptions)
@@ -217,7 +232,8 @@ class FollowerLink:
             )
         if diverging is not None:
             return Push(request.subscription_id, log_start_offset=log.log_start_offset, diverging=diverging)
-        return _Subscription(self, request.subscription_id, leadership, request.fetch_offset)
+        now = self._clock.monotonic()
+        return _Subscription(self, request.subscription_id, leadership, request.fetch_offset, now)
 
     def progress(self, positions: Sequence[tuple[int, int]]) -> None:
         """(subscription id, LEO) of what the follower has appended; unknown ids are of ended flows."""
@@ -298,6 +314,7 @@ class FollowerLink:
                 pushes = self._collect()
                 if pushes:
                     self._sequence += 1
+                    self._sent.append((self._sequence, self._clock.monotonic()))
                     return self._sequence, pushes
             self._wake.clear()
             await self._wake.wait()

@@ -20,6 +20,7 @@ from broker.core.replica_states import ReplicaState
 from broker.counts import Counts
 from broker.leadership import Leadership
 from broker.log_lives import judge_found, judge_made, open_log
+from broker.peers import Peers
 from broker.replica import Replica
 from broker.retention_clock import RetentionClock
 from broker.session_port import LeadershipWatcher, Session
@@ -39,7 +40,6 @@ from strandline.errors import (
 )
 from strandline.ids import (
     NO_BROKER,
-    BrokerEpoch,
     BrokerId,
     LeaderEpoch,
     Offset,
@@ -60,9 +60,7 @@ class ReplicaManager:
         self.settings = settings
         self.folder = folder
         self.clock = clock
-        self.live: Mapping[BrokerId, Registration] = {}
-        self._unreachable: set[BrokerEpoch] = set()
-        """Lives of brokers that are registered still, and whose process is gone."""
+        self.peers = Peers(clock, self._peers_changed)
         self.session: Session | None = None
         self.watchers: list[LeadershipWatcher] = []
         self.counts = Counts()
@@ -80,6 +78,11 @@ class ReplicaManager:
 
     def __iter__(self) -> Iterator[Replica]:
         return iter(tuple(self._replicas.values()))
+
+    @property
+    def live(self) -> Mapping[BrokerId, Registration]:
+        """The brokers that are registered, suspects too."""
+        return self.peers.live
 
     def get(self, key: PartitionKey) -> Replica | None:
         return self._replicas.get(key)
@@ -210,7 +213,7 @@ class ReplicaManager:
 
     def _close(self, replica: Replica, *, clean: bool) -> None:
         replica.become(ReplicaState.CLOSING)
-        self._stop_following(replica)
+        self.stop_following(replica)
         del self._replicas[replica.key]
         if self._by_name.get(replica.name) is replica:
             del self._by_name[replica.name]
@@ -266,7 +269,7 @@ class ReplicaManager:
             session.resign(replica, state.leader_epoch)
             return
         self._end(replica)
-        self._stop_following(replica)
+        self.stop_following(replica)
         crash_point("election.before_epoch_file")
         try:
             if replica.log.needs_flush(self.clock.monotonic()):
@@ -288,7 +291,8 @@ class ReplicaManager:
             settings=self.settings,
             session=session.coordination,
             clock=self.clock,
-            live=self._reachable(),
+            live=self.peers.live,
+            suspects=self.peers.suspects.lives,
             recorder=session.recorder,
             on_step_down=self.step_down,
             on_handed_over=self.retire,
@@ -350,7 +354,7 @@ class ReplicaManager:
         if replica.leadership is not None:
             self.step_down(replica, None)
         else:
-            self._stop_following(replica)
+            self.stop_following(replica)
 
     def retire(self, replica: Replica, next_leader: BrokerId) -> None:
         """Stop leading for good reason; follow the one named next, if there is one."""
@@ -370,7 +374,8 @@ class ReplicaManager:
                 watcher.ended(leadership)
             leadership.end()
 
-    def _stop_following(self, replica: Replica) -> None:
+    def stop_following(self, replica: Replica) -> None:
+        """Fetch it no more, and acknowledge nothing of it to its leader."""
         if self.session is not None:
             self.session.fetchers.unfollow(replica)
 
@@ -378,6 +383,7 @@ class ReplicaManager:
         """The ZooKeeper session is over: lead nothing, believe in no leader (DESIGN §3). What is assigned is
         read again from the first: a ZooKeeper that was set back has lower versions."""
         self.session = None
+        self.peers.session_ended()
         for replica in self.all():
             replica.assignment = Assignment()
         for replica in tuple(self._replicas.values()):
@@ -387,35 +393,17 @@ class ReplicaManager:
             replica.leader = NO_BROKER
             replica.announce()
 
-    def live_changed(self, live: Mapping[BrokerId, Registration]) -> None:
-        """Who is alive, as a new mapping."""
-        self.live = live
-        self._unreachable &= {registration.epoch for registration in live.values()}
-        self._tell_who_lives()
-
-    def reached(self, life: BrokerEpoch, *, answers: bool) -> None:
-        """Whether a broker's port was open. Whose port is closed leaves the ISR of what this broker leads at
-        once: nobody has to wait for it until its session ends or it is late."""
-        if answers != (life in self._unreachable):
-            return
-        if answers:
-            self._unreachable.discard(life)
-        else:
-            self._unreachable.add(life)
-        self._tell_who_lives()
+    def _peers_changed(self) -> None:
+        suspects = self.peers.suspects.lives
+        for leadership in self._leaderships():
+            leadership.live_changed(self.peers.live, suspects)
+        if self.session is not None:
+            self.session.peers_changed()
 
     def follower_left(self, broker: BrokerId) -> None:
         """The stream of a follower ended, whoever ended it."""
-        if self.session is not None and broker in self.live:
+        if self.session is not None and broker in self.peers.live:
             self.session.probe(broker)
-
-    def _reachable(self) -> Mapping[BrokerId, Registration]:
-        return {broker: each for broker, each in self.live.items() if each.epoch not in self._unreachable}
-
-    def _tell_who_lives(self) -> None:
-        live = self._reachable()
-        for leadership in self._leaderships():
-            leadership.live_changed(live)
 
     def link_changed(self, connected: bool) -> None:
         for leadership in self._leaderships():

@@ -20,6 +20,7 @@ import structlog
 from broker.core.election import successor
 from broker.core.happenings import resigned
 from broker.drains import drained_brokers
+from broker.peers import Peers
 from broker.recorder import Recorder
 from broker.replica import Replica
 from strandline.adapters import queue_znodes, znodes
@@ -92,7 +93,8 @@ class _Peers:
 
     live: Mapping[BrokerId, Registration]
     versions: Mapping[BrokerId, int]
-    drained: frozenset[BrokerId]
+    avoided: frozenset[BrokerId]
+    """Drained or suspected: named only if there is no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +145,11 @@ def resign_operations(
 class Resignations:
     """One session's. Whoever comes while a `multi` is under way goes into the next one."""
 
-    def __init__(self, me: BrokerId, session: Coordination, recorder: Recorder, clock: Clock) -> None:
+    def __init__(
+        self, me: BrokerId, peers: Peers, session: Coordination, recorder: Recorder, clock: Clock
+    ) -> None:
         self._me = me
+        self._peers = peers
         self._session = session
         self._recorder = recorder
         self._clock = clock
@@ -237,7 +242,9 @@ class Resignations:
         registered = {b: each for b, each in zip(brokers, found, strict=True) if each is not None}
         live = {broker: registration for broker, (registration, _) in registered.items()}
         versions = {broker: version for broker, (_, version) in registered.items()}
-        return _Peers(live, versions, await drained_brokers(self._session))
+        suspects = self._peers.suspects
+        suspected = {broker for broker, each in live.items() if each.epoch in suspects}
+        return _Peers(live, versions, await drained_brokers(self._session) | suspected)
 
     # --- what is written -----------------------------------------------------------------------
 
@@ -256,7 +263,7 @@ class Resignations:
             resignation.settle(state.leader)  # somebody leads already, or it is written
             return None
         if resignation.to is None:
-            next_leader = successor(state, replica.assigned, peers.live, peers.drained)
+            next_leader = successor(state, replica.assigned, peers.live, peers.avoided)
         else:
             next_leader = successor(state, (resignation.to,), peers.live)
             if next_leader is None:

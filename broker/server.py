@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import grpc
 import structlog
@@ -24,6 +24,8 @@ from strandline.ids import TopicPartition
 from strandline.rpc import log_pb2, replication_pb2
 
 logger = structlog.get_logger(__name__)
+
+ACKS_ALL: Final = -1
 
 ProduceContext = grpc.aio.ServicerContext[log_pb2.ProduceRequest, log_pb2.ProduceResponse]
 # These two answer with messages that are serialized already (`strandline.adapters.frames`).
@@ -68,6 +70,8 @@ class _ProduceStream:
         produce, done = self._handlers.produce, self._done
         async for request in requests:
             arrived = _Arrived(self._times.now(), len(request.entries))
+            alone = {TopicPartition(e.topic, e.partition) for e in request.entries if e.acks != ACKS_ALL}
+            unsure = await self._handlers.unsure(alone) if alone else frozenset[TopicPartition]()
             for entry in request.entries:
                 self._in_flight += 1
                 produce(
@@ -79,6 +83,7 @@ class _ProduceStream:
                     partial(done, arrived, entry.correlation_id, entry.acks),
                     internal=entry.internal,
                     expected_offset=entry.expected_offset if entry.HasField("expected_offset") else None,
+                    sure=not unsure or (entry.topic, entry.partition) not in unsure,
                 )
             while self._in_flight >= self._in_flight_max:
                 self._room.clear()

@@ -29,6 +29,7 @@ from broker.state_changes.receiver import StateChangeReceiver
 from broker.state_changes.reconciler import Reconciler
 from broker.state_changes.sender import StateChangeSender
 from strandline.adapters.crash_points import defect_point
+from broker.suspicion import Suspicion
 from strandline.config import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
@@ -71,18 +72,25 @@ class BrokerSession:
         self._following: dict[TopicPartition, BrokerId] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._loop = asyncio.get_running_loop()
-        self._to_probe: asyncio.Queue[BrokerId] = asyncio.Queue()
+        self._suspicion = Suspicion(manager.peers, self._probe, clock)
         self.membership = Membership(coordination, manager.folder, settings, clock, endpoint)
         self._sender = StateChangeSender(
             manager.me, coordination, recorder, clock, lambda: self.membership.live
         )
         self._elector = Elector(
-            manager, self.membership, coordination, self._sender, recorder, settings, clock
+            manager,
+            self.membership,
+            coordination,
+            self._sender,
+            recorder,
+            self._suspicion,
+            settings,
+            clock,
         )
         self._handover = Handover(manager, coordination, recorder, settings, clock)
         self._receiver = StateChangeReceiver(manager, coordination, recorder, clock, self._vacant)
         self._reconciler = Reconciler(manager, coordination, self._receiver.executor, recorder, clock)
-        self._balancing = Balancing(manager, self.membership, coordination, self._handover, settings, clock)
+        self._balancing = Balancing(manager, coordination, self._handover, self._suspicion, settings, clock)
         self._notices = NoticeReceiver(manager, coordination, clock, self._vacant, self._balancing.asked)
 
     async def run(self, *, on_serving: Callable[[], None]) -> None:
@@ -108,7 +116,7 @@ class BrokerSession:
             await raise_epoch(self.coordination, known_epoch(self._manager.all()))
             await self.membership.register()
             self._manager.session = self
-            self._manager.live_changed(await self.membership.read_live())
+            self._manager.peers.live_changed(await self.membership.read_live())
             self.membership.live = self._manager.live
             self.coordination.on_state(self._link_changed)
             tasks.create_task(self.membership.watch(self._live_changed))
@@ -123,7 +131,7 @@ class BrokerSession:
             for task in (self._notices.run(), self._elector.run()):
                 tasks.create_task(task)
             tasks.create_task(self._reconcile())
-            tasks.create_task(self._probe_all())
+            tasks.create_task(self._suspicion.run())
             tasks.create_task(self._balancing.run())
             on_serving()
 
@@ -187,6 +195,7 @@ class BrokerSession:
             open_stream=self._open_stream,
             endpoint=self._endpoint,
             on_lost=self.probe,
+            on_answered=self._answered,
             on_refused=self._refused,
             settings=self._settings,
             clock=self._clock,
@@ -209,7 +218,7 @@ class BrokerSession:
 
     def _live_changed(self, live: Mapping[BrokerId, Registration]) -> None:
         before = self._manager.live
-        self._manager.live_changed(live)
+        self._manager.peers.live_changed(live)
 
         def gone(replica: Replica) -> bool:
             now, then = live.get(replica.leader), before.get(replica.leader)
@@ -227,30 +236,22 @@ class BrokerSession:
         )
         self._elector.vacant(replica)
 
+    def _answered(self, leader: BrokerId) -> None:
+        """A leader sent something on the stream that this broker follows it by."""
+        peers = self._manager.peers
+        peers.answered(leader)
+        if (registration := peers.live.get(leader)) is not None:
+            peers.heard(registration.epoch)
+
     def probe(self, broker: BrokerId) -> None:
-        """A stream with it broke. That may be the network's fault: its port is asked."""
-        self._to_probe.put_nowait(broker)
+        self._suspicion.ask(broker)
 
-    async def _probe_all(self) -> None:
-        async with asyncio.TaskGroup() as probes:
-            while True:
-                broker = await self._to_probe.get()
-                registration = self.membership.live.get(broker)
-                if registration is not None:
-                    probes.create_task(self._probe(registration))
+    async def _probe(self, registration: Registration) -> Heard:
+        return await probe(registration.endpoint, self._settings.probe_timeout_ms / 1000, self._clock)
 
-    async def _probe(self, registration: Registration) -> None:
-        timeout_s = self._settings.probe_timeout_ms / 1000
-        match await probe(registration.endpoint, timeout_s, self._clock):
-            case Heard.ALIVE:
-                self._elector.cleared(registration.epoch)
-                self._manager.reached(registration.epoch, answers=True)
-            case Heard.GONE:
-                logger.info("broker unreachable: taking over", unreachable=registration.id)
-                self._elector.suspect(registration.epoch)
-                self._manager.reached(registration.epoch, answers=False)
-            case Heard.NOTHING:
-                return
+    def peers_changed(self) -> None:
+        self._suspicion.peers_changed()
+        self._elector.look_over()
 
     # --- reconcile -----------------------------------------------------------------------------
 
@@ -279,12 +280,20 @@ class BrokerSession:
     # --- shutdown ----------------------------------------------------------------------------
 
     async def shut_down(self) -> None:
-        """Hand leadership over first; then the caller ends the session."""
+        """Hand leadership over first; then the caller ends the session.
+
+        Returns within `handover_ms` whatever ZooKeeper does: the logs have to be closed cleanly before the
+        machine is switched off, and the end of the session names a successor as well, only later.
+        """
         self._elector.accepting = False
         try:
-            await self.membership.leave()
-            await self._handover.leave_all()
-        except* (ConnectionLost, SessionEnded, NoNode) as group:
+            async with asyncio.timeout(self._settings.handover_ms / 1000):
+                await self.membership.leave()
+                await self._handover.leave_all()
+        except* (ConnectionLost, SessionEnded, NoNode, TimeoutError) as group:
             logger.warning(
-                "shutting down without a handover", reasons=sorted({repr(e) for e in group.exceptions})
+                "shutting down without a complete handover",
+                handover_ms=self._settings.handover_ms,
+                zookeeper=self.coordination.state.value,
+                reasons=sorted({repr(e) for e in group.exceptions}),
             )

@@ -53,7 +53,11 @@ class Session(Protocol):
         ...
 
     def probe(self, broker: BrokerId) -> None:
-        """A stream with this broker broke: find out whether its process is gone, and tell `reached`."""
+        """A stream with this broker broke: find out whether its process is gone, and tell `Peers`."""
+        ...
+
+    def peers_changed(self) -> None:
+        """Other brokers are registered, or suspected, than before."""
         ...
 
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from chaos.clients import MEMBERS
-from chaos.core.faults import Fault, FaultKind, Member, Role, Target
+from chaos.core.faults import Cut, Fault, FaultKind, Member, Role, Target
 from chaos.core.plan import Plan, moved
 from chaos.timeline import Timeline
 from chaos.world import Processes, World, WorldFailed
@@ -75,10 +75,10 @@ class Nemesis:
         for member in self._clients.members:
             await self._clients.resume(member)
             await self._clients.start(member)
-        for broker in self._brokers():
-            for other in self._brokers():
-                if broker != other and FaultKind.ONE_WAY in self._world.can:
-                    await self._world.join(broker, other)
+        if FaultKind.ONE_WAY in self._world.can:
+            for broker in self._brokers():
+                for how in Cut:
+                    await self._join_others(broker, how)
 
     async def _heal(self, member: Member) -> None:
         can = self._world.can
@@ -99,6 +99,14 @@ class Nemesis:
 
     def _brokers(self) -> list[Member]:
         return [member for member in self._world.members if member.role is Role.BROKER]
+
+    def _others(self, broker: Member) -> list[Member]:
+        return [member for member in self._brokers() if member != broker]
+
+    async def _join_others(self, broker: Member, how: Cut) -> None:
+        for other in self._others(broker):
+            await self._world.join(broker, other, how)
+            await self._world.join(other, broker, how)
 
     async def _until(self, moment: float) -> None:
         await self._clock.sleep(max(0.0, moment - self._clock.monotonic()))
@@ -180,6 +188,10 @@ class Nemesis:
                 await world.disconnect(member)
             case FaultKind.ONE_WAY:
                 await world.cut(member, who[1])
+            case FaultKind.UNREACHABLE | FaultKind.REFUSED:
+                for other in self._others(member):
+                    await world.cut(member, other, Cut(fault.kind))
+                    await world.cut(other, member, Cut(fault.kind))
             case FaultKind.DISK_FULL:
                 await world.fill_disk(member)
 
@@ -195,6 +207,8 @@ class Nemesis:
                 await world.connect(member)
             case FaultKind.ONE_WAY:
                 await world.join(member, who[1])
+            case FaultKind.UNREACHABLE | FaultKind.REFUSED:
+                await self._join_others(member, Cut(fault.kind))
             case FaultKind.DISK_FULL:
                 # A replica that failed stays so until its broker is restarted (docs/operations.md).
                 await world.free_disk(member)

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from chaos.core.faults import FaultKind, Member, Role
+from chaos.core.faults import Cut, FaultKind, Member, Role
 from chaos.world import World, WorldFailed
 from strandline.adapters.clock import SystemClock
 from strandline.errors import StrandlineError
@@ -116,10 +116,10 @@ class ProcessWorld:
     async def connect(self, member: Member) -> None:
         """Nothing was cut."""
 
-    async def cut(self, sender: Member, receiver: Member) -> None:
+    async def cut(self, sender: Member, receiver: Member, how: Cut = Cut.DROPPED) -> None:
         raise WorldFailed("processes of one machine have no network that could be cut")
 
-    async def join(self, sender: Member, receiver: Member) -> None:
+    async def join(self, sender: Member, receiver: Member, how: Cut = Cut.DROPPED) -> None:
         """Nothing was cut."""
 
     async def fill_disk(self, broker: Member) -> None:

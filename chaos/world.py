@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from chaos.core.faults import FaultKind, Member
+from chaos.core.faults import Cut, FaultKind, Member
 from strandline.errors import StrandlineError
 
 
@@ -54,10 +54,10 @@ class World(Processes, Protocol):
 
     async def connect(self, member: Member) -> None: ...
 
-    async def cut(self, sender: Member, receiver: Member) -> None:
-        """What `sender` sends to `receiver` is dropped."""
+    async def cut(self, sender: Member, receiver: Member, how: Cut = Cut.DROPPED) -> None:
+        """What `sender` sends to `receiver` does not arrive."""
 
-    async def join(self, sender: Member, receiver: Member) -> None:
+    async def join(self, sender: Member, receiver: Member, how: Cut = Cut.DROPPED) -> None:
         """The end of `cut`."""
 
     async def fill_disk(self, broker: Member) -> None: ...

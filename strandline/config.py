@@ -223,7 +223,8 @@ class BrokerSettings(ZooKeeperSettings):
     """How near the end of the log a replica is not held back any more."""
     fetcher_retry_ms: int = Field(default=50, ge=1)
     handover_ms: int = Field(default=5_000, ge=0)
-    """How long a clean shutdown waits for its leaderships to be taken over."""
+    """How long a clean shutdown takes at most to hand its leaderships over, also while ZooKeeper does not
+    answer; then it closes its logs."""
 
     # serving
     fetch_wait_ms_max: int = Field(default=30_000, ge=0)

@@ -14,7 +14,9 @@ CHUNK_BYTES = 64 * 1024
 class Proxy:
     """Forwards connections to `port` of the loopback address while it is not cut.
 
-    `cut` resets what is connected and refuses what comes; `mend` lets connections through again.
+    `cut` resets what is connected and hangs up on what comes; `mend` lets connections through again.
+    `refuse` resets what is connected and closes the port, so that the kernel refuses what comes; `listen`
+    opens it again.
     """
 
     def __init__(self, port: int) -> None:
@@ -36,9 +38,19 @@ class Proxy:
     def mend(self) -> None:
         self._is_cut = False
 
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._forward, LOOPBACK, 0)
+    async def refuse(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        self.cut()
+        await self._server.wait_closed()
+
+    async def listen(self) -> None:
+        self._server = await asyncio.start_server(self._forward, LOOPBACK, self.port)
         self.port = self._server.sockets[0].getsockname()[1]
+        self.mend()
+
+    async def __aenter__(self) -> Self:
+        await self.listen()
         return self
 
     async def __aexit__(

@@ -29,12 +29,12 @@ class Standing:
 
 
 def obstacle(standing: Standing, to: BrokerId, live: Mapping[BrokerId, Registration]) -> str | None:
-    """Why this broker could not take over now, None if it could."""
+    """Why that broker could not take over now, None if it could. `live` has no suspects."""
     registration = live.get(to)
     if to == standing.me:
         return f"broker {to} leads already"
     if registration is None:
-        return f"broker {to} is not alive"
+        return f"broker {to} is not alive, or does not answer"
     if registration.shutting_down:
         return f"broker {to} is shutting down"
     if IsrMember(to, registration.epoch) not in standing.in_sync_since:

@@ -44,6 +44,8 @@ class Ballot:
     """What this replica has, to be said if it cannot lead without a loss."""
     permitted: bool = False
     """An operator asked for an unclean election after the epoch of record, and chose this replica."""
+    min_insync: int = 1
+    """With fewer members nothing would commit: nobody deposes a leader that is registered for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,15 +112,21 @@ def decide(ballot: Ballot) -> Decision:
     if ballot.me not in ballot.assigned:
         return Wait("this broker is not among the assigned replicas")
     order = _succession(ballot)
+    deposed = deposes(ballot)
     if ballot.log_whole:
         if state.leader_epoch == NO_EPOCH:  # never led: every replica is empty, any may begin
             return Stand(order.index(ballot.me), unclean=False)
+        if deposed and not is_backed(ballot, {registration.epoch for registration in ballot.live.values()}):
+            return Wait(
+                f"broker {state.leader} does not answer, and neither do others: fewer than "
+                f"{ballot.min_insync} in sync are left, so its session decides"
+            )
         if any(member.broker == ballot.me and member.broker_epoch in ballot.lives for member in state.isr):
             # Who gave it away comes after everybody, or it would be back before the one it was given to.
             last = len(ballot.assigned)
             rank = 0 if ballot.handed_over else last if ballot.yielded else order.index(ballot.me)
             return Stand(rank, unclean=False)
-        if ballot.unclean_allowed:
+        if ballot.unclean_allowed and not deposed:
             # Behind everybody who might do it without a loss.
             rank = len(ballot.assigned) + order.index(ballot.me)
             return Stand(rank, unclean=True, cause="nobody in sync is alive")
@@ -166,6 +174,31 @@ def _has_sure_member(ballot: Ballot, known: Sequence[LogStatement]) -> bool:
         and registration.epoch == member.broker_epoch
         for member in ballot.state.isr
     )
+
+
+def deposes(ballot: Ballot) -> bool:
+    """True if the leader of record is registered in the life in which it was elected, and only suspected."""
+    state = ballot.state
+    return (
+        state.leader != ballot.me
+        and leader_stands(state, ballot.live, frozenset())
+        and not leader_stands(state, ballot.live, ballot.suspects)
+    )
+
+
+def is_backed(ballot: Ballot, answering: Set[BrokerEpoch]) -> bool:
+    """True if a suspected leader may be deposed: it is suspected still, and of the members that would be
+    left, this broker among them, as many as min.insync.replicas answer here.
+
+    One copy may be enough for a topic whose bound is 1. That is what the bound says.
+    """
+    members = {ballot.live[broker].epoch for broker in others_after(ballot)}
+    return deposes(ballot) and 1 + len(members & answering) >= ballot.min_insync
+
+
+def others_after(ballot: Ballot) -> list[BrokerId]:
+    """The members of the ISR besides this broker that a claim of it would leave in."""
+    return [member.broker for member in _others(ballot)]
 
 
 def vacancy_reason(ballot: Ballot, *, cause: str) -> str:
@@ -218,7 +251,13 @@ def claim(ballot: Ballot, epoch: LeaderEpoch, broker_epoch: BrokerEpoch, *, uncl
     mine = IsrMember(ballot.me, broker_epoch)
     if unclean:
         return PartitionState(ballot.me, epoch, (mine,), lossy_epoch=epoch)
-    others = tuple(
+    ranks = {broker: rank for rank, broker in enumerate(ballot.assigned)}
+    members = tuple(sorted((mine, *_others(ballot)), key=lambda m: ranks.get(m.broker, len(ranks))))
+    return PartitionState(ballot.me, epoch, members, lossy_epoch=ballot.state.lossy_epoch)
+
+
+def _others(ballot: Ballot) -> tuple[IsrMember, ...]:
+    return tuple(
         member
         for member in ballot.state.isr
         if member.broker != ballot.me
@@ -227,20 +266,17 @@ def claim(ballot: Ballot, epoch: LeaderEpoch, broker_epoch: BrokerEpoch, *, uncl
         and ballot.live[member.broker].epoch == member.broker_epoch
         and member.broker_epoch not in ballot.suspects
     )
-    ranks = {broker: rank for rank, broker in enumerate(ballot.assigned)}
-    members = tuple(sorted((mine, *others), key=lambda m: ranks.get(m.broker, len(ranks))))
-    return PartitionState(ballot.me, epoch, members, lossy_epoch=ballot.state.lossy_epoch)
 
 
 def successor(
     state: PartitionState,
     assigned: tuple[BrokerId, ...],
     live: Mapping[BrokerId, Registration],
-    drained: Set[BrokerId] = frozenset(),
+    avoided: Set[BrokerId] = frozenset(),
 ) -> BrokerId | None:
     """Whom a leader that steps down on purpose names: the first other live member in AR order.
 
-    One that is being drained only if there is no other.
+    One to be avoided (drained, or suspected) only if there is no other.
     """
     able = [
         broker
@@ -250,4 +286,4 @@ def successor(
         and not registration.shutting_down
         and IsrMember(broker, registration.epoch) in state.isr
     ]
-    return next((broker for broker in able if broker not in drained), next(iter(able), None))
+    return next((broker for broker in able if broker not in avoided), next(iter(able), None))

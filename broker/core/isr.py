@@ -10,7 +10,7 @@ Two rules carry the safety of the log (CORRECTNESS H3, I1–I9):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -132,6 +132,7 @@ def why_changed(
     before: Sequence[IsrMember],
     after: Sequence[IsrMember],
     live: Mapping[BrokerId, Registration],
+    suspects: Set[BrokerEpoch],
     why_out: Callable[[BrokerId], str | None],
 ) -> str:
     """What those who leave and join did, in words: "broker 2 is late, broker 3 caught up"."""
@@ -143,6 +144,8 @@ def why_changed(
                 words.append(f"broker {member.broker} is gone")
             elif registration.epoch != member.broker_epoch:
                 words.append(f"broker {member.broker} came back in another life")
+            elif member.broker_epoch in suspects:
+                words.append(f"broker {member.broker} does not answer")
             elif (why := why_out(member.broker)) is not None:
                 words.append(f"broker {member.broker} {why}")
             else:

@@ -11,7 +11,7 @@ The driver (`broker/leadership.py`) carries the effects out in their order.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Final, Generic
 
 from broker.core import reassignment
@@ -64,6 +64,7 @@ class LeaderPartition(Generic[Ticket]):
         members: tuple[IsrMember, ...],
         version: int,
         live: Mapping[BrokerId, Registration],
+        suspects: Set[BrokerEpoch] = frozenset(),
         min_insync: int,
         keep_in_sync_s: float,
         close_s: float,
@@ -90,6 +91,7 @@ class LeaderPartition(Generic[Ticket]):
         self.handing_over = False
         """True while nothing may be appended, because the leadership goes away once all is committed."""
         self._live = live
+        self._suspects = suspects
         # The lag timers start at the election: a follower has KeepInSyncTime to appear (I9).
         self._followers = {
             broker: Progress(None, Offset(-1), log_end_offset, now)
@@ -244,9 +246,11 @@ class LeaderPartition(Generic[Ticket]):
         """Nobody was asked to close: what the asking rested on has changed, or may have."""
         self._closing.ask_again()
 
-    def live_changed(self, live: Mapping[BrokerId, Registration]) -> None:
-        """Who is alive, as a new mapping (never changed in place: H4)."""
-        self._live = live
+    def live_changed(
+        self, live: Mapping[BrokerId, Registration], suspects: Set[BrokerEpoch] = frozenset()
+    ) -> None:
+        """Who is alive, and who of them is suspected, as new objects (never changed in place: H4)."""
+        self._live, self._suspects = live, suspects
 
     def isr_read(self, state: PartitionState, version: int) -> StepDown | None:
         """What the `isr` znode holds after a write of ours, whatever became of that (I4).
@@ -300,6 +304,7 @@ class LeaderPartition(Generic[Ticket]):
                 and self._why_out(member.broker) is None
             )
         )
+        stay = self._without_suspects(stay)
         present = {member.broker for member in stay}
         joined = tuple(
             IsrMember(broker, self._live[broker].epoch)
@@ -320,8 +325,21 @@ class LeaderPartition(Generic[Ticket]):
             change.version,
             left=tuple(sorted(before - now_in)),
             joined=tuple(sorted(now_in - before)),
-            reason=why_changed(change.before, after, self._live, self._why_out),
+            reason=why_changed(change.before, after, self._live, self._suspects, self._why_out),
         )
+
+    def _without_suspects(self, members: tuple[IsrMember, ...]) -> tuple[IsrMember, ...]:
+        """Those that are not suspected, or fetch all the same, if they are enough: below min.insync.replicas
+        nothing would commit without the others either, and a leader that cannot reach anybody would keep its
+        followers, which can reach each other, from electing one of them."""
+        trusted = tuple(
+            member
+            for member in members
+            if member.broker_epoch not in self._suspects
+            or member.broker == self.me
+            or self._followers[member.broker].broker_epoch == member.broker_epoch
+        )
+        return trusted if len(trusted) >= self.min_insync else members
 
     def _why_out(self, broker: BrokerId) -> str | None:
         """Why a member has to leave that is neither gone nor late; None: it may stay.
@@ -390,7 +408,8 @@ class LeaderPartition(Generic[Ticket]):
         if others and not self._closing.asked:
             self._closing.ask(now)
             return CloseReplicas(others, self.assignment)
-        successor = reassignment.heir(self.me, target, self.isr.members, self._live)
+        trusted = {b: each for b, each in self._live.items() if each.epoch not in self._suspects}
+        successor = reassignment.heir(self.me, target, self.isr.members, trusted)
         if successor is None or any(broker in in_sync for broker in others):
             return None
         self.handing_over = successor != self.me

@@ -98,17 +98,18 @@ class CoordinatorPartition:
     async def ask(self, call: Call) -> Any:
         """The core's answer, however long it is held. Raises what it refuses the request with.
 
-        Cut off from ZooKeeper, this broker may have been replaced without knowing. The log would fence what
-        it writes, but a heartbeat writes nothing: its member would take itself for an owner of what
-        another has been given. And offsets would fall, for whoever reads them here after they were committed
-        there. So those who would lead in its place are asked first (E1, G1).
+        This broker may have been replaced without knowing. The log would fence what it writes, but a
+        heartbeat writes nothing: its member would take itself for an owner of what another has been given.
+        And offsets would fall, for a reader that asks here after they were committed there. So those who
+        would lead in its place are asked first, unless they have just said that they follow (E1, G1).
 
         A caller that goes away while it waits leaves a cancelled future behind, which the core answers
         in its time to nobody.
         """
         self.check()
-        if not self._holds_lease():
-            if not await self.leadership.confirmed():
+        if not (self._holds_lease() and self.leadership.certain()):
+            ask = self.leadership.assured if self._holds_lease() else self.leadership.confirmed
+            if not await ask():
                 raise self._not_coordinator()
             self.check()
         waiting: Waiting = asyncio.get_running_loop().create_future()

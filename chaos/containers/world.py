@@ -17,7 +17,8 @@ from typing import Any, Final
 from chaos.containers.commands import CommandFailed, run
 from chaos.containers.compose import ADDRESSES, BROKERS, CONTROLLERS, DISKS, NETWORK, Compose
 from chaos.containers.engine import Engine, engine
-from chaos.core.faults import FaultKind, Member, Role
+from chaos.core.faults import Cut, FaultKind, Member, Role
+from chaos.core.plan import ISOLATED
 from chaos.world import World, WorldFailed
 from strandline import Admin
 from strandline.adapters.clock import SystemClock
@@ -47,7 +48,7 @@ class ContainerWorld:
         self._containers = containers
         self._directory = directory
         self._can = can
-        self._cuts: set[tuple[Member, Member]] = set()
+        self._cuts: set[tuple[Member, Member, Cut]] = set()
 
     @property
     def bootstrap(self) -> str:
@@ -104,23 +105,23 @@ class ContainerWorld:
                 NETWORK, self._container(member),
             )  # fmt: skip
 
-    async def cut(self, sender: Member, receiver: Member) -> None:
+    async def cut(self, sender: Member, receiver: Member, how: Cut = Cut.DROPPED) -> None:
         if FaultKind.ONE_WAY not in self._can:
             raise WorldFailed(
                 "this machine's rules of iptables are not those of the engine, or not ours to change"
             )
-        if (sender, receiver) not in self._cuts:
-            await run("iptables", "--wait", "--insert", _CHAIN, *_rule(sender, receiver))
-            self._cuts.add((sender, receiver))
+        if (sender, receiver, how) not in self._cuts:
+            await run("iptables", "--wait", "--insert", _CHAIN, *_rule(sender, receiver, how))
+            self._cuts.add((sender, receiver, how))
 
-    async def join(self, sender: Member, receiver: Member) -> None:
-        if (sender, receiver) in self._cuts:
-            await run("iptables", "--wait", "--delete", _CHAIN, *_rule(sender, receiver))
-            self._cuts.discard((sender, receiver))
+    async def join(self, sender: Member, receiver: Member, how: Cut = Cut.DROPPED) -> None:
+        if (sender, receiver, how) in self._cuts:
+            await run("iptables", "--wait", "--delete", _CHAIN, *_rule(sender, receiver, how))
+            self._cuts.discard((sender, receiver, how))
 
     async def join_all(self) -> None:
-        for sender, receiver in list(self._cuts):
-            await self.join(sender, receiver)
+        for cut in list(self._cuts):
+            await self.join(*cut)
 
     # --- disks ---------------------------------------------------------------------------------
 
@@ -217,26 +218,27 @@ def _disk(broker: Member) -> str:
     return f"/disks/{_service(broker)}"
 
 
-def _rule(sender: Member, receiver: Member) -> Sequence[str]:
-    return (
-        "--source",
-        ADDRESSES[_service(sender)],
-        "--destination",
-        ADDRESSES[_service(receiver)],
-        "--jump",
-        "DROP",
-    )
+_JUMPS: Final[Mapping[Cut, Sequence[str]]] = {
+    Cut.DROPPED: ("--jump", "DROP"),
+    Cut.UNREACHABLE: ("--jump", "REJECT", "--reject-with", "icmp-host-unreachable"),
+    Cut.REFUSED: ("--protocol", "tcp", "--jump", "REJECT", "--reject-with", "tcp-reset"),
+}
+
+
+def _rule(sender: Member, receiver: Member, how: Cut) -> Sequence[str]:
+    between = ("--source", ADDRESSES[_service(sender)], "--destination", ADDRESSES[_service(receiver)])
+    return (*between, *_JUMPS[how])
 
 
 async def _abilities(engine: Engine) -> frozenset[FaultKind]:
-    """Everything, and one-way partitions where the engine's rules are this machine's and ours to change."""
+    """Everything, and cuts between brokers where the engine's rules are this machine's and ours to change."""
     try:
         cuts = engine.own or (
             os.geteuid() == 0 and bool(await run("iptables", "--wait", "--list-rules", _CHAIN))
         )
     except CommandFailed:
         cuts = False
-    return frozenset(FaultKind) if cuts else frozenset(FaultKind) - {FaultKind.ONE_WAY}
+    return frozenset(FaultKind) if cuts else frozenset(FaultKind) - {FaultKind.ONE_WAY, *ISOLATED}
 
 
 @asynccontextmanager

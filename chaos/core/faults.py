@@ -40,6 +40,11 @@ class FaultKind(StrEnum):
     """It has no network; its connections stay open until they time out."""
     ONE_WAY = "one-way"
     """What it sends to one other member is dropped; what that one sends arrives."""
+    UNREACHABLE = "unreachable"
+    """A broker and all others are cut off from each other, and the network says so: host unreachable. It
+    reaches ZooKeeper and clients, as they reach it."""
+    REFUSED = "refused"
+    """As UNREACHABLE, with the answer of a closed port: a reset."""
     DISK_FULL = "disk-full"
     """Nothing can be appended where it keeps its log; there is room again at the end."""
     CHASE = "chase"
@@ -49,6 +54,17 @@ class FaultKind(StrEnum):
     """A partition gets other replicas."""
     ADD_PARTITIONS = "add-partitions"
     """A topic gets one partition more."""
+
+
+class Cut(StrEnum):
+    """What becomes of what one member sends to another."""
+
+    DROPPED = "dropped"
+    """Nothing: it is gone."""
+    UNREACHABLE = "unreachable"
+    """It is answered with "host unreachable", as by a router without a way there."""
+    REFUSED = "refused"
+    """It is answered with a reset, as by a closed port."""
 
 
 class Target(StrEnum):

@@ -35,6 +35,8 @@ TRIES: Final = 5
 FALLEN: Final = frozenset({FaultKind.KILL, FaultKind.TERMINATE, FaultKind.PAUSE, FaultKind.DISCONNECT})
 """What can be done to a member of any role, but that clients are not cut off."""
 OFTEN: Final = frozenset({FaultKind.KILL, FaultKind.PAUSE})
+ISOLATED: Final = frozenset({FaultKind.UNREACHABLE, FaultKind.REFUSED})
+"""A broker and all others are cut off from each other."""
 AT_ONCE: Final = frozenset({FaultKind.REASSIGN, FaultKind.ADD_PARTITIONS})
 """What is done, and not undone: it lasts no time."""
 
@@ -154,10 +156,10 @@ def _fault(lots: Lots, setting: Setting, role: Role, begins_s: float, lasts_s: f
 def _fits(kind: FaultKind, role: Role, setting: Setting) -> bool:
     if kind in FALLEN:
         return role is not Role.CLIENT or kind is not FaultKind.DISCONNECT
-    if kind is FaultKind.ONE_WAY and len(setting.of_role(role)) < 2:
+    if kind in {FaultKind.ONE_WAY, *ISOLATED} and len(setting.of_role(role)) < 2:
         return False
     return role is Role.BROKER and (
-        kind in (FaultKind.ONE_WAY, FaultKind.DISK_FULL) or setting.partitions > 0
+        kind in {FaultKind.ONE_WAY, FaultKind.DISK_FULL, *ISOLATED} or setting.partitions > 0
     )
 
 

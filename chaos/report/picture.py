@@ -38,7 +38,8 @@ _RED: Final = "#d01c1c"
 _GREEN: Final = "#2e7d4f"
 _KINDS: Final = {
     "kill": "#2b303b", "terminate": "#4a5160", "chase": "#2b303b", "pause": "#8b7fa8",
-    "disconnect": "#7a6a53", "one-way": "#a8927a", "disk-full": "#9c5b5b", "reassign": "#6f9a9a",
+    "disconnect": "#7a6a53", "one-way": "#a8927a", "unreachable": "#8f7f5f", "refused": "#6f6a5a",
+    "disk-full": "#9c5b5b", "reassign": "#6f9a9a",
     "add-partitions": "#6f9a9a",
 }  # fmt: skip
 """Faults are dark and dull, so that no fault looks like a broker."""

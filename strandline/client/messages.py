@@ -52,7 +52,8 @@ class OffsetQuery:
 
 @dataclass(frozen=True, slots=True)
 class ListedOffset:
-    """`offset` and `timestamp_ms` are -1 where no record is as young as was asked."""
+    """`offset` and `timestamp_ms` are -1 where no record is as young as was asked; `high_watermark` while a
+    new leader does not know it yet."""
 
     name: TopicPartition
     error: StrandlineError | None

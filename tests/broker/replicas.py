@@ -226,6 +226,7 @@ class Followed:
     streams: list[MemoryStream]
     refused: list[StrandlineError]
     lost: list[BrokerId]
+    answered: list[BrokerId]
     recorded: Recorded
 
     @property
@@ -241,6 +242,7 @@ async def following(
     streams: list[MemoryStream] = []
     refused: list[StrandlineError] = []
     lost: list[BrokerId] = []
+    answered: list[BrokerId] = []
     recorded = Recorded()
     async with asyncio.TaskGroup() as tasks:
 
@@ -257,6 +259,7 @@ async def following(
             open_stream=open_stream,
             endpoint=lambda _: Endpoint(1, "h", 1),
             on_lost=lost.append,
+            on_answered=answered.append,
             on_refused=lambda _, error: refused.append(error),
             settings=settings(**given),
             clock=CLOCK,
@@ -266,7 +269,7 @@ async def following(
         link.follow(replica)
         running = tasks.create_task(link.run())
         try:
-            yield Followed(replica, link, streams, refused, lost, recorded)
+            yield Followed(replica, link, streams, refused, lost, answered, recorded)
         finally:
             running.cancel()
             for stream in streams:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +39,7 @@ def led_by(leader: int, *isr: int, epoch: int) -> PartitionState:
 
 @dataclass
 class Seat:
-    """Broker 2 with one replica; fulfils `replica_manager.Session` and `Fetchers`."""
+    """Broker 2 with one replica; fulfils `replica_manager.Session`, `Fetchers` and `Reach`."""
 
     coordination: MemorySession
     tree: ZnodeTree
@@ -47,10 +47,14 @@ class Seat:
     membership: Membership
     tasks: asyncio.TaskGroup
     followed: list[tuple[BrokerId, LeaderEpoch]] = field(default_factory=list)
+    unfollowed: list[LeaderEpoch] = field(default_factory=list)
     resigned: list[LeaderEpoch] = field(default_factory=list)
     recorder: Recorded = field(default_factory=Recorded)
-    unfollowed: int = 0
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
+    silent: set[BrokerId] = field(default_factory=set)
+    """Those that answer nothing to this broker."""
+    words: list[BrokerEpoch] = field(default_factory=list)
+    """Lives that are heard of while others are asked."""
 
     def __post_init__(self) -> None:
         self.sender = StateChangeSender(
@@ -62,6 +66,7 @@ class Seat:
             self.coordination,
             self.sender,
             self.recorder,
+            self,
             self.manager.settings,
             CLOCK,
         )
@@ -97,13 +102,22 @@ class Seat:
     def probe(self, broker: BrokerId) -> None:
         return
 
+    def peers_changed(self) -> None:
+        self.elector.look_over()
+
+    async def answering(self, brokers: Iterable[BrokerId]) -> frozenset[BrokerEpoch]:
+        """Fulfils `Reach`."""
+        while self.words:
+            self.manager.peers.heard(self.words.pop())
+        return frozenset(LIVE[broker].epoch for broker in brokers if broker not in self.silent)
+
     def follow(self, replica: Replica) -> None:
         self.followed.append((replica.leader, replica.leader_epoch))
 
     follow_again = follow
 
     def unfollow(self, replica: Replica) -> None:
-        self.unfollowed += 1
+        self.unfollowed.append(replica.leader_epoch)
 
     # --- what ZooKeeper has ----------------------------------------------------------------------
 
@@ -155,7 +169,7 @@ async def seated(tmp_path: Path, *, clock: Clock = CLOCK, **given: Any) -> Async
     membership.registration, membership.live = LIVE[ME], LIVE
     folder.begin_life(LIVE[ME].epoch)
     manager = ReplicaManager(own, folder, clock)
-    manager.live_changed(LIVE)
+    manager.peers.live_changed(LIVE)
     try:
         async with asyncio.TaskGroup() as tasks:
             seat = Seat(session, tree, manager, membership, tasks)

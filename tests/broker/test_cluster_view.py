@@ -46,7 +46,7 @@ async def test_a_partition_whose_leader_is_gone_is_told_to_have_none(tmp_path: P
             return metadata.topics[0].partitions[0].leader, [broker.id for broker in metadata.brokers]
 
         assert await leader_and_brokers() == (1, [1, 2, 3])
-        seat.manager.live_changed({broker: LIVE[broker] for broker in LIVE if broker != 1})
+        seat.manager.peers.live_changed({broker: LIVE[broker] for broker in LIVE if broker != 1})
         assert await leader_and_brokers() == (NO_BROKER, [2, 3])
         seat.manager.follow(seat.replica, BrokerId(1), LeaderEpoch(7))
         assert await leader_and_brokers() == (NO_BROKER, [2, 3]), "it was heard of before it died"

@@ -7,7 +7,11 @@ import asyncio
 import pytest
 
 from broker.pusher import FollowerLink
-from tests.broker.replicas import Led, leading, open_replica, subscribe
+from strandline.adapters import znodes
+from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch
+from strandline.metadata import IsrMember, PartitionState
+from tests.broker.replicas import CLOCK, NAME, Led, leading, open_replica, subscribe
+from tests.waiting import eventually
 
 
 async def following(leader: Led, broker: int, *, sub_id: int = 1) -> FollowerLink:
@@ -111,3 +115,66 @@ async def test_a_leadership_that_ends_meanwhile_is_confirmed_by_nobody() -> None
         leader.leadership.end()
         await acknowledge(link)
         assert not await question
+
+
+# --- what was said lately ---------------------------------------------------------------------------
+
+
+async def test_what_a_follower_acknowledges_counts_from_when_it_was_sent_in_this_flow() -> None:
+    """CORRECTNESS E1: the follower counts its promise from when it took the message, which is later."""
+    async with leading(open_replica(), 5, isr=(1, 2)) as leader:
+        link = leader.link(2)
+        link.subscribe(subscribe(5, 0, -1))
+        (flow,) = leader.leadership.followers
+        before = CLOCK.monotonic()
+        sequence, _ = await link.next_message()
+        sent = CLOCK.monotonic()
+        assert flow.followed_at == float("-inf")
+        link.acknowledge(sequence)
+        assert before <= flow.followed_at <= sent
+        link.subscribe(subscribe(5, 0, -1, sub_id=2))
+        younger = next(f for f in leader.leadership.followers if f is not flow)
+        assert younger.followed_at == float("-inf"), "what was acknowledged is older than it"
+
+
+async def test_a_leader_is_certain_while_all_in_sync_replicas_have_acknowledged_lately() -> None:
+    """CORRECTNESS E1: so acks=1 and a coordinator need no round trip under load."""
+    async with leading(open_replica(), 5, isr=(1, 2)) as leader:
+        leadership = leader.leadership
+        assert not leadership.certain()
+        link = await following(leader, 2)
+
+        async def certain() -> bool:
+            leader.produce("a")
+            await acknowledge(link)
+            return leadership.certain()
+
+        await eventually(certain)
+        await eventually(lambda: not leadership.certain())
+        await eventually(certain)
+        leadership.draining = True
+        assert not leadership.certain()
+    async with leading(open_replica(), 5, isr=(1,)) as alone:
+        assert alone.leadership.certain()
+
+
+async def test_where_a_follower_is_silent_zookeeper_says_who_leads() -> None:
+    """CORRECTNESS E1: one that hangs in the ISR makes neither acks=1 nor a group wait for its session."""
+    async with leading(open_replica(), 5, isr=(1, 2), keep_in_sync_ms=50) as leader:
+        await following(leader, 2)
+        await eventually(lambda: not leader.leadership.certain())
+        assert await leader.leadership.assured()
+        successor = PartitionState(BrokerId(2), LeaderEpoch(6), (IsrMember(BrokerId(2), BrokerEpoch(20)),))
+        await leader.session.set(znodes.isr(*NAME), znodes.dump_isr(successor))
+        assert not await leader.leadership.assured()
+        leader.session.expire()
+        assert not await leader.leadership.assured()
+
+
+async def test_zookeeper_that_does_not_answer_confirms_nothing() -> None:
+    """CORRECTNESS E1: cut off from both, a leader is no leader."""
+    async with leading(open_replica(), 5, isr=(1, 2), keep_in_sync_ms=50) as leader:
+        await following(leader, 2)
+        await eventually(lambda: not leader.leadership.certain())
+        leader.session.hold()
+        assert not await leader.leadership.assured()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.confirmation import QUIET_S
 from broker.core.reassignment import Assignment
 from strandline.adapters import queue_znodes, znodes
 from strandline.config import TopicConfig
@@ -16,7 +17,7 @@ from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import IsrMember, Reassignment
 from strandline.ports import Create, Delete, SetData
 from strandline.state_changes import Command, StateChange
-from tests.broker.replicas import ASSIGNED, KEY, LIVE, NAME
+from tests.broker.replicas import ASSIGNED, CLOCK, KEY, LIVE, NAME
 from tests.broker.seat import LEADER, ME, Seat, led_by, seated
 from tests.waiting import eventually
 
@@ -61,7 +62,7 @@ async def test_a_deposed_leader_stops_even_if_its_successor_is_gone_already(seat
 async def test_a_notice_that_comes_while_the_claim_is_made_deposes_nobody(seat: Seat) -> None:
     """DESIGN §4: who leads by record and in fact leads on."""
     taken, go_on = seat.coordination.hold()
-    seat.elector.suspect(LIVE[BrokerId(1)].epoch)
+    seat.manager.peers.refused(LIVE[BrokerId(1)].epoch)
     seat.elector.vacant(seat.replica)
     await taken.wait()
     seat.elector.vacant(seat.replica)
@@ -77,22 +78,67 @@ async def test_a_notice_that_comes_while_the_claim_is_made_deposes_nobody(seat: 
 async def test_who_waits_because_of_a_suspicion_follows_once_it_is_cleared(seat: Seat) -> None:
     """CORRECTNESS H10, T5: outside the ISR a suspect's follower may not stand; it must not wait for ever."""
     seat.write(led_by(1, 1, 3, epoch=6))
-    seat.elector.suspect(LIVE[BrokerId(1)].epoch)
+    seat.manager.peers.refused(LIVE[BrokerId(1)].epoch)
     seat.elector.vacant(seat.replica)
     await eventually(lambda: seat.replica.leader_epoch == 6)
     assert seat.followed == []
-    seat.elector.cleared(LIVE[BrokerId(1)].epoch)
+    seat.manager.peers.heard(LIVE[BrokerId(1)].epoch)
     await eventually(lambda: seat.followed == [(1, 6)])
 
 
 async def test_a_suspect_is_deposed_and_leaves_the_isr(seat: Seat) -> None:
     """CORRECTNESS E1: the compare-and-set takes from it what it would need to commit."""
     await seat.coordination.create(LEADER, b"{}", ephemeral=True)
-    seat.elector.suspect(LIVE[BrokerId(1)].epoch)
+    seat.manager.peers.refused(LIVE[BrokerId(1)].epoch)
     seat.elector.vacant(seat.replica)
     await eventually(lambda: seat.leads_in() == 6)
     assert seat.record == led_by(2, 2, 3, epoch=6)
     assert seat.replica.log.epochs.latest == 6  # T4: written before anything is appended
+
+
+async def test_who_is_cut_off_from_its_peers_takes_nothing(seat: Seat) -> None:
+    """CORRECTNESS H5, E1: it reaches ZooKeeper, and nobody else. It led every partition with an ISR of itself
+    alone, and refused every record, while the others were well."""
+    seat.silent.add(BrokerId(3))
+    seat.manager.peers.refused(LIVE[BrokerId(1)].epoch)
+    await seat.looked(times=3)
+    assert seat.leads_in() is None
+    assert seat.record == led_by(1, 1, 2, 3, epoch=5)
+    seat.manager.peers.refused(LIVE[BrokerId(3)].epoch)
+    await eventually(lambda: seat.replica.leader_epoch == 5)  # it waits, and asks no more
+    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.manager.peers.live_changed(seat.membership.live)
+    await eventually(lambda: seat.leads_in() is not None)
+    assert seat.record.isr_ids == (2,)
+
+
+async def test_a_word_of_the_leader_while_others_are_asked_ends_the_candidacy(seat: Seat) -> None:
+    """CORRECTNESS E1: what was decided on a suspicion is not done once it is over."""
+    seat.words = [LIVE[BrokerId(1)].epoch]
+    seat.manager.peers.refused(LIVE[BrokerId(1)].epoch)
+    await eventually(lambda: seat.followed == [(1, 5)])
+    assert seat.leads_in() is None
+    assert seat.record == led_by(1, 1, 2, 3, epoch=5)
+
+
+@pytest.mark.parametrize("how", ["suspected", "gone"])
+async def test_nobody_stands_while_the_leader_may_count_on_what_it_was_told_last(
+    seat: Seat, how: str
+) -> None:
+    """CORRECTNESS E1, G1: a leader takes an acknowledgement for a moment's proof that it leads; so a follower
+    stops acknowledging, and lets that moment pass, before it takes the leader's place."""
+    peers = seat.manager.peers
+    peers.answered(BrokerId(1))
+    answered = peers.answered_at(BrokerId(1))
+    if how == "suspected":
+        peers.refused(LIVE[BrokerId(1)].epoch)
+    else:
+        seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+        seat.elector.vacant(seat.replica)
+    await eventually(lambda: seat.coordination.multis)
+    assert CLOCK.monotonic() >= answered + QUIET_S
+    assert seat.unfollowed
+    await eventually(lambda: seat.leads_in() == 6)
 
 
 # --- what becomes of a claim --------------------------------------------------------------------------
@@ -233,11 +279,17 @@ async def test_a_follower_whose_port_is_closed_leaves_at_once_and_returns_when_i
     def in_sync() -> tuple[int, ...]:
         return seat.record.isr_ids
 
-    seat.manager.reached(life, answers=False)
+    seat.manager.peers.refused(life)
+    await asyncio.sleep(0)
+    assert in_sync() == (1, 2, 3)  # it fetches: what refuses is between the two, or its port alone
+    assert seat.replica.leadership is not None
+    seat.replica.leadership.stopped_fetching(BrokerId(3), life, subscription=1)
     await eventually(lambda: in_sync() == (1, 2))
     await seat.coordination.create(znodes.broker(BrokerId(3)), b"registered still")
-    seat.manager.live_changed(dict(LIVE))
+    seat.manager.peers.live_changed(dict(LIVE))
     await asyncio.sleep(0)
     assert in_sync() == (1, 2)
-    seat.manager.reached(life, answers=True)
+    seat.manager.peers.heard(life)
+    seat.replica.leadership.fetched(BrokerId(3), life, 0, subscription=2)
+    seat.replica.leadership.turn()
     await eventually(lambda: in_sync() == (1, 2, 3))

@@ -63,10 +63,10 @@ async def test_a_follower_whose_sync_fails_stops_to_follow(tmp_path: Path) -> No
         (segment,) = replica.log.directory.glob("*.log")
         replica.log.close(clean=False)  # its next sync opens the file, which is gone
         segment.unlink()
-        before = seat.unfollowed
+        before = len(seat.unfollowed)
         flushing = seat.tasks.create_task(flush_aged(manager))
         await eventually(lambda: replica.log.failed is not None, what="the log has failed")
-        await eventually(lambda: seat.unfollowed > before, what="it follows no longer")
+        await eventually(lambda: len(seat.unfollowed) > before, what="it follows no longer")
         flushing.cancel()
         followed = len(seat.followed)
         manager.follow(replica, BrokerId(1), LeaderEpoch(7))

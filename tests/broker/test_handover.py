@@ -129,9 +129,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     """Brokers 1, 2 and 3 are registered."""
     async with seated(tmp_path, **QUICK) as seat:
         handover = Handover(seat.manager, seat.coordination, seat.recorder, seat.manager.settings, CLOCK)
-        balancing = Balancing(
-            seat.manager, seat.membership, seat.coordination, handover, seat.manager.settings, CLOCK
-        )
+        balancing = Balancing(seat.manager, seat.coordination, handover, seat, seat.manager.settings, CLOCK)
         desk = Desk(seat, handover, balancing)
         for registration in LIVE.values():
             desk.register(registration)
@@ -444,3 +442,26 @@ async def test_the_preferred_replica_gets_what_it_may_have(desk: Desk) -> None:
         await asyncio.sleep(0)
     assert desk.named(FIRST) == set(range(1, 61))
     assert any(isinstance(operation, Check) for operation in desk.multis[0])
+
+
+@pytest.mark.parametrize("how", ["suspected", "silent"])
+async def test_the_preferred_replica_gets_nothing_while_it_does_not_answer(desk: Desk, how: str) -> None:
+    """CORRECTNESS E1: this broker could not follow it, and would take the leadership back. They handed it to
+    each other thirteen times in 45 s."""
+    leadership = desk.lead(1)
+    leadership.in_sync_since = dict.fromkeys(leadership.in_sync_since, CLOCK.monotonic() - 60)
+    if how == "suspected":
+        desk.seat.manager.peers.refused(LIVE[FIRST].epoch)
+    else:
+        desk.seat.silent.add(FIRST)
+    await desk.balancing.check()
+    assert (desk.multis, leadership.ended(), leadership.draining) == ([], False, False)
+
+
+async def test_a_suspect_is_named_only_if_there_is_no_other(desk: Desk) -> None:
+    """CORRECTNESS E1: what shuts down goes to a successor that this broker still hears of."""
+    leadership = desk.lead(1)
+    desk.seat.manager.peers.refused(LIVE[FIRST].epoch)
+    await desk.handover.leave_all()
+    assert leadership.ended()
+    assert (desk.named(FIRST), desk.named(THIRD)) == (set(), {1})

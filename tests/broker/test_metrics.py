@@ -138,7 +138,7 @@ async def test_an_election_counts_at_the_broker_that_won_it(tmp_path: Path) -> N
 
 async def _elect(seat: Seat, state: object) -> None:
     assert seat.record == state
-    seat.elector.suspect(LIVE[BrokerId(1)].epoch)
+    seat.manager.peers.refused(LIVE[BrokerId(1)].epoch)
     seat.elector.vacant(seat.replica)
     await eventually(lambda: seat.leads_in() == 6)
 

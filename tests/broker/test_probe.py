@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import resource
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -54,6 +55,31 @@ async def test_a_server_of_grpc_speaks_first() -> None:
 
 async def test_a_closed_port_says_that_the_process_is_gone(closed_port: int) -> None:
     assert await heard(closed_port, LONG_S) is Heard.GONE
+
+
+@pytest.mark.parametrize(
+    "host", ["255.255.255.255", "nowhere.invalid"], ids=["no route for it", "no such name"]
+)
+async def test_what_keeps_this_machine_from_asking_says_nothing_of_the_other_process(host: str) -> None:
+    """CORRECTNESS E1: a broker without a network took every other one for dead, and their partitions. A cut
+    may answer: no route, no neighbour, no ports, not permitted."""
+    endpoint = Endpoint(BrokerId(1), host, 9)
+    assert await probe(endpoint, LONG_S, SystemClock()) is Heard.NOTHING
+
+
+def test_without_descriptors_nobody_is_gone(closed_port: int) -> None:
+    """Under uvloop, as brokers run: the refusal is told by no other error."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    async def ask() -> tuple[Heard, Heard]:
+        first = await heard(closed_port, LONG_S)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+        try:
+            return first, await heard(closed_port, LONG_S)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert uvloop.run(ask()) == (Heard.GONE, Heard.NOTHING)
 
 
 def test_a_name_that_nobody_knows_in_time_is_nobodys_unheard_failure() -> None:

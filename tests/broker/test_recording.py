@@ -92,7 +92,7 @@ async def test_a_leader_that_is_gone(seat: Seat) -> None:
 
 
 async def test_a_leader_that_does_not_answer(seat: Seat) -> None:
-    seat.elector.suspect(LIVE[FIRST].epoch)
+    seat.manager.peers.refused(LIVE[FIRST].epoch)
     seat.elector.vacant(seat.replica)
     assert (await won(seat)).reason == "broker 1 does not answer"
 

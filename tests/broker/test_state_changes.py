@@ -252,7 +252,7 @@ async def test_what_nobody_can_read_is_removed_and_holds_up_nothing(desk: Desk, 
 async def test_who_is_elected_after_it_was_closed_gives_the_epoch_up(desk: Desk) -> None:
     """CORRECTNESS E7: the claim was under way; nobody leads by record for ever who does not in fact."""
     taken, go_on = desk.seat.coordination.hold()
-    desk.seat.elector.suspect(LIVE[BrokerId(1)].epoch)
+    desk.seat.manager.peers.refused(LIVE[BrokerId(1)].epoch)
     desk.seat.elector.vacant(desk.seat.replica)
     await taken.wait()
     desk.seat.manager.close_replica(desk.seat.replica)

@@ -25,7 +25,6 @@ class Healing:
             machine.paused = False
             if machine.process is None:
                 world.start(machine)
-            world.process(machine.broker).clear_suspicions()
         for _ in range(ROUNDS_MAX):
             self._round()
             if self._serves():
@@ -44,6 +43,7 @@ class Healing:
             process = world.process(broker)
             if process.life is not None:
                 process.look_at_the_living()
+                process.probe_again()
             if process.life is None:
                 process.register()
             if process.candidacy is None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING
 
 from broker.core.leader_effects import Acknowledge, AdvanceWatermark, TimeOut, WriteIsr
 from broker.core.partition import LeaderPartition
 from broker.core.reassignment import Assignment
-from strandline.ids import BrokerId, Offset
+from strandline.ids import BrokerEpoch, BrokerId, Offset
 from strandline.metadata import PartitionState, Registration
 from tests.simulation.coordination import Write
 from tests.simulation.memory_log import Record
@@ -42,6 +42,7 @@ class ModelLeadership:
             members=state.isr,
             version=version,
             live=process.live,
+            suspects=process.suspects.lives,
             min_insync=1 if world.broken is Rule.ENOUGH_IN_SYNC else world.min_insync,
             keep_in_sync_s=KEEP_IN_SYNC_S,
             close_s=60,
@@ -75,8 +76,8 @@ class ModelLeadership:
             life = life if registration is None else registration.epoch
         self.core.fetched(stream.follower, life, Offset(end), self._world.now, subscription=sub_id)
 
-    def live_changed(self, live: Mapping[BrokerId, Registration]) -> None:
-        self.core.live_changed(live)
+    def live_changed(self, live: Mapping[BrokerId, Registration], suspects: Set[BrokerEpoch]) -> None:
+        self.core.live_changed(live, suspects)
         self.turn()
 
     def turn(self) -> None:

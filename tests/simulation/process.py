@@ -4,10 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from broker.core.election import Ballot, Follow, LeadOn, Stand, claim, decide, successor
+from broker.core.election import (
+    Ballot,
+    Follow,
+    LeadOn,
+    Stand,
+    claim,
+    decide,
+    deposes,
+    is_backed,
+    successor,
+)
+from broker.core.suspects import Suspects
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import PartitionState, Registration
 from tests.simulation.coordination import Write
@@ -46,7 +57,7 @@ class Process:
         self.life: BrokerEpoch | None = None
         """The registration made by this process that it still believes in."""
         self.live: Mapping[BrokerId, Registration] = {}
-        self.suspects: set[BrokerEpoch] = set()
+        self.suspects = Suspects()
         self.leader: BrokerId = NO_BROKER
         self.leader_epoch: LeaderEpoch = NO_EPOCH
         self.high_watermark = min(machine.checkpoint, self.log.end)
@@ -93,9 +104,9 @@ class Process:
             self.end_session()
             return
         before, self.live = self.live, self.world.zookeeper.live
-        self.suspects &= {registration.epoch for registration in self.live.values()}
+        self.suspects.registered({registration.epoch for registration in self.live.values()})
         if self.leadership is not None:
-            self.leadership.live_changed(self.live)
+            self.leadership.live_changed(self.live, self.suspects.lives)
             return
         was, now = before.get(self.leader), self.live.get(self.leader)
         if was is None or now is None or was.epoch != now.epoch:
@@ -104,15 +115,30 @@ class Process:
     def suspect(self, broker: BrokerId) -> None:
         """Its port refused a connection."""
         registration = self.live.get(broker)
-        if registration is not None:
-            self.suspects.add(registration.epoch)
-            self.vacant = self.vacant or (self.leadership is None and self.leader == broker)
+        if registration is not None and self.suspects.refused(registration.epoch, self.world.now):
+            self._suspects_changed()
 
-    def clear_suspicions(self) -> None:
-        """The probes of those ports succeed after all."""
-        waits = self.leadership is None and self.leader == NO_BROKER
-        self.vacant = self.vacant or (bool(self.suspects) and waits)
-        self.suspects.clear()
+    def heard(self, life: BrokerEpoch | None) -> None:
+        """A word of this life, after which it is no suspect."""
+        if life is not None and self.suspects.heard(life):
+            self._suspects_changed()
+
+    def probe_again(self) -> bool:
+        """Ask the ports of the suspects that are due; False if none is. Who hangs says nothing."""
+        if self.world.broken is Rule.PROBE_SUSPECTS_AGAIN:
+            return False
+        due = self.suspects.due(self.world.now)
+        for life in due:
+            if life in self.world.answering:
+                self.heard(life)
+        return bool(due)
+
+    def _suspects_changed(self) -> None:
+        if self.leadership is not None:
+            self.leadership.live_changed(self.live, self.suspects.lives)
+            return
+        registration = self.live.get(self.leader)
+        self.vacant = self.vacant or registration is None or registration.epoch in self.suspects
 
     # --- elections ---------------------------------------------------------------------------
 
@@ -137,13 +163,14 @@ class Process:
             assigned=self.world.assigned,
             state=zookeeper.state,
             live=self.live,
-            suspects=frozenset(self.suspects),
+            suspects=self.suspects.lives,
             me=self.me,
             lives=frozenset(self.machine.lives),
             log_whole=True,
             unclean_allowed=False,
             leads_epoch=NO_EPOCH if self.leadership is None else self.leadership.epoch,
             handed_over=self.handed_over,
+            min_insync=self.world.min_insync,
         )
         self.handed_over = False
         if self.leadership is not None and self.leadership.epoch < zookeeper.state.leader_epoch:
@@ -163,6 +190,10 @@ class Process:
         """Take an epoch and send the `multi`."""
         candidacy = self.candidacy
         assert candidacy is not None and self.life is not None
+        now_known = replace(candidacy.ballot, suspects=self.suspects.lives)
+        if deposes(candidacy.ballot) and not is_backed(now_known, self.world.answering):
+            self.candidacy, self.vacant = None, True  # it is heard of again, or too few others are
+            return
         candidacy.sent = True
         epoch = self.world.zookeeper.next_epoch()
         state = claim(candidacy.ballot, epoch, self.life, unclean=False)
@@ -314,6 +345,8 @@ class Process:
     def receive(self, stream: Stream) -> None:
         """Take the next push: it is applied only if its subscription is the one in force."""
         push = stream.down.popleft()
+        sender = self.live.get(stream.leader)
+        self.heard(None if sender is None else sender.epoch)
         following = self.following
         if following is None or self.target is None:
             return

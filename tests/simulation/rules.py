@@ -21,5 +21,6 @@ class Rule(Enum):
     REACH_EPOCH_START = "I1: whoever joins the ISR has reached the start of the epoch"
     COMPARE_AND_SET = "I3: every write of the ISR is a compare-and-set"
     POSITION_OF_THIS_LIFE = "I6: a position belongs to the life that told it"
+    PROBE_SUSPECTS_AGAIN = "H10: a suspect is asked again and again, until it answers or is gone"
     TELL_THE_DEPOSED = "E1: a leader deposed unnoticed learns it from its successor, traffic or not"
     LIVES_END_WITH_POWER = "E2: a replica that may have lost its tail is no member of any ISR"

@@ -49,11 +49,15 @@ class Script:
         for _ in range(count):
             assert leadership.produce(self.world.next_value())
 
-    def elect(self, broker: int, *, instead_of: int | None = None) -> None:
-        """This one stands and wins; `instead_of` is a leader whose port refuses it, alive as it may be."""
+    def elect(self, broker: int, *, instead_of: int | None = None, expired: int | None = None) -> None:
+        """This one stands and wins. `instead_of` is a leader whose port refuses it, `expired` one whose
+        session ends; both may be well."""
         process = self.process(broker)
         if instead_of is not None:
             process.suspect(BrokerId(instead_of))
+        if expired is not None:
+            self.world.zookeeper.expire(BrokerId(expired))
+            process.look_at_the_living()
         process.look()
         process.claim()
         self.answer_all()
@@ -62,7 +66,14 @@ class Script:
     def follow(self, broker: int) -> None:
         """Find out who leads, and ask it for what is missing; nothing is answered yet."""
         process = self.process(broker)
-        process.clear_suspicions()
+        if process.life is None or not self.world.zookeeper.has_session(process.me, process.life):
+            process.look_at_the_living()
+            process.register()
+            for other in self.world.assigned:
+                if other != broker:
+                    self.process(other).look_at_the_living()
+        for life in process.suspects.lives:  # the port that refused one connection answers the next probe
+            process.heard(life)
         process.look()
         if process.target is not None and process.target not in process.links:
             assert self.world.connect(process, process.target)

@@ -85,7 +85,9 @@ class Truth:
         if epoch in self._led:
             raise Violation(f"E7: epoch {epoch} is led twice, now by {broker}")
         self._led.add(epoch)
-        self._holds(broker, log)
+        # Who hears so late of its election that it has a successor already is no leader of record.
+        if self._record is not None and self._record.leader_epoch == epoch:
+            self._holds(broker, log)
 
     def shown(self, epoch: LeaderEpoch, high_watermark: int) -> None:
         """A leader tells a client its HW: later epochs never tell less than earlier ones (H1)."""

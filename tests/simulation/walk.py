@@ -39,7 +39,8 @@ class Walk:
     def __init__(self, seed: int, *, steps: int, broken: Rule | None = None) -> None:
         self._random = random.Random(seed)
         self._steps = steps
-        self.world = World(self._random.choice((3, 3, 3, 4)), broken=broken)
+        brokers, min_insync = self._random.choice((3, 3, 3, 4)), self._random.choice((1, 2, 2))
+        self.world = World(brokers, min_insync=min_insync, broken=broken)
         table = self._what_works() + self._what_breaks()
         self._actions = tuple(action for action, _ in table)
         self._weights = tuple(weight for _, weight in table)
@@ -64,7 +65,7 @@ class Walk:
             (self._register, 6),
             (self._start, 4),
             (self._wake, 4),
-            (self._clear, 2),
+            (self._probe_again, 2),
             (self._unclog, 1.5),
             (self._resign, 2),
             (self._lead_on, 1),
@@ -332,11 +333,15 @@ class Walk:
             process.suspect(process.leader)
         return process is not None
 
-    def _clear(self) -> bool:
-        process = self._any(lambda p: p.suspects)
-        if process is not None:
-            process.clear_suspicions()
-        return process is not None
+    def _probe_again(self) -> bool:
+        """Time passes until somebody's next probe of a suspect is due, and it is made."""
+        process = self._any(lambda p: p.suspects.next_due() is not None)
+        if process is None:
+            return False
+        due = process.suspects.next_due()
+        assert due is not None
+        self.world.now = max(self.world.now, due)
+        return process.probe_again()
 
     # --- giving leadership away --------------------------------------------------------------
 

@@ -84,6 +84,15 @@ class World:
         return process
 
     @property
+    def answering(self) -> frozenset[BrokerEpoch]:
+        """The registered lives whose port answers a probe: whatever process runs there now, and moves."""
+        return frozenset(
+            registration.epoch
+            for broker, registration in self.zookeeper.live.items()
+            if self.machines[broker].running is not None
+        )
+
+    @property
     def eligible(self) -> list[BrokerId]:
         """Who may lead: nobody, once every member of the ISR lost its power before it could catch up."""
         state = self.zookeeper.state
@@ -114,6 +123,9 @@ class World:
         stream = Stream(process.me, process.life, leader)
         self.streams.append(stream)
         process.connected(stream)
+        above = self.machines[leader].running
+        if above is not None:
+            above.heard(process.life)
         return True
 
     def read_below(self, stream: Stream) -> None:

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.election import Ballot, Decision, Follow, LeadOn, Stand, Wait, claim, decide, successor
+from broker.core.election import (
+    Ballot,
+    Decision,
+    Follow,
+    LeadOn,
+    Stand,
+    Wait,
+    claim,
+    decide,
+    is_backed,
+    others_after,
+    successor,
+)
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import Endpoint, IsrMember, PartitionState, Registration
 
@@ -42,6 +55,7 @@ def vote(
     unclean: bool = False,
     handed_over: bool = False,
     leads: int = NO_EPOCH,
+    min_insync: int = 1,
 ) -> Decision:
     return decide(
         Ballot(
@@ -55,6 +69,7 @@ def vote(
             unclean,
             LeaderEpoch(leads),
             handed_over,
+            min_insync=min_insync,
         )
     )
 
@@ -80,6 +95,34 @@ def test_a_leader_whose_connection_was_refused_is_taken_for_dead() -> None:
     state = led_by(1, 1, 2, 3)
     assert vote(2, state, [1, 2, 3], suspects=[1]) == Stand(0, unclean=False)
     assert vote(3, state, [1, 2, 3], suspects=[1]) == Stand(1, unclean=False)
+
+
+@pytest.mark.parametrize("suspects", [(1,), (1, 3)])
+def test_nobody_deposes_a_suspect_for_an_isr_below_the_bound(suspects: tuple[int, ...]) -> None:
+    """CORRECTNESS H5, E1: it would lead what it cannot commit to, and the suspect may be well. Once its
+    session is over nobody waits any longer."""
+    isr = (1, 2, 3) if 3 in suspects else (1, 2)
+    decision = vote(2, led_by(1, *isr), [1, 2, 3], suspects=suspects, min_insync=2)
+    assert isinstance(decision, Wait) and "its session decides" in decision.reason
+    assert vote(2, led_by(1, *isr), [2, 3], suspects=suspects, min_insync=2) == Stand(0, unclean=False)
+    assert vote(2, led_by(1, 1, 2, 3), [1, 2, 3], suspects=[1], min_insync=2) == Stand(0, unclean=False)
+
+
+def test_nobody_deposes_a_suspect_uncleanly() -> None:
+    """CORRECTNESS E1: while it is registered it may have what would be lost."""
+    assert isinstance(vote(3, led_by(1, 1), [1, 3], suspects=[1], unclean=True), Wait)
+    assert vote(3, led_by(1, 1), [3], suspects=[1], unclean=True) == Stand(3, unclean=True)
+
+
+def test_only_members_that_answer_back_a_claim() -> None:
+    """CORRECTNESS E1: who is cut off from its peers finds that out before it takes their partitions."""
+    ballot = Ballot(
+        AR, led_by(1, 1, 2, 3), alive([1, 2, 3]), {life(1)}, BrokerId(2), {life(2)}, True, False, min_insync=2
+    )
+    assert others_after(ballot) == [3]
+    assert is_backed(ballot, {life(3)})
+    assert not is_backed(ballot, {life(1)})
+    assert not is_backed(replace(ballot, suspects=frozenset()), {life(3)}), "it was heard of meanwhile"
 
 
 def test_another_life_of_the_leader_is_not_the_leader() -> None:

@@ -96,13 +96,15 @@ def test_only_one_change_is_under_way() -> None:
 
 def test_a_change_says_of_each_member_what_it_did() -> None:
     """USERS 21: the reason in the record tells a death from a restart, slowness and a reassignment."""
-    before = tuple(IsrMember(BrokerId(b), BrokerEpoch(b * 10)) for b in (1, 2, 3, 4, 5))
+    before = tuple(IsrMember(BrokerId(b), BrokerEpoch(b * 10)) for b in (1, 2, 3, 4, 5, 7))
     after = (before[0], IsrMember(BrokerId(6), BrokerEpoch(60)))
     live = {
         BrokerId(b): Registration(Endpoint(b, "h", 1), BrokerEpoch(epoch))
-        for b, epoch in ((1, 10), (3, 31), (4, 40), (5, 50), (6, 60))
+        for b, epoch in ((1, 10), (3, 31), (4, 40), (5, 50), (6, 60), (7, 70))
     }
-    assert why_changed(before, after, live, lambda broker: "is closed" if broker == 4 else None) == (
+    assert why_changed(
+        before, after, live, {BrokerEpoch(70)}, lambda broker: "is closed" if broker == 4 else None
+    ) == (
         "broker 2 is gone, broker 3 came back in another life, broker 4 is closed, broker 5 is late, "
-        "broker 6 caught up"
+        "broker 7 does not answer, broker 6 caught up"
     )

@@ -176,6 +176,36 @@ def test_the_watermark_is_frozen_while_a_shrink_below_min_in_sync_is_under_way()
     assert not driver.partition.enough_in_sync
 
 
+def test_a_suspect_leaves_the_isr_at_once_and_returns_when_it_is_heard_of() -> None:
+    """CORRECTNESS H10, I6: what waited for it commits. While it fetches, its port does not matter: it
+    returns by fetching, suspected or not."""
+    driver = Driver()
+    driver.fetched(3, 0)
+    driver.produce("a", 5)
+    driver.fetched(2, 5)
+    driver.partition.live_changed(alive(1, 2, 3), {BrokerEpoch(30)})
+    driver.turn(0.0)
+    assert driver.acknowledged == []
+    driver.partition.stopped_fetching(BrokerId(3), BrokerEpoch(30), 0.0)
+    driver.turn(0.0)
+    assert driver.acknowledged == ["a"]
+    driver.fetched(3, 5)
+    assert set(driver.partition.state.isr_ids) == {1, 2, 3}
+    assert [w.reason for w in driver.writes] == ["broker 3 does not answer", "broker 3 caught up"]
+
+
+def test_a_suspicion_alone_makes_no_isr_below_the_bound() -> None:
+    """CORRECTNESS H5: nothing would commit by it, and a leader that is cut off from everybody would keep the
+    others from electing one of them. That they are late, or gone, counts as before."""
+    driver = Driver()
+    driver.produce("a", 5)
+    driver.partition.live_changed(alive(1, 2, 3), {BrokerEpoch(20), BrokerEpoch(30)})
+    driver.turn(0.0)
+    assert driver.writes == []
+    driver.turn(KEEP_IN_SYNC_S)
+    assert driver.partition.state.isr_ids == (1,)
+
+
 def test_a_shrink_lets_what_waited_commit_at_once() -> None:
     """CORRECTNESS H10: every ISR change is followed by another look at the HW."""
     driver = Driver()

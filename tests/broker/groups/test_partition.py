@@ -8,16 +8,18 @@ import asyncio
 import pytest
 
 from broker.pusher import FollowerLink
+from strandline.adapters import znodes
 from strandline.errors import (
     CoordinatorLoading,
     CoordinatorNotAvailable,
     NotCoordinator,
 )
 from strandline.groups import GroupProtocol, Heartbeat, Joined, JoinGroup, MemberIdGiven, SyncGroup
-from strandline.ids import BrokerId, Offset
+from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
+from strandline.metadata import IsrMember, PartitionState
 from strandline.records import split
 from tests.broker.groups.live import ALONE, Live, live, refusal
-from tests.broker.replicas import LIVE, open_replica, subscribe
+from tests.broker.replicas import LIVE, NAME, open_replica, subscribe
 from tests.waiting import eventually
 
 
@@ -241,6 +243,22 @@ async def test_cut_off_from_zookeeper_it_coordinates_only_while_all_in_sync_repl
         found.lease[0] = True
         assert await found.committed("g") is None
         playing[1].cancel()
+
+
+async def test_a_coordinator_that_was_replaced_at_once_answers_nothing_from_memory() -> None:
+    """CORRECTNESS E1, G1: its session is in force, for its successor did not wait for the end of it. It
+    answered OffsetFetch with 5 after the other one had committed 77."""
+    async with live(isr=(1, 2), keep_in_sync_ms=50) as found, asyncio.TaskGroup() as tasks:
+        await serving(found)
+        link = found.leader.link(2)
+        link.subscribe(subscribe(5, 0, -1))
+        playing = tasks.create_task(acknowledging(link))
+        assert await found.committed("g") is None
+        link.unsubscribe(1)  # it stands, and wins; the leader has heard of nothing
+        state = PartitionState(BrokerId(2), LeaderEpoch(6), (IsrMember(BrokerId(2), BrokerEpoch(20)),))
+        await found.leader.session.set(znodes.isr(*NAME), znodes.dump_isr(state))
+        assert isinstance(await refusal(found.committed("g")), NotCoordinator)
+        playing.cancel()
 
 
 # --- time ---------------------------------------------------------------------------------------

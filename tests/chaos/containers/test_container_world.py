@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.core.faults import FaultKind, Member, Role
+from chaos.core.faults import Cut, FaultKind, Member, Role
 from strandline import Consumer
 from tests.chaos.containers.sight import Sight, broker
 from tests.waiting import eventually
@@ -105,6 +105,30 @@ async def test_a_follower_that_is_cut_in_one_direction_leaves_the_isr(sight: Sig
         await sight.world.join(sender, receiver)
         await sight.world.join(sender, receiver)
         await sight.isr_is(1, 2, 3)
+    assert await sight.read() == sight.acknowledged
+
+
+@pytest.mark.parametrize("how", [Cut.UNREACHABLE, Cut.REFUSED])
+async def test_a_broker_that_is_cut_off_from_the_others_alone_takes_nothing_from_them(
+    sight: Sight, how: Cut
+) -> None:
+    """CORRECTNESS H5, E1: it reaches ZooKeeper, and hears at once that it reaches nobody else. It took every
+    partition with an ISR of itself alone, and refused all records, while the others were well."""
+    if FaultKind.ONE_WAY not in sight.world.can:
+        pytest.skip("the engine's rules are not this machine's, or not ours to change")
+    leader, follower = await sight.leader(), broker(3)
+    assert leader != follower
+    others = [member for member in (broker(1), broker(2)) if member != follower]
+    for other in others:
+        await sight.world.cut(follower, other, how)
+        await sight.world.cut(other, follower, how)
+    await sight.isr_is(1, 2)
+    await sight.write()
+    assert await sight.leader() in others
+    for other in others:
+        await sight.world.join(follower, other, how)
+        await sight.world.join(other, follower, how)
+    await sight.isr_is(1, 2, 3)
     assert await sight.read() == sight.acknowledged
 
 
