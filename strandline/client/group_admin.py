@@ -51,7 +51,6 @@ from strandline.ports import Clock, Method, Request, Response, Transport
 _DOUBTFUL: Final = (OutcomeUnknown, RequestTimedOut)
 """The call may have been carried out: its connection broke, or what it wrote is not committed yet."""
 
-DEAD: Final = "Dead"
 NAMED_MAX: Final = 5
 """Members that a refusal names."""
 
@@ -103,8 +102,6 @@ class GroupAdmin:
     async def describe(self, group: str) -> GroupDescription:
         """Raises GroupIdNotFound, CoordinatorNotAvailable."""
         described, coordinator = await self._ask(group, DESCRIBE_GROUP, group)
-        if described.state == DEAD:
-            raise GroupIdNotFound(f"there is no group {group!r}")
         return GroupDescription(described, coordinator)
 
     async def delete(self, group: str) -> None:

@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Generic
 
 from broker.core.groups.effects import Token
-from broker.core.groups.limits import GROUP_BYTES_MAX
+from broker.core.groups.limits import GROUP_BYTES_MAX, GroupLimits
 from broker.core.groups.member import Member
 from broker.core.groups.offsets import Offsets
-from broker.core.groups.records import GroupValue, encode_group_key, encode_group_value
+from broker.core.groups.records import GENERATION_MAX, GroupValue, encode_group_key, encode_group_value
 from broker.core.groups.states import GroupState, transition
+from broker.core.groups.stored import check_stored_group, within_limits
 from strandline.errors import (
     FencedInstanceId,
     IllegalGeneration,
@@ -25,6 +26,11 @@ from strandline.errors import (
     UnknownMemberId,
 )
 from strandline.groups import DescribedGroup, GroupProtocol, Joined, JoinGroup
+
+
+def following(generation: int) -> int:
+    """The generation after this one: after the last number comes 1, as in Kafka."""
+    return generation + 1 if generation < GENERATION_MAX else 1
 
 
 @dataclass(slots=True)
@@ -109,6 +115,29 @@ class Group(Generic[Token]):
         """True while the members of a generation are not told of it yet."""
         return self.state is GroupState.COMPLETING_REBALANCE and self.start_write is not None
 
+    def bury(self, reason: str) -> None:
+        """Dead, and without members, whatever was half done: only name, generation and offsets remain."""
+        self.state = GroupState.DEAD
+        self.members.clear()
+        self.statics.clear()
+        self.pending.clear()
+        self.unsynced.clear()
+        self._supported.clear()
+        self._joining = self._stored_bytes = 0
+        self.barrier = self.start_write = self.assign_write = None
+        self.recovered = self.announced = False
+        self.leader = self.protocol = self.caused_by = ""
+        self.reason = reason
+
+    def summary(self) -> str:
+        """What it holds, for a log line."""
+        return (
+            f"state {self.state.value}, generation {self.generation}, {len(self.members)} members "
+            f"({', '.join(list(self.members)[:3])}), {len(self.pending)} pending, leader {self.leader!r}, "
+            f"protocol {self.protocol!r} of type {self.protocol_type!r}, {len(self.offsets)} offsets, "
+            f"writes {self.start_write} and {self.assign_write}"
+        )
+
     # --- members -----------------------------------------------------------------------------
 
     def add(self, member: Member[Token]) -> None:
@@ -171,7 +200,7 @@ class Group(Generic[Token]):
         """
         member = self.find(member_id, instance)
         if generation != self.generation:
-            if member.joining is not None and generation == self.generation - 1:
+            if member.joining is not None and following(generation) == self.generation:
                 raise self.rebalances()
             raise IllegalGeneration(
                 f"member {member_id!r} speaks of generation {generation}; group {self.name} is in "
@@ -285,14 +314,16 @@ class Group(Generic[Token]):
         return encode_group_key(self.name), encode_group_value(value)
 
     @classmethod
-    def loaded(cls, name: str, value: GroupValue) -> Group[Token]:
-        """The group as the log has it."""
+    def loaded(cls, name: str, value: GroupValue, size: int, limits: GroupLimits) -> Group[Token]:
+        """The group as the log has it, `size` bytes. Raises UnreadableGroupRecord, InvalidRequest for what
+        no coordinator writes."""
+        check_stored_group(name, value, size)
         group = cls(name, value.at_ms)
         group.generation = value.generation
         group.protocol_type = value.protocol_type
         group.protocol = value.protocol or ""
         for stored in value.members:
-            group.add(Member[Token].loaded(stored, group.protocol))
+            group.add(Member[Token].loaded(stored, group.protocol, within_limits(stored, limits)))
         group.leader = value.leader if value.leader in group.members else ""
         if group.members:
             group.announced = True

@@ -111,14 +111,14 @@ class Member(Generic[Token]):
         )
 
     @classmethod
-    def loaded(cls, stored: StoredMember, protocol: str) -> Member[Token]:
+    def loaded(cls, stored: StoredMember, protocol: str, timeouts_ms: tuple[int, int]) -> Member[Token]:
+        """`timeouts_ms`: of the session and of a rebalance."""
         return cls(
             stored.member,
             stored.instance,
             stored.client_id,
             stored.host,
-            stored.session_timeout_ms,
-            stored.rebalance_timeout_ms,
+            *timeouts_ms,
             (GroupProtocol(protocol, stored.metadata),),
             stored.assignment,
             recovered=True,

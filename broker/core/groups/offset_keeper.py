@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import Final, Generic
 
 from broker.core.groups.batches import InBatches
 from broker.core.groups.desk import Desk, unwritten
 from broker.core.groups.effects import Token
 from broker.core.groups.group import Group
+from broker.core.groups.isolation import Isolation
 from broker.core.groups.limits import check_offset
 from broker.core.groups.records import encode_group_key, encode_offset_key, encode_offset_value
 from broker.core.groups.states import GroupState
@@ -34,11 +36,14 @@ THE_GROUP: Final = TopicPartition("", -1)
 class OffsetKeeper(Generic[Token]):
     """Keeps the offsets of all groups of a coordinator. `groups` is the coordinator's own dict."""
 
-    __slots__ = ("_desk", "_groups", "_unchecked")
+    __slots__ = ("_desk", "_groups", "_isolation", "_unchecked")
 
-    def __init__(self, desk: Desk[Token], groups: dict[str, Group[Token]]) -> None:
+    def __init__(
+        self, desk: Desk[Token], groups: dict[str, Group[Token]], isolation: Isolation[Token]
+    ) -> None:
         self._desk = desk
         self._groups = groups
+        self._isolation = isolation
         self._unchecked: list[str] = []  # groups that this round of expiry has yet to look at
 
     # --- commit and fetch --------------------------------------------------------------------
@@ -104,9 +109,8 @@ class OffsetKeeper(Generic[Token]):
             },
         )
 
-    def fetch(self, request: OffsetFetch) -> FetchedOffsets:
-        """What is committed. Of a group that nobody knows, nothing."""
-        group = self._groups.get(request.group)
+    def fetch(self, request: OffsetFetch, group: Group[Token] | None) -> FetchedOffsets:
+        """What is committed. Of a group that is not known, nothing."""
         if group is None:
             return dict.fromkeys(request.partitions or ())
         if request.partitions is None:
@@ -116,19 +120,24 @@ class OffsetKeeper(Generic[Token]):
     # --- removal -----------------------------------------------------------------------------
 
     def delete(self, group: Group[Token], token: Token) -> None:
-        """Remove the group with all its offsets. Raises NonEmptyGroup."""
-        if group.state is not GroupState.EMPTY:
+        """Remove the group with all its offsets. A Dead one too: then its name is free again.
+
+        Raises NonEmptyGroup.
+        """
+        if group.state not in (GroupState.EMPTY, GroupState.DEAD):
             raise NonEmptyGroup(
                 f"group {group.name} is {group.state.value} with {len(group.members)} members"
             )
-        self._remove(group, list(group.offsets), whole=True, token=token)
+        dead = group.state is GroupState.DEAD
+        names = group.offsets.written_or_being_written() if dead else list(group.offsets)
+        self._remove(group, names, whole=True, token=token)
 
     def delete_topics(self, topics: Collection[str]) -> None:
         """The topics are gone, and so are the offsets that groups have in them."""
         for group in list(self._groups.values()):
             names = [name for name in group.offsets if name.topic in topics]
             if names:
-                self._remove(group, names, whole=False)
+                self._isolation.run(group.name, partial(self._remove, group, names, whole=False))
 
     def expire(self) -> None:
         """Remove what was not touched for the retention time: offsets of groups without members, and then
@@ -140,7 +149,7 @@ class OffsetKeeper(Generic[Token]):
         for _ in range(min(len(self._unchecked), GROUPS_PER_TURN_MAX)):
             group = self._groups.get(self._unchecked.pop())
             if group is not None and group.state is GroupState.EMPTY and not group.removals:
-                self._expire(group, before_ms)
+                self._isolation.run(group.name, partial(self._expire, group, before_ms))
         desk.start(Timer(TimerKind.EXPIRY), 1 if self._unchecked else desk.limits.offsets_expiry_check_ms)
 
     def _expire(self, group: Group[Token], before_ms: int) -> None:
@@ -178,7 +187,11 @@ class OffsetKeeper(Generic[Token]):
         InBatches[Token](each, done).append(desk, tombstones)
 
     def forget_if_idle(self, group: Group[Token]) -> None:
-        """Forget a group that has nothing: whoever came meanwhile keeps it."""
+        """Forget a group that has nothing: whoever came meanwhile keeps it. Nobody comes to a Dead one."""
+        if group.state is GroupState.DEAD:
+            if self._groups.get(group.name) is group:
+                del self._groups[group.name]
+            return
         if (
             group.state is GroupState.EMPTY
             and not group.pending

@@ -49,6 +49,10 @@ class Offsets:
     def everything(self) -> dict[TopicPartition, CommittedOffset]:
         return {name: kept.committed for name, kept in self._kept.items()}
 
+    def written_or_being_written(self) -> list[TopicPartition]:
+        """Every partition that the log may have an offset of."""
+        return list(dict.fromkeys((*self._kept, *self._writing)))
+
     # --- commits -----------------------------------------------------------------------------
 
     def load(self, name: TopicPartition, committed: CommittedOffset | None) -> None:

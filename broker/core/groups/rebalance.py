@@ -12,7 +12,7 @@ from typing import Generic
 
 from broker.core.groups.desk import Desk, unwritten
 from broker.core.groups.effects import EventKind, Token
-from broker.core.groups.group import Barrier, Group
+from broker.core.groups.group import Barrier, Group, following
 from broker.core.groups.member import Member
 from broker.core.groups.states import GroupState
 from broker.core.groups.timers import Timer, TimerKind
@@ -107,7 +107,7 @@ class Rebalance(Generic[Token]):
                 caused_by=group.caused_by,
             )
             group.announced = False
-        group.generation += 1
+        group.generation = following(group.generation)
         if not group.members:
             group.become(GroupState.EMPTY)
             group.protocol = ""

@@ -7,7 +7,16 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from broker.core.groups.coordinator import Coordinator
-from broker.core.groups.effects import Answer, Append, Effect, EventKind, GroupEvent, Instant, Publish
+from broker.core.groups.effects import (
+    Answer,
+    Append,
+    Effect,
+    EventKind,
+    Failed,
+    GroupEvent,
+    Instant,
+    Publish,
+)
 from broker.core.groups.limits import GroupLimits
 from strandline.errors import CoordinatorNotAvailable, NotCoordinator, StrandlineError
 from strandline.groups import (
@@ -69,6 +78,8 @@ class Stage:
         self.log = list(log)
         self.answers: dict[str, Any] = {}
         self.events: list[GroupEvent] = []
+        self.failures: list[Failed] = []
+        self.expects_failures = False
         self.wanted: list[Append] = []
         self.writing = True
         self.effects: list[Effect[str]] = []
@@ -96,6 +107,10 @@ class Stage:
                         self.written()
                 case Publish(event):
                     self.events.append(event)
+                case Failed(_, _, error):
+                    self.failures.append(effect)
+                    if not self.expects_failures:
+                        raise error
 
     def written(self) -> None:
         """The oldest append that waits is in the log."""
