@@ -83,9 +83,11 @@ async def looking_after(brokers: Brokers) -> AsyncIterator[Admin]:
         yield admin
 
 
-def group(*members: str, state: str = "Stable") -> DescribedGroup:
+def group(*members: str, state: str = "Stable", reason: str = "") -> DescribedGroup:
     described = tuple(DescribedMember(m, f"client-{m}", "10.0.0.9", b"", b"") for m in members)
-    return DescribedGroup("g", state, 3, "consumer", "sticky", members[0] if members else "", described)
+    return DescribedGroup(
+        "g", state, 3, "consumer", "sticky", members[0] if members else "", described, reason
+    )
 
 
 async def test_a_coordinator_that_moved_is_followed_to_where_the_old_one_points() -> None:
