@@ -15,13 +15,14 @@ from broker.topic_cache import TopicCache
 from strandline.adapters import znodes
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX, BrokerSettings
 from strandline.errors import (
+    BrokerNotAvailable,
     CoordinationError,
     LeaderNotAvailable,
     NotLeaderOrFollower,
     UnknownTopicOrPartition,
 )
-from strandline.ids import NO_BROKER, TopicPartition
-from strandline.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
+from strandline.ids import NO_BROKER, BrokerId, TopicPartition
+from strandline.metadata import ClusterMetadata, Endpoint, PartitionMetadata, Registration, TopicMetadata
 from strandline.ports import Clock, ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
 from strandline.tasks import pipelined
 
@@ -87,6 +88,20 @@ class ClusterView:
             counts = [self._counts[name] for name in names]
         self._counts.update(zip(names, counts, strict=True))
         return {name: count for name, count in zip(names, counts, strict=True) if count}
+
+    async def registration(self, broker: BrokerId) -> Registration | None:
+        """The broker's registration as ZooKeeper has it, None if there is none. Raises BrokerNotAvailable
+        while ZooKeeper cannot be read."""
+        path = znodes.broker(broker)
+        try:
+            node = await self._soon(self._connected().get(path))
+            return znodes.load_registration(broker, node.data, node.czxid)
+        except NoNode:
+            return None
+        except (CoordinationError, ValueError) as error:
+            raise BrokerNotAvailable(
+                f"the registration of broker {broker} cannot be read: {error}"
+            ) from error
 
     async def _controller(self) -> Endpoint | None:
         try:

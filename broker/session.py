@@ -27,6 +27,7 @@ from broker.state_changes.notices import NoticeReceiver
 from broker.state_changes.receiver import StateChangeReceiver
 from broker.state_changes.reconciler import Reconciler
 from broker.state_changes.sender import StateChangeSender
+from strandline.adapters.member_key import MemberKey
 from strandline.config import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
@@ -56,6 +57,7 @@ class BrokerSession:
         clock: Clock,
         open_stream: Callable[[Endpoint], ReplicaStream],
         recorder: Recorder,
+        key: MemberKey,
     ) -> None:
         self.coordination = coordination
         self.recorder = recorder
@@ -65,6 +67,7 @@ class BrokerSession:
         self._settings = settings
         self._clock = clock
         self._open_stream = open_stream
+        self._key = key
         self._links: dict[BrokerId, LeaderLink] = {}
         self._following: dict[TopicPartition, BrokerId] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -101,6 +104,7 @@ class BrokerSession:
             self._tasks = tasks
             tasks.create_task(self._until_ended())
             self.cluster_id = await join_cluster(self.coordination, self._manager.folder)
+            await self._key.read(self.coordination)
             self._manager.load()
             await self.membership.register()
             self._manager.session = self

@@ -19,6 +19,7 @@ import structlog
 from controller.active import ActiveController
 from controller.fenced_session import Deposed, FencedSession, until_answered
 from strandline.adapters import znodes
+from strandline.adapters.member_key import MemberKey
 from strandline.adapters.session_metrics import Sessions
 from strandline.adapters.zookeeper import ZooKeeperSession, connect
 from strandline.config import ControllerSettings
@@ -51,6 +52,7 @@ class Activity:
         self.known: znodes.ControllerNode | None = None
         """Whoever is active, as far as this one knows."""
         self.sessions = Sessions()
+        self.key = MemberKey()
         self._endpoint = endpoint
         self._settings = settings
         self._clock = clock
@@ -89,6 +91,7 @@ class Activity:
 
     async def _contend(self, session: ZooKeeperSession) -> None:
         await lay_ground(session)
+        await self.key.read(session)
         epoch = await self._win(session)
         await self._be_active(FencedSession(session, epoch))
 
@@ -122,7 +125,7 @@ class Activity:
             logger.info("claim not confirmed", controller=self._endpoint.id, reason=str(error))
 
     async def _be_active(self, session: FencedSession) -> None:
-        active = ActiveController(session, self._endpoint, self._settings, self._clock)
+        active = ActiveController(session, self._endpoint, self._settings, self._clock, self.key)
         await active.load()
         logger.info("active", controller=self._endpoint.id, epoch=session.epoch)
         self.active = active

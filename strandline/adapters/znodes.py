@@ -29,6 +29,7 @@ from strandline.state_changes import StateChangeEvent, dump_event, load_event
 logger = structlog.get_logger(__name__)
 
 CLUSTER_ID: Final = "/cluster_id"
+MEMBER_KEY: Final = "/member_key"
 BROKER_IDS: Final = "/brokers/ids"
 TOPICS: Final = "/brokers/topics"
 STATE: Final = "/brokers/state"
