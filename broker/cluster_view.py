@@ -44,7 +44,8 @@ class ClusterView:
     async def describe(
         self, topics: Sequence[str], *, omit_topics: bool = False
     ) -> tuple[ClusterMetadata, list[str]]:
-        """The cluster with these topics (all of them if none is named), and the names unknown.
+        """The cluster with these topics, and those of them that are unknown; with all that can be read if
+        none is named.
 
         `omit_topics`: with none at all, for who only looks for brokers or the controller.
         """
@@ -60,7 +61,7 @@ class ClusterView:
         brokers = tuple(r.endpoint for _, r in sorted(self._manager.live.items()) if not r.shutting_down)
         known = tuple(found[name] for name in names if name in found)
         metadata = ClusterMetadata(self.cluster_id, brokers, await self._controller(), known)
-        return metadata, [name for name in names if name not in found]
+        return metadata, [name for name in topics if name not in found]
 
     async def partition_counts(self, topics: Sequence[str]) -> dict[str, int]:
         """Partitions of those of these topics that exist (of all topics if none is named).
@@ -74,6 +75,8 @@ class ClusterView:
                 return znodes.load_topic(name, await self._get(znodes.topic(name))).partitions
             except NoNode:
                 return 0
+            except znodes.UnreadableZnode:
+                return self._counts.get(name, 0)
 
         try:
             names = list(topics) or await self._children(znodes.TOPICS)
@@ -86,8 +89,11 @@ class ClusterView:
                     f"topics cannot be read from ZooKeeper now: {', '.join(unread)} {error}"
                 ) from error
             counts = [self._counts[name] for name in names]
-        self._counts.update(zip(names, counts, strict=True))
-        return {name: count for name, count in zip(names, counts, strict=True) if count}
+        found = {name: count for name, count in zip(names, counts, strict=True) if count}
+        for name in names:  # of what does not exist nothing is kept
+            self._counts.pop(name, None)
+        self._counts.update(found)
+        return found
 
     async def registration(self, broker: BrokerId) -> Registration | None:
         """The broker's registration as ZooKeeper has it, None if there is none. Raises BrokerNotAvailable
@@ -140,7 +146,7 @@ class ClusterView:
         async def read(name: str) -> None:
             try:
                 found[name] = self._with_own(await self._topics.topic(name))
-            except UnknownTopicOrPartition:
+            except (UnknownTopicOrPartition, znodes.UnreadableZnode):
                 return
 
         await pipelined(read, names, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)

@@ -25,7 +25,7 @@ async def drained_brokers(
         listed = await session.children(znodes.DRAINS)
     except NoNode:
         return frozenset()
-    brokers = [BrokerId(int(child)) for child in listed if child.isdigit()]
+    brokers = znodes.broker_ids(listed)
     drains = await pipelined(partial(_read, session), brokers, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
     lives = {broker: registration.epoch for broker, registration in live.items()}
     return frozenset(

@@ -28,6 +28,7 @@ from broker.state_changes.receiver import StateChangeReceiver
 from broker.state_changes.reconciler import Reconciler
 from broker.state_changes.sender import StateChangeSender
 from strandline.adapters.member_key import MemberKey
+from strandline.adapters.znodes import UnreadableZnode
 from strandline.config import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
@@ -37,6 +38,8 @@ from strandline.tasks import group_caught
 
 logger = structlog.get_logger(__name__)
 
+UNREADABLE_PAUSE_S = 1.0
+"""Before the next session, if a znode that every session needs cannot be read."""
 FULL_RECONCILE_EVERY = 24
 """Rounds of the reconcile loop between two readings of every topic."""
 
@@ -90,12 +93,14 @@ class BrokerSession:
         try:
             with group_caught():
                 await self._serve(on_serving)
-        except* (SessionEnded, SessionOver, ConnectionLost) as group:
+        except* (SessionEnded, SessionOver, ConnectionLost, UnreadableZnode) as group:
             logger.warning(
                 "session over: this broker leads nothing until it has another",
                 broker=self._manager.me,
                 reasons=sorted({repr(e) for e in group.exceptions}),
             )
+            if group.subgroup(UnreadableZnode) is not None:
+                await self._clock.sleep(UNREADABLE_PAUSE_S)
         finally:
             self._manager.end_session()
 

@@ -21,6 +21,7 @@ from controller.fenced_session import Deposed, FencedSession, until_answered
 from strandline.adapters import znodes
 from strandline.adapters.member_key import MemberKey
 from strandline.adapters.session_metrics import Sessions
+from strandline.adapters.unreadable import UnreadableLog
 from strandline.adapters.zookeeper import ZooKeeperSession, connect
 from strandline.config import ControllerSettings
 from strandline.errors import LeaderHint, NotController
@@ -97,6 +98,7 @@ class Activity:
 
     async def _win(self, session: Coordination) -> int:
         """Wait until this one is active; its epoch."""
+        unreadable = UnreadableLog()
         while True:
             try:
                 found = await until_answered(lambda: session.get(znodes.CONTROLLER))
@@ -104,7 +106,13 @@ class Activity:
                 self._learn(None)
                 await self._claim(session)
                 continue
-            node = znodes.load_controller(found.data)
+            try:
+                node = znodes.load_controller(found.data)
+            except znodes.UnreadableZnode as error:  # it goes with the session that made it
+                unreadable.report(error)
+                self._learn(None)
+                await self._clock.sleep(self._settings.standby_poll_ms / 1000)
+                continue
             if found.ephemeral_owner == session.session_id:
                 return node.epoch
             self._learn(node)

@@ -126,7 +126,11 @@ class Mending:
             node = await self._term.session.get(path)
         except NoNode:
             return False
-        if znodes.load_drain(mend.broker, node.data) != mend.drain:
+        try:
+            if znodes.load_drain(mend.broker, node.data) != mend.drain:
+                return False
+        except znodes.UnreadableZnode as error:
+            logger.error("a drain is not ended", broker=mend.broker, reason=error.message)
             return False
         return await self._remove([Delete(path, node.version)])
 

@@ -90,9 +90,9 @@ class Reconciler:
         """False if this is another ZooKeeper than the logs here are of, or one that was set back: after a
         restore from a backup there may be topics here that it knows nothing of any more."""
         try:
-            found = (await self._session.get(znodes.CLUSTER_ID)).data.decode()
+            found = znodes.load_cluster_id((await self._session.get(znodes.CLUSTER_ID)).data)
             epoch = (await self._session.get(znodes.EPOCH)).version
-        except NoNode:
+        except (NoNode, znodes.UnreadableZnode):
             found, epoch = "", NO_EPOCH
         last = max((replica.log.last_epoch for replica in self._manager.all()), default=NO_EPOCH)
         if found == cluster_id and last <= epoch:
