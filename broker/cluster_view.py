@@ -7,9 +7,10 @@ over it what it knows better, and answers from what it read last while ZooKeeper
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence, Set
 from typing import TypeVar
 
+from broker.existing_partitions import ExistingPartitions
 from broker.replica_manager import ReplicaManager
 from broker.topic_cache import TopicCache
 from strandline.adapters import znodes
@@ -39,6 +40,7 @@ class ClusterView:
         self._wait_max_s = settings.metadata_wait_ms_max / 1000
         self._topics = TopicCache(self._get, settings.metadata_age_ms_max / 1000, clock)
         self._counts: dict[str, int] = {}
+        self._existing = ExistingPartitions(self._connected, settings.reconcile_ms / 1000, clock)
         self.cluster_id = ""
 
     async def describe(
@@ -94,6 +96,13 @@ class ClusterView:
             self._counts.pop(name, None)
         self._counts.update(found)
         return found
+
+    async def missing(self, names: Iterable[TopicPartition]) -> Set[TopicPartition]:
+        """Those of these partitions that do not exist; none while ZooKeeper cannot be read soon."""
+        try:
+            return await self._soon(self._existing.missing(names))
+        except ConnectionLost:
+            return frozenset()
 
     async def registration(self, broker: BrokerId) -> Registration | None:
         """The broker's registration as ZooKeeper has it, None if there is none. Raises BrokerNotAvailable

@@ -16,6 +16,7 @@ from broker.core.groups.desk import Desk
 from broker.core.groups.effects import Effect, Instant, Token
 from broker.core.groups.group import Group
 from broker.core.groups.isolation import Isolation
+from broker.core.groups.kept import GROUP_BYTES
 from broker.core.groups.ledger import report_ownership
 from broker.core.groups.limits import GroupLimits, check_group, check_join, cut
 from broker.core.groups.membership import Membership
@@ -53,6 +54,7 @@ from strandline.groups import (
     ReportTasks,
     SyncGroup,
 )
+from strandline.ids import TopicPartition
 
 _OF_ALL: Final = ""
 """Stands for the group of a call that asks about all of them; no group is named so."""
@@ -96,22 +98,28 @@ class Coordinator(Generic[Token]):
             ) from error
         group = self._groups[read.group]
         if value is None and group.generation == 0 and not group.offsets:
+            group.forgotten()
             del self._groups[read.group]
 
     def _load_group(self, name: str, value: bytes | None, wall_ms: int) -> None:
         if value is None:
-            group: Group[Token] = Group(name, wall_ms)
+            group: Group[Token] = Group(name, wall_ms, self._desk.kept)
         else:
-            group = Group.loaded(name, decode_group_value(value), len(value), self._desk.limits)
+            group = Group.loaded(
+                name, decode_group_value(value), len(value), self._desk.limits, self._desk.kept
+            )
         if (known := self._groups.get(name)) is not None:
             group.offsets = known.offsets
+            known.forgotten()
         self._groups[name] = group
 
     def _load_offset(self, key: OffsetKey, value: bytes | None, wall_ms: int) -> None:
         committed = None if value is None else decode_offset_value(value)
         if committed is not None:
             check_stored_offset(key, committed)
-        group = self._groups.setdefault(key.group, Group(key.group, wall_ms))
+        group = self._groups.get(key.group)
+        if group is None:
+            group = self._groups[key.group] = Group(key.group, wall_ms, self._desk.kept)
         group.offsets.load(key.name, committed)
 
     def loaded(self, now: Instant) -> list[Effect[Token]]:
@@ -210,13 +218,20 @@ class Coordinator(Generic[Token]):
 
         return self._turn(token, request.group, now, act)
 
-    def report(self, token: Token, request: ReportOwnership, now: Instant) -> list[Effect[Token]]:
-        """Answered with None: the ledger is kept, and each change is published."""
+    def report(
+        self,
+        token: Token,
+        request: ReportOwnership,
+        now: Instant,
+        missing: Collection[TopicPartition] = (),
+    ) -> list[Effect[Token]]:
+        """Answered with None: the ledger is kept, and each change is published. Nothing is kept of partitions
+        that are `missing`: the driver has found that they do not exist."""
         return self._turn(
             token,
             request.group,
             now,
-            lambda: report_ownership(self._desk, self._find(request.group), token, request),
+            lambda: report_ownership(self._desk, self._find(request.group), token, request, missing),
         )
 
     def report_tasks(self, token: Token, request: ReportTasks, now: Instant) -> list[Effect[Token]]:
@@ -230,8 +245,13 @@ class Coordinator(Generic[Token]):
 
     # --- offsets -----------------------------------------------------------------------------
 
-    def commit(self, token: Token, request: OffsetCommit, now: Instant) -> list[Effect[Token]]:
-        """Answered with OffsetResults once what was accepted is written down, else with an error for all."""
+    def commit(
+        self, token: Token, request: OffsetCommit, now: Instant, missing: Collection[TopicPartition] = ()
+    ) -> list[Effect[Token]]:
+        """Answered with OffsetResults once what was accepted is written down, else with an error for all.
+
+        Offsets of partitions that are `missing` are refused: the driver has found that they do not exist.
+        """
 
         def act() -> None:
             check_group(request.group)
@@ -243,7 +263,7 @@ class Coordinator(Generic[Token]):
             group = self._find_or_make(request.group, may_make=True)
             try:
                 self._keeper.fence(group, request)
-                self._keeper.commit(group, token, request)
+                self._keeper.commit(group, token, request, missing)
             finally:
                 self._forget_if_new(group)
 
@@ -375,7 +395,8 @@ class Coordinator(Generic[Token]):
             raise InvalidRequest(
                 f"group {name} would be one more than the {most} that this coordinator keeps", limit=most
             )
-        group = self._groups[name] = Group(name, self._desk.now.wall_ms)
+        self._desk.kept.check(GROUP_BYTES, f"a new group {name}")
+        group = self._groups[name] = Group(name, self._desk.now.wall_ms, self._desk.kept)
         return group
 
     def _forget_if_new(self, group: Group[Token]) -> None:

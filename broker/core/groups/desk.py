@@ -17,6 +17,7 @@ from broker.core.groups.effects import (
     Publish,
     Token,
 )
+from broker.core.groups.kept import KeptBytes
 from broker.core.groups.limits import GroupLimits
 from broker.core.groups.timers import Timer, Timers
 from strandline.errors import CoordinatorNotAvailable, NotCoordinator, NotLeaderOrFollower, StrandlineError
@@ -29,10 +30,11 @@ Settle = Callable[[int, StrandlineError | None], None]
 class Desk(Generic[Token]):
     """One call of the coordinator is one turn at the desk: `begin`, decisions, `end`."""
 
-    __slots__ = ("_effects", "_open", "_writes", "_writes_count", "group", "limits", "now", "timers")
+    __slots__ = ("_effects", "_open", "_writes", "_writes_count", "group", "kept", "limits", "now", "timers")
 
     def __init__(self, limits: GroupLimits) -> None:
         self.limits = limits
+        self.kept = KeptBytes(limits.group_state_bytes_max)
         self.timers = Timers()
         self.now = Instant(0.0, 0)
         self.group = ""  # whose turn it is, empty between turns

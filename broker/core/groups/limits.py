@@ -43,6 +43,7 @@ class GroupLimits:
     group_members_max: int
     group_member_bytes_max: int
     groups_max: int
+    group_state_bytes_max: int
     offset_metadata_bytes_max: int
     offsets_per_commit_max: int
     task_changes_per_report_max: int

@@ -15,7 +15,13 @@ from broker.core.groups.limits import check_offset
 from broker.core.groups.records import encode_group_key, encode_offset_key, encode_offset_value
 from broker.core.groups.states import GroupState
 from broker.core.groups.timers import Timer, TimerKind
-from strandline.errors import InvalidRequest, NonEmptyGroup, StrandlineError, UnknownMemberId
+from strandline.errors import (
+    InvalidRequest,
+    NonEmptyGroup,
+    StrandlineError,
+    UnknownMemberId,
+    UnknownTopicOrPartition,
+)
 from strandline.groups import (
     NO_GENERATION,
     NO_MEMBER,
@@ -74,14 +80,19 @@ class OffsetKeeper(Generic[Token]):
         if group.state is GroupState.COMPLETING_REBALANCE:
             raise group.rebalances()
 
-    def commit(self, group: Group[Token], token: Token, request: OffsetCommit) -> None:
+    def commit(
+        self, group: Group[Token], token: Token, request: OffsetCommit, missing: Collection[TopicPartition]
+    ) -> None:
         """Write down the offsets that are right; answer once they are. Others are refused one by one."""
         desk = self._desk
         results: dict[TopicPartition, StrandlineError | None] = {}
         accepted: dict[TopicPartition, CommittedOffset] = {}
+        added = 0
         for name, asked in request.offsets.items():
-            results[name] = refused = check_offset(name, asked, desk.limits)
+            more = group.offsets.added_by(name, asked)
+            results[name] = refused = self._refusal(name, asked, added + more, missing)
             if refused is None:
+                added += more
                 accepted[name] = CommittedOffset(
                     asked.offset, asked.leader_epoch, asked.metadata, desk.now.wall_ms
                 )
@@ -108,6 +119,21 @@ class OffsetKeeper(Generic[Token]):
                 for name, committed in accepted.items()
             },
         )
+
+    def _refusal(
+        self, name: TopicPartition, asked: CommittedOffset, added: int, missing: Collection[TopicPartition]
+    ) -> StrandlineError | None:
+        """Why this offset is not kept, if with it the commit adds so many bytes; None if it is."""
+        wrong = check_offset(name, asked, self._desk.limits)
+        if wrong is not None:
+            return wrong
+        if name in missing:
+            return UnknownTopicOrPartition(f"there is no {name}: its offset is not kept")
+        try:
+            self._desk.kept.check(max(0, added), f"the offset of {name}")
+        except InvalidRequest as full:
+            return full
+        return None
 
     def fetch(self, request: OffsetFetch, group: Group[Token] | None) -> FetchedOffsets:
         """What is committed. Of a group that is not known, nothing."""
@@ -190,6 +216,7 @@ class OffsetKeeper(Generic[Token]):
         """Forget a group that has nothing: whoever came meanwhile keeps it. Nobody comes to a Dead one."""
         if group.state is GroupState.DEAD:
             if self._groups.get(group.name) is group:
+                group.forgotten()
                 del self._groups[group.name]
             return
         if (
@@ -199,4 +226,5 @@ class OffsetKeeper(Generic[Token]):
             and not group.offsets.busy
         ):
             group.become(GroupState.DEAD)
+            group.forgotten()
             del self._groups[group.name]

@@ -54,7 +54,7 @@ class Rebalance(Generic[Token]):
         )
         for member in group.members.values():
             if was is COMPLETING:
-                member.assignment = b""
+                group.give(member, b"")
             self._break_off(group, member)
 
     def _break_off(self, group: Group[Token], member: Member[Token]) -> None:
@@ -197,7 +197,7 @@ class Rebalance(Generic[Token]):
             group.recovered = False
             desk.publish(EventKind.GENERATION_STABLE, group.name, group.generation)
             for member in group.members.values():
-                member.assignment = assignments.get(member.member, b"")
+                group.give(member, assignments.get(member.member, b""))
         refusal = error and unwritten(
             f"the assignment of generation {group.generation} of {group.name}", error
         )

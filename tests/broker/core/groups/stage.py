@@ -52,6 +52,7 @@ LIMITS = GroupLimits(
     group_members_max=2_000,
     group_member_bytes_max=128 * 1024,
     groups_max=100,
+    group_state_bytes_max=64 * 1024 * 1024,
     offset_metadata_bytes_max=4_096,
     offsets_per_commit_max=10_000,
     task_changes_per_report_max=1_000,
