@@ -11,7 +11,6 @@ from strandline.errors import StrandlineError
 
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
-TEXT_LENGTH_MAX: Final = 32 * 1024
 
 
 class UnreadableJson(StrandlineError, ValueError):
@@ -27,8 +26,8 @@ def integer(value: Any, *, least: int = -1, most: int = INT64_MAX) -> int:
 
 def text(value: Any) -> str:
     """Raises ValueError."""
-    if not isinstance(value, str) or len(value) > TEXT_LENGTH_MAX:
-        raise ValueError(f"{_brief(value)} is not a text of at most {TEXT_LENGTH_MAX} characters")
+    if not isinstance(value, str):
+        raise ValueError(f"{_brief(value)} is not a text")
     return value
 
 
