@@ -139,7 +139,7 @@ class GroupAdmin:
             raise NonEmptyGroup(await self._why_not_empty(group)) from error
 
     async def _check_exist(self, names: Iterable[TopicPartition]) -> None:
-        """A coordinator keeps what it is told: here is the last place to notice a name that is mistyped."""
+        """A coordinator refuses them too; this message says how many partitions there are."""
         for name in names:
             topic = await self._cluster.topic(name.topic, partitions_min=name.partition + 1)
             if name.partition >= len(topic.partitions):

@@ -163,7 +163,7 @@ async def member(cluster: LocalCluster) -> AsyncIterator[Member]:
     async with Admin(cluster.bootstrap) as admin:
         await admin.create_topic("orders", partitions=1, replication_factor=1)
     async with GroupRpcs(cluster) as rpcs:
-        member = Member(rpcs, "honest")
+        member = Member(rpcs, "honest", session_timeout_ms=300_000)  # however slow this machine is
         await stable([member])
         await member.commit({orders: 42})
         yield member
