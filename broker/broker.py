@@ -23,7 +23,7 @@ from broker.metrics import METRICS, BrokerMetrics
 from broker.recorder import Recorder
 from broker.replica_manager import ReplicaManager
 from broker.replica_stream import open_replica_stream
-from broker.server import LogService, ReplicationService, add_services
+from broker.server import LogService, ReplicationService, add_log_service, add_replication_service
 from broker.session import BrokerSession, SessionOver
 from broker.state_changes.recorder import StateChangeRecorder
 from broker.storage.data_folder import DataFolder
@@ -34,6 +34,7 @@ from strandline.adapters.descriptors import connection_options
 from strandline.adapters.fail_fast import FailFast
 from strandline.adapters.guarded_calls import GuardedCalls
 from strandline.adapters.listeners import external_server
+from strandline.adapters.member_key import MemberKey
 from strandline.adapters.metrics_server import serve_metrics
 from strandline.adapters.request_times import RequestTimes
 from strandline.adapters.rpc import GrpcTransport
@@ -91,6 +92,7 @@ class Broker:
         self._sessions = Sessions()
         self._health = health.HealthServicer()
         self._times = RequestTimes(self._clock)
+        self._key = MemberKey()
 
     async def run(self) -> None:
         """Open the folder, listen, and serve in one session after the other."""
@@ -104,14 +106,16 @@ class Broker:
             view = ClusterView(manager, self._settings, self._clock)
             handlers = Handlers(manager, view, self._settings, self._clock, self._holds_lease)
             servers, endpoint = self._bind()
-            transport = GrpcTransport()
+            transport = GrpcTransport(self._key)
             stack.push_async_callback(transport.close)
             topics = InternalTopics(manager, view, transport)
             groups = await stack.enter_async_context(
-                Groups(manager, view, topics, endpoint, self._settings, self._clock, self._holds_lease)
+                Groups(
+                    manager, view, topics, endpoint, self._settings, self._clock, self._holds_lease, self._key
+                )
             )
             recorder = await stack.enter_async_context(
-                StateChangeRecorder(manager, topics, endpoint, self._settings, self._clock)
+                StateChangeRecorder(manager, topics, endpoint, self._settings, self._clock, self._key)
             )
             metrics = BrokerMetrics(
                 manager,
@@ -127,8 +131,8 @@ class Broker:
                     self._settings.host, self._settings.metrics_port, METRICS, metrics.read, self._clock
                 )
             )
-            for server in servers:
-                self._add_services(server, handlers, groups)
+            for number, server in enumerate(servers):
+                self._add_services(server, handlers, groups, external=number > 0)
             await self._set_health(serving=False)
             for server in servers:
                 await server.start()
@@ -196,8 +200,13 @@ class Broker:
         )
         return [server, outer], replace(endpoint, external=external)
 
-    def _add_services(self, server: grpc.aio.Server, handlers: Handlers, groups: Groups) -> None:
-        add_services(server, LogService(handlers, self._settings, self._times), ReplicationService(handlers))
+    def _add_services(
+        self, server: grpc.aio.Server, handlers: Handlers, groups: Groups, *, external: bool
+    ) -> None:
+        """The external listener is for clients: what brokers do among themselves is not served there."""
+        add_log_service(server, LogService(handlers, self._settings, self._times, self._key))
+        if not external:
+            add_replication_service(server, ReplicationService(handlers))
         add_group_service(server, groups.handlers)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
 
@@ -218,7 +227,14 @@ class Broker:
             if coordination is None:
                 return
             session = BrokerSession(
-                manager, coordination, endpoint, self._settings, self._clock, open_replica_stream, recorder
+                manager,
+                coordination,
+                endpoint,
+                self._settings,
+                self._clock,
+                open_replica_stream,
+                recorder,
+                self._key,
             )
             self._session, self._coordination = session, coordination
             self._sessions.begin(coordination)

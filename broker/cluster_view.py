@@ -7,22 +7,24 @@ over it what it knows better, and answers from what it read last while ZooKeeper
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence, Set
 from contextlib import suppress
 from typing import TypeVar
 
+from broker.existing_partitions import ExistingPartitions
 from broker.replica_manager import ReplicaManager
 from broker.topic_cache import TopicCache
 from strandline.adapters import znodes
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX, BrokerSettings
 from strandline.errors import (
+    BrokerNotAvailable,
     CoordinationError,
     LeaderNotAvailable,
     NotLeaderOrFollower,
     UnknownTopicOrPartition,
 )
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicPartition
-from strandline.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
+from strandline.metadata import ClusterMetadata, Endpoint, PartitionMetadata, Registration, TopicMetadata
 from strandline.ports import Clock, ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
 from strandline.tasks import pipelined
 
@@ -41,12 +43,14 @@ class ClusterView:
             self._get, self._life, lambda: manager.live, settings.metadata_age_ms_max / 1000, clock
         )
         self._counts: dict[str, int] = {}
+        self._existing = ExistingPartitions(self._connected, settings.reconcile_ms / 1000, clock)
         self.cluster_id = ""
 
     async def describe(
         self, topics: Sequence[str], *, omit_topics: bool = False
     ) -> tuple[ClusterMetadata, list[str]]:
-        """The cluster with these topics (all of them if none is named), and the names unknown.
+        """The cluster with these topics, and those of them that are unknown; with all that can be read if
+        none is named.
 
         `omit_topics`: with none at all, for who only looks for brokers or the controller.
         """
@@ -63,7 +67,7 @@ class ClusterView:
         known = tuple(found[name] for name in names if name in found)
         controller, unknown = await self._controller()
         metadata = ClusterMetadata(self.cluster_id, brokers, controller, known, unknown)
-        return metadata, [name for name in names if name not in found]
+        return metadata, [name for name in topics if name not in found]
 
     async def partition_counts(self, topics: Sequence[str]) -> dict[str, int]:
         """Partitions of those of these topics that exist (of all topics if none is named).
@@ -77,6 +81,8 @@ class ClusterView:
                 return znodes.load_topic(name, await self._get(znodes.topic(name))).partitions
             except NoNode:
                 return 0
+            except znodes.UnreadableZnode:
+                return self._counts.get(name, 0)
 
         try:
             names = list(topics) or await self._children(znodes.TOPICS)
@@ -89,8 +95,32 @@ class ClusterView:
                     f"topics cannot be read from ZooKeeper now: {', '.join(unread)} {error}"
                 ) from error
             counts = [self._counts[name] for name in names]
-        self._counts.update(zip(names, counts, strict=True))
-        return {name: count for name, count in zip(names, counts, strict=True) if count}
+        found = {name: count for name, count in zip(names, counts, strict=True) if count}
+        for name in names:  # of what does not exist nothing is kept
+            self._counts.pop(name, None)
+        self._counts.update(found)
+        return found
+
+    async def missing(self, names: Iterable[TopicPartition]) -> Set[TopicPartition]:
+        """Those of these partitions that do not exist; none while ZooKeeper cannot be read soon."""
+        try:
+            return await self._soon(self._existing.missing(names))
+        except ConnectionLost:
+            return frozenset()
+
+    async def registration(self, broker: BrokerId) -> Registration | None:
+        """The broker's registration as ZooKeeper has it, None if there is none. Raises BrokerNotAvailable
+        while ZooKeeper cannot be read."""
+        path = znodes.broker(broker)
+        try:
+            node = await self._soon(self._connected().get(path))
+            return znodes.load_registration(broker, node.data, node.czxid)
+        except NoNode:
+            return None
+        except (CoordinationError, ValueError) as error:
+            raise BrokerNotAvailable(
+                f"the registration of broker {broker} cannot be read: {error}"
+            ) from error
 
     async def _controller(self) -> tuple[Endpoint | None, str]:
         """The active one; if none was found, why this broker could not look, or nothing if none is active."""
@@ -142,7 +172,7 @@ class ClusterView:
         async def read(name: str) -> None:
             try:
                 found[name] = self._with_own(await self._topics.topic(name))
-            except UnknownTopicOrPartition:
+            except (UnknownTopicOrPartition, znodes.UnreadableZnode):
                 return
 
         wanted = list(names)

@@ -22,7 +22,7 @@ async def drained_brokers(session: Coordination) -> frozenset[BrokerId]:
         listed = await session.children(znodes.DRAINS)
     except NoNode:
         return frozenset()
-    brokers = [BrokerId(int(child)) for child in listed if child.isdigit()]
+    brokers = znodes.broker_ids(listed)
     drains = await pipelined(partial(_read, session), brokers, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
     return frozenset(broker for broker, drain in zip(brokers, drains, strict=True) if drain is not None)
 

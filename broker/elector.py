@@ -257,7 +257,15 @@ class Elector:
         if self._manager.get(replica.key) is not replica:
             self._vacancies.pop(replica.key, None)
             return None
-        ballot = self._ballot(vacancy, znodes.load_isr(name.topic, name.partition, node.data))
+        try:
+            state = znodes.load_isr(name.topic, name.partition, node.data)
+        except znodes.UnreadableZnode as error:  # nobody is elected by what nobody can read
+            if self._waiting.get(replica.key) != error.message:
+                logger.error("no election until a znode is mended", reason=error.message)
+            self._waiting[replica.key] = error.message
+            self._later([vacancy])
+            return None
+        ballot = self._ballot(vacancy, state)
         leadership = replica.leadership
         if leadership is not None and leadership.epoch < ballot.state.leader_epoch:
             self._manager.step_down(replica, ballot.state)

@@ -17,6 +17,7 @@ from strandline.adapters import znodes
 from strandline.adapters.crash_points import defect_point
 from strandline.config import RECORDS_BYTES_MAX, BrokerSettings
 from strandline.errors import (
+    BrokerNotAvailable,
     FencedLeaderEpoch,
     InconsistentClusterId,
     InvalidRequest,
@@ -347,10 +348,11 @@ class Handlers:
 
     # --- followers ---------------------------------------------------------------------------
 
-    def follower(self, hello: Hello) -> FollowerLink:
-        """Open the leader's end of a stream.
+    async def follower(self, hello: Hello) -> FollowerLink:
+        """Open the leader's end of a stream, for a broker in the life that is registered.
 
-        Raises InconsistentClusterId, StaleBrokerEpoch, InvalidRequest.
+        Raises InconsistentClusterId, InvalidRequest; StaleBrokerEpoch for a life that is over,
+        BrokerNotAvailable for one that is not registered yet: then the follower asks again.
         """
         if self._view.cluster_id and hello.cluster_id != self._view.cluster_id:
             raise InconsistentClusterId(
@@ -359,13 +361,25 @@ class Handlers:
             )
         if hello.leader_id != self._manager.me:
             raise InvalidRequest(f"broker {hello.leader_id} was meant, this is broker {self._manager.me}")
+        await self._check_life(hello)
+        self._manager.peers.heard(hello.broker_epoch)
+        return FollowerLink(hello, self._manager.known, self.throttle, self._settings, self._clock)
+
+    async def _check_life(self, hello: Hello) -> None:
+        """The broker epoch must be that of the broker's registration. This broker hears of a registration a
+        moment after it is made, so it is read before a hello is refused."""
         registration = self._manager.live.get(hello.broker_id)
-        if registration is not None and hello.broker_epoch < registration.epoch:
+        if registration is None or hello.broker_epoch > registration.epoch:
+            registration = await self._view.registration(hello.broker_id)
+        if registration is None or hello.broker_epoch > registration.epoch:
+            raise BrokerNotAvailable(
+                f"broker {hello.broker_id} is not registered in epoch {hello.broker_epoch}, "
+                f"it lives in {'none' if registration is None else registration.epoch}"
+            )
+        if hello.broker_epoch < registration.epoch:
             raise StaleBrokerEpoch(
                 f"broker {hello.broker_id} lives in epoch {registration.epoch}, not {hello.broker_epoch}"
             )
-        self._manager.peers.heard(hello.broker_epoch)
-        return FollowerLink(hello, self._manager.known, self.throttle, self._settings, self._clock)
 
     def follower_left(self, hello: Hello) -> None:
         """The stream has ended, and its link is closed."""

@@ -41,7 +41,7 @@ async def join_cluster(session: Coordination, folder: DataFolder) -> str:
         await session.ensure_path(path)
     with contextlib.suppress(NodeExists):
         await session.create(znodes.CLUSTER_ID, uuid4().hex.encode())
-    cluster_id = (await session.get(znodes.CLUSTER_ID)).data.decode()
+    cluster_id = znodes.load_cluster_id((await session.get(znodes.CLUSTER_ID)).data)
     folder.check_cluster(cluster_id)
     return cluster_id
 
@@ -108,10 +108,14 @@ class Membership:
                 found = await self._session.get(self._path)
             except NoNode:
                 return True
-            other = znodes.load_registration(self.registration.id, found.data, found.czxid)
+            try:
+                other = znodes.load_registration(self.registration.id, found.data, found.czxid)
+                where = other.endpoint.address
+            except znodes.UnreadableZnode:
+                where = "an address that cannot be read"
             raise SettingsError(
                 f"setting broker_id = {self.registration.id}: broker {self.registration.id} is alive at "
-                f"{other.endpoint.address}; give each broker its own id (set STRANDLINE_BROKER_ID)"
+                f"{where}; give each broker its own id (set STRANDLINE_BROKER_ID)"
             )
         await self._clock.sleep(self._settings.fetcher_retry_ms / 1000)
         return True

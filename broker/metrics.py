@@ -137,8 +137,8 @@ GROUPS: Final = gauge(_KAFKA_GROUPS, "Groups that this broker coordinates.")
 GROUPS_IN: Final = {
     state: gauge(f"{_KAFKA_GROUPS}{state.value.lower()}", f"Of these, groups in the state {state.value}.")
     for state in GroupState
-    if state is not GroupState.DEAD
 }
+"""A Dead group is one of which a turn failed: something to look at."""
 
 METRICS: Final = (
     PARTITIONS, LEADERS, UNDER_REPLICATED, UNDER_MIN_ISR, AT_MIN_ISR, OFFLINE_REPLICAS, REASSIGNING,

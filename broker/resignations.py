@@ -226,13 +226,18 @@ class Resignations:
     # --- what ZooKeeper says -------------------------------------------------------------------
 
     async def _read(self, resignation: Resignation) -> tuple[PartitionState, int]:
-        """`isr` and its version; as if nobody led where the partition is gone."""
+        """`isr` and its version; as if nobody led where the partition is gone, or the znode cannot be read:
+        then nothing is written over it, and the leader znode ends with the session."""
         name = resignation.replica.name
         try:
             node = await self._session.get(znodes.isr(name.topic, name.partition))
         except NoNode:
             return PartitionState(NO_BROKER, resignation.epoch, ()), 0
-        return znodes.load_isr(name.topic, name.partition, node.data), node.version
+        try:
+            return znodes.load_isr(name.topic, name.partition, node.data), node.version
+        except znodes.UnreadableZnode as error:
+            logger.error("a resignation is not recorded", partition=str(name), reason=error.message)
+            return PartitionState(NO_BROKER, resignation.epoch, ()), 0
 
     async def _read_peers(self, members: Iterable[BrokerId]) -> _Peers:
         brokers = sorted(set(members) - {self._me})

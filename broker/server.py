@@ -15,6 +15,7 @@ from broker import wire
 from broker.handlers import Handlers
 from broker.leadership import Outcome
 from broker.pusher import FollowerLink
+from strandline.adapters.member_key import MemberKey
 from strandline.adapters.request_times import RequestTimes
 from strandline.adapters.served_stream import write
 from strandline.adapters.wire_errors import abort, error_to_wire
@@ -44,8 +45,16 @@ class _Arrived:
 class _ProduceStream:
     """One produce stream: entries in, results out in the order in which they are known, coalesced."""
 
-    def __init__(self, handlers: Handlers, settings: BrokerSettings, times: RequestTimes) -> None:
+    def __init__(
+        self,
+        handlers: Handlers,
+        settings: BrokerSettings,
+        times: RequestTimes,
+        stranger: StrandlineError | None,
+    ) -> None:
         self._handlers = handlers
+        self._stranger = stranger
+        """Why the client may not write to internal topics; None for a member of the cluster."""
         self._times = times
         self._times_ms = times.of("Produce")
         self._in_flight_max = settings.produce_entries_in_flight_max
@@ -74,6 +83,9 @@ class _ProduceStream:
             unsure = await self._handlers.unsure(alone) if alone else frozenset[TopicPartition]()
             for entry in request.entries:
                 self._in_flight += 1
+                if entry.internal and self._stranger is not None:
+                    done(arrived, entry.correlation_id, entry.acks, self._stranger)
+                    continue
                 produce(
                     entry.topic,
                     entry.partition,
@@ -105,15 +117,19 @@ class _ProduceStream:
 class LogService:
     """`strandline.v1.Log`."""
 
-    def __init__(self, handlers: Handlers, settings: BrokerSettings, times: RequestTimes) -> None:
+    def __init__(
+        self, handlers: Handlers, settings: BrokerSettings, times: RequestTimes, key: MemberKey
+    ) -> None:
         self._handlers = handlers
         self._settings = settings
         self._times = times
+        self._key = key
 
     async def Produce(
         self, request_iterator: AsyncIterator[log_pb2.ProduceRequest], context: ProduceContext
     ) -> None:
-        stream = _ProduceStream(self._handlers, self._settings, self._times)
+        stranger = self._key.refusal(context.invocation_metadata())
+        stream = _ProduceStream(self._handlers, self._settings, self._times, stranger)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(stream.read(request_iterator))
             tasks.create_task(stream.write(context))
@@ -207,7 +223,7 @@ class ReplicationService:
         if first is None:
             return
         try:
-            link = self._handlers.follower(wire.hello(first))
+            link = await self._handlers.follower(wire.hello(first))
             self._take(link, first)
         except StrandlineError as error:
             await abort(context, error)
@@ -247,39 +263,45 @@ class ReplicationService:
             await write(context, wire.replica_response(sequence, pushes))
 
 
-def add_services(server: grpc.aio.Server, log: LogService, replication: ReplicationService) -> None:
-    """Serve both. Not by the generated functions: two of the streams write bytes, not messages."""
-    handlers: dict[str, dict[str, grpc.RpcMethodHandler[Any, Any]]] = {
-        "strandline.v1.Log": {
-            "Produce": grpc.stream_stream_rpc_method_handler(
-                log.Produce, log_pb2.ProduceRequest.FromString, log_pb2.ProduceResponse.SerializeToString
-            ),
-            "Fetch": grpc.stream_stream_rpc_method_handler(log.Fetch, log_pb2.FetchRequest.FromString),
-            "ListOffsets": grpc.unary_unary_rpc_method_handler(
-                log.ListOffsets,
-                log_pb2.ListOffsetsRequest.FromString,
-                log_pb2.ListOffsetsResponse.SerializeToString,
-            ),
-            "Metadata": grpc.unary_unary_rpc_method_handler(
-                log.Metadata, log_pb2.MetadataRequest.FromString, log_pb2.MetadataResponse.SerializeToString
-            ),
-            "PartitionCounts": grpc.unary_unary_rpc_method_handler(
-                log.PartitionCounts,
-                log_pb2.PartitionCountsRequest.FromString,
-                log_pb2.PartitionCountsResponse.SerializeToString,
-            ),
-            "InitProducerId": grpc.unary_unary_rpc_method_handler(
-                log.InitProducerId,
-                log_pb2.InitProducerIdRequest.FromString,
-                log_pb2.InitProducerIdResponse.SerializeToString,
-            ),
-        },
-        "strandline.v1.Replication": {
-            "ReplicaFetch": grpc.stream_stream_rpc_method_handler(
-                replication.ReplicaFetch, replication_pb2.ReplicaFetchRequest.FromString
-            ),
-        },
+# Not by the generated functions: two of the streams write bytes, not messages.
+
+
+def add_log_service(server: grpc.aio.Server, log: LogService) -> None:
+    methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+        "Produce": grpc.stream_stream_rpc_method_handler(
+            log.Produce, log_pb2.ProduceRequest.FromString, log_pb2.ProduceResponse.SerializeToString
+        ),
+        "Fetch": grpc.stream_stream_rpc_method_handler(log.Fetch, log_pb2.FetchRequest.FromString),
+        "ListOffsets": grpc.unary_unary_rpc_method_handler(
+            log.ListOffsets,
+            log_pb2.ListOffsetsRequest.FromString,
+            log_pb2.ListOffsetsResponse.SerializeToString,
+        ),
+        "Metadata": grpc.unary_unary_rpc_method_handler(
+            log.Metadata, log_pb2.MetadataRequest.FromString, log_pb2.MetadataResponse.SerializeToString
+        ),
+        "PartitionCounts": grpc.unary_unary_rpc_method_handler(
+            log.PartitionCounts,
+            log_pb2.PartitionCountsRequest.FromString,
+            log_pb2.PartitionCountsResponse.SerializeToString,
+        ),
+        "InitProducerId": grpc.unary_unary_rpc_method_handler(
+            log.InitProducerId,
+            log_pb2.InitProducerIdRequest.FromString,
+            log_pb2.InitProducerIdResponse.SerializeToString,
+        ),
     }
-    server.add_generic_rpc_handlers(
-        tuple(grpc.method_handlers_generic_handler(name, methods) for name, methods in handlers.items())
-    )
+    _add(server, "strandline.v1.Log", methods)
+
+
+def add_replication_service(server: grpc.aio.Server, replication: ReplicationService) -> None:
+    methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+        "ReplicaFetch": grpc.stream_stream_rpc_method_handler(
+            replication.ReplicaFetch, replication_pb2.ReplicaFetchRequest.FromString
+        ),
+    }
+    _add(server, "strandline.v1.Replication", methods)
+
+
+def _add(server: grpc.aio.Server, service: str, methods: dict[str, grpc.RpcMethodHandler[Any, Any]]) -> None:
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))

@@ -28,8 +28,10 @@ from broker.state_changes.notices import NoticeReceiver
 from broker.state_changes.receiver import StateChangeReceiver
 from broker.state_changes.reconciler import Reconciler
 from broker.state_changes.sender import StateChangeSender
-from strandline.adapters.crash_points import defect_point
 from broker.suspicion import Suspicion
+from strandline.adapters.crash_points import defect_point
+from strandline.adapters.member_key import MemberKey
+from strandline.adapters.znodes import UnreadableZnode
 from strandline.config import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
@@ -39,6 +41,8 @@ from strandline.tasks import group_caught
 
 logger = structlog.get_logger(__name__)
 
+UNREADABLE_PAUSE_S = 1.0
+"""Before the next session, if a znode that every session needs cannot be read."""
 FULL_RECONCILE_EVERY = 24
 """Rounds of the reconcile loop between two readings of every topic."""
 
@@ -59,6 +63,7 @@ class BrokerSession:
         clock: Clock,
         open_stream: Callable[[Endpoint], ReplicaStream],
         recorder: Recorder,
+        key: MemberKey,
     ) -> None:
         self.coordination = coordination
         self.recorder = recorder
@@ -68,6 +73,7 @@ class BrokerSession:
         self._settings = settings
         self._clock = clock
         self._open_stream = open_stream
+        self._key = key
         self._links: dict[BrokerId, LeaderLink] = {}
         self._following: dict[TopicPartition, BrokerId] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -98,12 +104,14 @@ class BrokerSession:
         try:
             with group_caught():
                 await self._serve(on_serving)
-        except* (SessionEnded, SessionOver, ConnectionLost) as group:
+        except* (SessionEnded, SessionOver, ConnectionLost, UnreadableZnode) as group:
             logger.warning(
                 "session over: this broker leads nothing until it has another",
                 broker=self._manager.me,
                 reasons=sorted({repr(e) for e in group.exceptions}),
             )
+            if group.subgroup(UnreadableZnode) is not None:
+                await self._clock.sleep(UNREADABLE_PAUSE_S)
         finally:
             self._manager.end_session()
 
@@ -112,6 +120,7 @@ class BrokerSession:
             self._tasks = tasks
             tasks.create_task(self._until_ended())
             self.cluster_id = await join_cluster(self.coordination, self._manager.folder)
+            await self._key.read(self.coordination)
             self._manager.load()
             await raise_epoch(self.coordination, known_epoch(self._manager.all()))
             await self.membership.register()

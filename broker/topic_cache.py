@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from strandline.adapters import znodes
+from strandline.adapters.unreadable import UnreadableLog
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.errors import (
     CoordinationError,
@@ -23,7 +24,7 @@ from strandline.errors import (
     UnknownTopicOrPartition,
 )
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicPartition
-from strandline.metadata import PartitionMetadata, PartitionState, Registration, TopicMetadata
+from strandline.metadata import NEVER_LED, PartitionMetadata, PartitionState, Registration, TopicMetadata
 from strandline.ports import Clock, NoNode
 from strandline.tasks import pipelined
 
@@ -73,6 +74,7 @@ class TopicCache:
         self._age_s = age_s
         self._clock = clock
         self._known: dict[str, _Known] = {}
+        self._unreadable = UnreadableLog()
         self._under_way: dict[str, asyncio.Future[TopicMetadata | StrandlineError | None]] = {}
         """What comes of a reading; None if whoever read was cancelled."""
 
@@ -90,7 +92,7 @@ class TopicCache:
     async def topic(self, name: str) -> TopicMetadata:
         """The topic; while ZooKeeper cannot be reached, as it was read last.
 
-        Raises UnknownTopicOrPartition, and LeaderNotAvailable if it was never read.
+        Raises UnknownTopicOrPartition; LeaderNotAvailable and UnreadableZnode if it was never read.
         """
         while (under_way := self._under_way.get(name)) is not None:
             outcome = await asyncio.shield(under_way)
@@ -152,6 +154,10 @@ class TopicCache:
         except NoNode:
             self._known.pop(name, None)
             raise UnknownTopicOrPartition(f"topic {name!r} does not exist") from None
+        except znodes.UnreadableZnode as error:
+            self._unreadable.report(error)
+            if known is None:
+                raise
         except CoordinationError as error:
             if known is None:
                 raise LeaderNotAvailable(
@@ -198,9 +204,16 @@ class TopicCache:
         self, name: str, numbers: range | list[int]
     ) -> tuple[list[PartitionMetadata], Lives]:
         async def read(partition: int) -> tuple[PartitionMetadata, PartitionState]:
+            """As nobody's whose znodes cannot be read: the topic's other partitions go on."""
             raw = await self._get(znodes.replicas(name, partition))
-            state = znodes.load_isr(name, partition, await self._get(znodes.isr(name, partition)))
-            replicas = znodes.load_replicas(name, partition, raw)
+            record = await self._get(znodes.isr(name, partition))
+            replicas: tuple[int, ...] = ()
+            state = NEVER_LED
+            try:
+                replicas = znodes.load_replicas(name, partition, raw)
+                state = znodes.load_isr(name, partition, record)
+            except znodes.UnreadableZnode as error:
+                self._unreadable.report(error)
             metadata = PartitionMetadata(partition, state.leader, state.leader_epoch, replicas, state.isr_ids)
             return metadata, state
 

@@ -30,6 +30,7 @@ from controller.unclean import elect_unclean
 from controller.upkeep import Upkeep
 from controller.vitals import Vitals
 from strandline.adapters import znodes
+from strandline.adapters.member_key import MemberKey
 from strandline.client.event_writer import EventWriter
 from strandline.config import ControllerSettings
 from strandline.errors import NotController, OutcomeUnknown, StrandlineError
@@ -45,11 +46,16 @@ class ActiveController:
     deadline passes, leaves nothing half done and the picture true."""
 
     def __init__(
-        self, session: FencedSession, endpoint: Endpoint, settings: ControllerSettings, clock: Clock
+        self,
+        session: FencedSession,
+        endpoint: Endpoint,
+        settings: ControllerSettings,
+        clock: Clock,
+        key: MemberKey,
     ) -> None:
         self._session = session
         self._reconcile_s = settings.reconcile_ms / 1000
-        self._term = Term(session, endpoint, settings, clock)
+        self._term = Term(session, endpoint, settings, clock, key)
         self._topics = Topics(self._term)
         self._reassignments = Reassignments(self._term)
         self._upkeep = Upkeep(self._term, self._reassignments)

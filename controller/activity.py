@@ -19,7 +19,9 @@ import structlog
 from controller.active import ActiveController
 from controller.fenced_session import Deposed, FencedSession, until_answered
 from strandline.adapters import znodes
+from strandline.adapters.member_key import MemberKey
 from strandline.adapters.session_metrics import Sessions
+from strandline.adapters.unreadable import UnreadableLog
 from strandline.adapters.zookeeper import ZooKeeperSession, connect
 from strandline.config import ControllerSettings
 from strandline.errors import LeaderHint, NotController
@@ -53,6 +55,7 @@ class Activity:
         self.sessions = Sessions()
         self._session: ZooKeeperSession | None = None
         self.endpoint = endpoint
+        self.key = MemberKey()
         self._settings = settings
         self._clock = clock
         self._on_change = on_change
@@ -97,11 +100,13 @@ class Activity:
 
     async def _contend(self, session: ZooKeeperSession) -> None:
         await lay_ground(session)
+        await self.key.read(session)
         epoch = await self._win(session)
         await self._be_active(FencedSession(session, epoch))
 
     async def _win(self, session: Coordination) -> int:
         """Wait until this one is active; its epoch."""
+        unreadable = UnreadableLog()
         while True:
             try:
                 found = await until_answered(lambda: session.get(znodes.CONTROLLER))
@@ -109,7 +114,13 @@ class Activity:
                 self._learn(None)
                 await self._claim(session)
                 continue
-            node = znodes.load_controller(found.data)
+            try:
+                node = znodes.load_controller(found.data)
+            except znodes.UnreadableZnode as error:  # it goes with the session that made it
+                unreadable.report(error)
+                self._learn(None)
+                await self._clock.sleep(self._settings.standby_poll_ms / 1000)
+                continue
             if found.ephemeral_owner == session.session_id:
                 return node.epoch
             self._learn(node)
@@ -130,7 +141,7 @@ class Activity:
             logger.info("claim not confirmed", controller=self.endpoint.id, reason=str(error))
 
     async def _be_active(self, session: FencedSession) -> None:
-        active = ActiveController(session, self.endpoint, self._settings, self._clock)
+        active = ActiveController(session, self.endpoint, self._settings, self._clock, self.key)
         await active.load()
         logger.info("active", controller=self.endpoint.id, epoch=session.epoch)
         self.active = active

@@ -82,7 +82,7 @@ async def _remove(term: Term, name: str, topic_id: TopicId) -> None:
     if await gone():
         await _remove_marker(session, name, topic_id)
         return
-    numbers = sorted(int(child) for child in await session.children(path) if child.isdigit())
+    numbers = sorted(znodes.numbers(await session.children(path)))
     steps = await removal_steps(term, name, topic_id, numbers, reason="topic deleted")
     # After the partitions: from the moment at which AR was read nobody can begin a reassignment any more.
     moving = await read_moving_of(session, name)

@@ -13,7 +13,7 @@ async def describe_cluster(term: Term) -> ClusterDescription:
     """Every broker that is alive or has a queue, with what waits in that."""
     brokers = await term.brokers()
     drains = await read_drains(term.session)
-    cluster_id = (await term.session.get(znodes.CLUSTER_ID)).data.decode()
+    cluster_id = znodes.load_cluster_id((await term.session.get(znodes.CLUSTER_ID)).data)
     described = []
     for broker in sorted(brokers.known):
         registration = brokers.live.get(broker)

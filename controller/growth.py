@@ -206,7 +206,7 @@ class Growth:
     async def _remove(self, topic: PlacedPartitions) -> None:
         name, node = topic.name, topic.node
         children = await self._term.session.children(znodes.topic(name))
-        unseen = sorted(int(each) for each in children if each.isdigit() and int(each) >= node.partitions)
+        unseen = sorted(each for each in znodes.numbers(children) if each >= node.partitions)
         steps = await removal_steps(self._term, name, node.topic_id, unseen, reason="partitions not added")
         *parts, last = pack(steps)
         for part in parts:

@@ -91,7 +91,7 @@ async def read_moving_of(session: FencedSession, name: str) -> set[int] | None:
         children = await session.children(znodes.reassigned_topic(name))
     except NoNode:
         return None
-    return {int(child) for child in children if child.isdigit()}
+    return set(znodes.numbers(children))
 
 
 async def read_assigned(session: FencedSession, name: str, number: int) -> tuple[Assignment, int] | None:

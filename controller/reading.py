@@ -18,7 +18,7 @@ from controller.core.topics import Brokers
 from controller.fenced_session import FencedSession
 from strandline.adapters import znodes
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
-from strandline.ids import BrokerId, TopicId
+from strandline.ids import TopicId
 from strandline.metadata import PartitionState, Registration
 from strandline.ports import NoNode, Znode
 from strandline.tasks import pipelined
@@ -45,7 +45,7 @@ async def read_brokers(session: FencedSession) -> Brokers:
     live = await _pipelined(partial(_registration, session), await session.children(znodes.BROKER_IDS))
     queues = await session.children(znodes.STATE)
     registered = {broker.id: broker for broker in live if broker is not None}
-    known = {BrokerId(int(queue)) for queue in queues if queue.isdigit()}
+    known = set(znodes.broker_ids(queues))
     return Brokers(registered, known | registered.keys())
 
 

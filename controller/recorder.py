@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 
+from strandline.adapters.member_key import MemberKey
+from strandline.adapters.rpc import GrpcTransport
 from strandline.client.event_writer import Done, EventWriter
 from strandline.config import ControllerSettings
 from strandline.ids import STATE_CHANGES_TOPIC
@@ -21,8 +23,9 @@ from strandline.state_changes import StateChangeEvent, event_key, event_value
 class Recorder:
     """One epoch's. `record` never waits and never fails; `meet` and `close` are the epoch's."""
 
-    def __init__(self, settings: ControllerSettings, clock: Clock) -> None:
+    def __init__(self, settings: ControllerSettings, clock: Clock, key: MemberKey) -> None:
         self._settings = settings
+        self._key = key
         self._clock = clock
         self.events: EventWriter | None = None
         """None until the first broker was met."""
@@ -60,6 +63,7 @@ class Recorder:
             STATE_CHANGES_TOPIC,
             events_max=self._settings.events_waiting_max,
             prepare=_wait_for_it,
+            transport=GrpcTransport(self._key),
             clock=self._clock,
         )
         while self._early:

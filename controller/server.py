@@ -23,6 +23,7 @@ from strandline.adapters.descriptors import connection_options
 from strandline.adapters.fail_fast import FailFast
 from strandline.adapters.guarded_calls import GuardedCalls
 from strandline.adapters.listeners import external_server
+from strandline.adapters.member_key import MemberKey
 from strandline.adapters.metrics_server import serve_metrics
 from strandline.adapters.request_times import RequestTimes
 from strandline.adapters.served_stream import write
@@ -52,7 +53,8 @@ SERVER_OPTIONS: Final = (
 class AdminServicer(admin_pb2_grpc.AdminServicer):
     """`strandline.v1.Admin`."""
 
-    def __init__(self, service: AdminService, streams: StateChangeStreams) -> None:
+    def __init__(self, service: AdminService, streams: StateChangeStreams, key: MemberKey) -> None:
+        self._key = key
         self._service = service
         self._streams = streams
 
@@ -61,6 +63,8 @@ class AdminServicer(admin_pb2_grpc.AdminServicer):
         request: admin_pb2.CreateTopicsRequest,
         context: grpc.aio.ServicerContext[admin_pb2.CreateTopicsRequest, admin_pb2.CreateTopicsResponse],
     ) -> admin_pb2.CreateTopicsResponse:
+        if request.internal and (stranger := self._key.refusal(context.invocation_metadata())) is not None:
+            await abort(context, stranger)
         try:
             outcomes = await self._service.create_topics(
                 wire.new_topics(request), validate_only=request.validate_only, internal=request.internal
@@ -211,7 +215,7 @@ async def _serve(
     servicer = health.aio.HealthServicer()
     await _set_health(servicer, serving=False)
     metrics = ControllerMetrics(activity, times, clock)
-    admin = AdminServicer(AdminService(activity), streams)
+    admin = AdminServicer(AdminService(activity), streams, activity.key)
     for server in servers:
         admin_pb2_grpc.add_AdminServicer_to_server(admin, server)
         health_pb2_grpc.add_HealthServicer_to_server(servicer, server)

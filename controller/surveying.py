@@ -57,13 +57,12 @@ async def read_queue(
 async def read_drains(session: FencedSession) -> dict[BrokerId, Drain]:
     """Every drain that was asked for and not taken back."""
 
-    async def read(child: str) -> tuple[BrokerId, Drain | None]:
-        broker = BrokerId(int(child))
+    async def read(broker: BrokerId) -> tuple[BrokerId, Drain | None]:
         return broker, await read_znode(
             session, znodes.drain(broker), lambda node: znodes.load_drain(broker, node.data)
         )
 
-    children = [child for child in await session.children(znodes.DRAINS) if child.isdigit()]
+    children = znodes.broker_ids(await session.children(znodes.DRAINS))
     found = await _pipelined(read, children)
     return {broker: drain for broker, drain in sorted(found) if drain is not None}
 
@@ -72,7 +71,7 @@ async def read_survey(session: FencedSession, brokers: Brokers) -> Survey:
     """Everything, as ZooKeeper has it now: about two reads a partition."""
     drains = await read_drains(session)
     reassignments = await _reassignments(session)
-    folders = [child for child in await session.children(znodes.ELECTIONS) if child.isdigit()]
+    folders = znodes.broker_ids(await session.children(znodes.ELECTIONS))
     noticed = await _pipelined(partial(_notices, session), sorted(folders))
     moving = {name: wanted for name, (_, wanted) in reassignments.items()}
     names = sorted(await session.children(znodes.TOPICS))
@@ -134,6 +133,6 @@ async def _reassignments(
     return {TopicPartition(*place): each for place, each in zip(places, found, strict=True) if each}
 
 
-async def _notices(session: FencedSession, child: str) -> tuple[BrokerId, int]:
-    node = await session.exists(f"{znodes.ELECTIONS}/{child}")
-    return BrokerId(int(child)), 0 if node is None else node.children
+async def _notices(session: FencedSession, broker: BrokerId) -> tuple[BrokerId, int]:
+    node = await session.exists(znodes.elections(broker))
+    return broker, 0 if node is None else node.children

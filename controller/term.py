@@ -13,6 +13,7 @@ from controller.recorder import Recorder
 from controller.surveying import read_drains
 from controller.topic_writes import Multi
 from strandline.adapters import znodes
+from strandline.adapters.member_key import MemberKey
 from strandline.config import ControllerSettings
 from strandline.ids import BrokerId
 from strandline.metadata import Endpoint
@@ -23,14 +24,19 @@ class Term:
     """Shared by all that the active controller does."""
 
     def __init__(
-        self, session: FencedSession, endpoint: Endpoint, settings: ControllerSettings, clock: Clock
+        self,
+        session: FencedSession,
+        endpoint: Endpoint,
+        settings: ControllerSettings,
+        clock: Clock,
+        key: MemberKey,
     ) -> None:
         self.session = session
         self.endpoint = endpoint
         self.settings = settings
         self.clock = clock
         self.picture = ClusterPicture()
-        self.recorder = Recorder(settings, clock)
+        self.recorder = Recorder(settings, clock, key)
         self._queues: set[BrokerId] = set()
         """Brokers whose two queues are known to exist."""
 

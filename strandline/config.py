@@ -44,6 +44,8 @@ PRODUCER_EXPIRY_MS: Final = 7 * 24 * 3600 * 1000
 TOPIC_NAME_LENGTH_MAX: Final = 249
 GROUP_ID_LENGTH_MAX: Final = 249
 """Also of member, instance and client ids, of tasks, and of reasons."""
+GROUP_REQUEST_ELEMENTS_MAX: Final = 20_000
+"""Offsets, partitions, members or changes in one request to a coordinator, counted before work begins."""
 TASK_CHANGES_SENT_MAX: Final = 100
 """That a member puts into one report; a broker takes at least so many."""
 INTERVAL_MS_MAX: Final = 2**31 - 1
@@ -254,8 +256,10 @@ class BrokerSettings(ZooKeeperSettings):
     """Metadata of one member over all its protocols, and one member's assignment."""
     groups_max: int = Field(default=100_000, ge=1)
     """Of one coordinator partition."""
+    group_state_bytes_max: int = Field(default=64 * MIB, ge=64 * KIB)
+    """What one coordinator partition keeps in memory for its groups: members, offsets, reported ownership."""
     offset_metadata_bytes_max: int = Field(default=4 * KIB, ge=0)
-    offsets_per_commit_max: int = Field(default=10_000, ge=1)
+    offsets_per_commit_max: int = Field(default=10_000, ge=1, le=GROUP_REQUEST_ELEMENTS_MAX)
     task_changes_per_report_max: int = Field(default=1_000, ge=TASK_CHANGES_SENT_MAX)
     offsets_retention_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=1)
     """Offsets of a group without members, and then the group, are forgotten after this."""

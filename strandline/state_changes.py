@@ -33,6 +33,7 @@ from strandline.ids import (
     PartitionKey,
     TopicId,
 )
+from strandline.typed_json import INT32_MAX, UnreadableJson, integer, parse, text, unreadable_as
 
 ANY_LIFE: Final = BrokerEpoch(-1)
 """As the life a request is for: whichever reads it. The broker was dead when it was asked."""
@@ -201,37 +202,48 @@ def dump_event(event: StateChangeEvent) -> dict[str, Any]:
     return fields
 
 
-def load_event(fields: Mapping[str, Any]) -> StateChangeEvent:
-    """Raises ValueError for what is not an event of this version or a later one."""
-    try:
+class NotAStateChange(UnreadableJson):
+    """The JSON is no event of this version or a later one."""
+
+
+def load_event(fields: Any) -> StateChangeEvent:
+    """Raises NotAStateChange (a ValueError) for what is no event of this version or a later one."""
+    with unreadable_as(NotAStateChange, "a state change", fields):
         isr = fields.get("isr")
         requester = fields.get("requester")
+        partition = PartitionId(integer(fields["partition"], least=0, most=INT32_MAX))
         return StateChangeEvent(
-            id=str(fields["id"]),
+            id=text(fields["id"]),
             command=_COMMANDS[fields["command"]],
             state=RequestState(fields["state"]),
-            topic=str(fields["topic"]),
-            key=PartitionKey(TopicId(fields["topic_id"]), PartitionId(int(fields["partition"]))),
-            broker=BrokerId(int(fields["broker"])),
-            epoch=LeaderEpoch(int(fields["epoch"])),
-            at_ms=int(fields["at"]),
-            requester=None if requester is None else BrokerId(int(requester)),
-            reason=str(fields.get("reason", "")),
+            topic=text(fields["topic"]),
+            key=PartitionKey(TopicId(text(fields["topic_id"])), partition),
+            broker=_broker(fields["broker"]),
+            epoch=LeaderEpoch(integer(fields["epoch"], most=INT32_MAX)),
+            at_ms=integer(fields["at"]),
+            requester=None if requester is None else _broker(requester),
+            reason=text(fields.get("reason", "")),
             isr=None if isr is None else _brokers(isr),
             left=_brokers(fields.get("left", ())),
             joined=_brokers(fields.get("joined", ())),
             replicas=_brokers(fields.get("replicas", ())),
             unclean=bool(fields.get("unclean", False)),
-            first=fields.get("first"),
-            end=fields.get("end"),
-            lost=fields.get("lost"),
+            first=_offset(fields.get("first")),
+            end=_offset(fields.get("end")),
+            lost=_offset(fields.get("lost")),
         )
-    except (KeyError, TypeError, OverflowError) as error:
-        raise ValueError(f"not a state change: it lacks {error}: {dict(fields)!r:.200}") from error
 
 
-def _brokers(ids: Any) -> tuple[BrokerId, ...]:
-    return tuple(BrokerId(int(each)) for each in ids)
+def _broker(raw: Any) -> BrokerId:
+    return BrokerId(integer(raw, most=INT32_MAX))
+
+
+def _brokers(raw: Any) -> tuple[BrokerId, ...]:
+    return tuple(_broker(each) for each in raw)
+
+
+def _offset(raw: Any) -> int | None:
+    return None if raw is None else integer(raw)
 
 
 def event_key(event: StateChangeEvent) -> bytes:
@@ -244,13 +256,9 @@ def event_value(event: StateChangeEvent) -> bytes:
 
 
 def parse_event(value: bytes | None) -> StateChangeEvent:
-    """Raises ValueError."""
-    try:
-        fields = json.loads(value or b"")
-    except RecursionError as error:
-        raise ValueError("not a state change: it is nested too deeply") from error
-    if not isinstance(fields, dict):
-        raise ValueError(f"not a state change: {value!r:.200}")
+    """Raises NotAStateChange, which is a ValueError."""
+    with unreadable_as(NotAStateChange, "a state change", value):
+        fields = parse(value or b"")
     return load_event(fields)
 
 

@@ -31,6 +31,9 @@ APPEND_BYTES_MAX: Final = 3 * MIB
 """Of one write before compression. A generation that is written has to fit into its leader's answer too,
 whose bound is MESSAGE_BYTES_MAX; and more would keep the event loop too long."""
 
+WAITING_BYTES_MAX: Final = 32 * MIB
+"""Of writes that wait for the one under way; what comes beyond it is refused."""
+
 Appended = Callable[[int, StrandlineError | None], None]
 
 
@@ -93,10 +96,16 @@ class Appender:
             self._done(writes, error)
 
     def _refuse_overflow(self) -> None:
-        over = [self._waiting.pop() for _ in range(len(self._waiting) - self._waiting_max)]
+        """Refuse the last that came, until neither number nor bytes of what waits are above their bounds."""
+        over: list[_Write] = []
+        size = sum(write.size for write in self._waiting)
+        while len(self._waiting) > self._waiting_max or (size > WAITING_BYTES_MAX and len(self._waiting) > 1):
+            over.append(self._waiting.pop())
+            size -= over[-1].size
+        name = self._leadership.replica.name
         for write in reversed(over):
             error = CoordinatorNotAvailable(
-                f"{self._waiting_max} writes wait for {self._leadership.replica.name} already",
+                f"{len(self._waiting)} writes of {size} bytes wait for {name} already",
                 limit=self._waiting_max,
             )
             self._appended(write.append.write_id, error)

@@ -15,6 +15,8 @@ from broker.groups.events import event_key, event_value
 from broker.groups.handlers import GroupHandlers
 from broker.internal_topics import InternalTopics, group_events_topic
 from broker.replica_manager import ReplicaManager
+from strandline.adapters.member_key import MemberKey
+from strandline.adapters.rpc import GrpcTransport
 from strandline.client.event_writer import EventWriter
 from strandline.config import BrokerSettings
 from strandline.ids import GROUP_EVENTS_TOPIC
@@ -37,6 +39,7 @@ class Groups:
         settings: BrokerSettings,
         clock: Clock,
         holds_lease: Callable[[], bool],
+        key: MemberKey,
     ) -> None:
         self._clock = clock
         events_topic = group_events_topic(settings)
@@ -45,6 +48,7 @@ class Groups:
             GROUP_EVENTS_TOPIC,
             events_max=settings.events_waiting_max,
             prepare=lambda: topics.find(events_topic),
+            transport=GrpcTransport(key),
             clock=clock,
         )
         self._coordinators = Coordinators(manager, settings, clock, self._publish, holds_lease)

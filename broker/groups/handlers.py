@@ -7,7 +7,7 @@ leads that, the answer is NotCoordinator, and names it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence, Set
 from typing import Any, Final
 from uuid import uuid4
 
@@ -38,11 +38,12 @@ from strandline.groups import (
     OffsetCommit,
     OffsetFetch,
     OffsetResults,
+    OwnershipKind,
     ReportOwnership,
     ReportTasks,
     SyncGroup,
 )
-from strandline.ids import OFFSETS_TOPIC, BrokerId, PartitionId, PartitionKey, TopicId
+from strandline.ids import OFFSETS_TOPIC, BrokerId, PartitionId, PartitionKey, TopicId, TopicPartition
 from strandline.metadata import Endpoint, PartitionMetadata, Registration, TopicMetadata
 
 _UUID_LENGTH: Final = 36
@@ -65,6 +66,7 @@ class GroupHandlers:
         self._coordinators = coordinators
         self._topics = topics
         self._topic = offsets_topic(settings)
+        self._partitions_max = settings.offsets_per_commit_max
         self._size: tuple[TopicId, int] | None = None
         """The topic's incarnation, and how many partitions it has: that never changes."""
 
@@ -164,9 +166,11 @@ class GroupHandlers:
     # --- offsets -----------------------------------------------------------------------------
 
     async def commit(self, request: OffsetCommit, host: str) -> OffsetResults:
-        """Answered once the offsets are committed to the log (G12)."""
+        """Answered once the offsets are committed to the log (G12). Those of partitions that do not exist are
+        refused one by one, as Kafka does."""
+        missing = await self._missing(request.offsets)
         answer: OffsetResults = await self._ask(
-            request.group, lambda core, waiting, now: core.commit(waiting, request, now)
+            request.group, lambda core, waiting, now: core.commit(waiting, request, now, missing)
         )
         return answer
 
@@ -176,10 +180,23 @@ class GroupHandlers:
         )
         return answer
 
+    async def _missing(self, names: Collection[TopicPartition]) -> Set[TopicPartition]:
+        """Those that do not exist. Of more than a request may have the coordinator refuses all anyway."""
+        if len(names) > self._partitions_max:
+            return frozenset()
+        return await self._view.missing(names)
+
     # --- ownership and administration --------------------------------------------------------
 
     async def report(self, request: ReportOwnership, host: str) -> None:
-        await self._ask(request.group, lambda core, waiting, now: core.report(waiting, request, now))
+        taken = [
+            name
+            for change in request.changes
+            if change.kind is OwnershipKind.ASSIGNED
+            for name in change.partitions
+        ]
+        missing = await self._missing(taken)
+        await self._ask(request.group, lambda core, waiting, now: core.report(waiting, request, now, missing))
 
     async def report_tasks(self, request: ReportTasks, host: str) -> None:
         await self._ask(request.group, lambda core, waiting, now: core.report_tasks(waiting, request, now))

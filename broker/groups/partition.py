@@ -14,7 +14,7 @@ from typing import Any, Final
 import structlog
 
 from broker.core.groups.coordinator import Coordinator
-from broker.core.groups.effects import Answer, Append, Effect, GroupEvent, Instant, Publish
+from broker.core.groups.effects import Answer, Append, Effect, Failed, GroupEvent, Instant, Publish
 from broker.core.groups.states import GroupState
 from broker.groups.appender import Appender
 from broker.leadership import STORAGE_RETRY_S, Leadership
@@ -27,7 +27,6 @@ from strandline.errors import (
     NotCoordinator,
     NotLeaderOrFollower,
     StorageBusy,
-    StorageFailed,
     StrandlineError,
     UnsupportedCompression,
 )
@@ -40,6 +39,8 @@ logger = structlog.get_logger(__name__)
 LOAD_BYTES_AT_ONCE: Final = 64 * KIB
 LOAD_RECORDS_AT_ONCE: Final = 500
 """Between two of these other work of the broker has its turn."""
+UNREADABLE_LOGGED_MAX: Final = 20
+"""Lines about records that cannot be read, in one load; the line at its end has their number."""
 
 Waiting = asyncio.Future[Any]
 """One call that waits for its answer: a value, or a StrandlineError as a value."""
@@ -158,6 +159,15 @@ class CoordinatorPartition:
                     self._appender.add(effect)
                 case Publish(event):
                     self._publish(event)
+                case Failed(group, held, error):
+                    logger.error(
+                        "a group's turn failed: the group is Dead here, other groups go on",
+                        partition=self.number,
+                        group=group,
+                        held=held,
+                        reason=repr(error),
+                        exc_info=error,
+                    )
         deadline = self._core.next_deadline()
         if deadline is not None and (self._sleeping_until is None or deadline < self._sleeping_until):
             self._wake.set()
@@ -186,7 +196,7 @@ class CoordinatorPartition:
         """Read the groups, then let time pass for them, until the leadership ends."""
         try:
             await self._load()
-        except (StorageFailed, CorruptMessage) as error:
+        except StrandlineError as error:
             logger.error("groups not read", partition=self.number, reason=error.message)
             self._on_storage_failed()
         while not self.ended():
@@ -274,9 +284,14 @@ class CoordinatorPartition:
     def _report_unreadable(self, offset: int, error: StrandlineError, loaded: _Loaded) -> None:
         """It is skipped: one record that cannot be read must not keep all other groups from their members."""
         loaded.unreadable += 1
-        logger.error(
-            "a group's record cannot be read", partition=self.number, offset=offset, reason=error.message
-        )
+        if loaded.unreadable <= UNREADABLE_LOGGED_MAX:
+            logger.error(
+                "a group's record cannot be read",
+                partition=self.number,
+                offset=offset,
+                reason=error.message,
+                exc_info=error.__cause__,
+            )
 
     def end(self) -> None:
         """The leadership is over: whoever waits is sent to the next coordinator."""

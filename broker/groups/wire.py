@@ -16,6 +16,7 @@ from google.protobuf.message import DecodeError, Message
 
 from strandline.adapters.listeners import endpoint_to_wire
 from strandline.adapters.wire_errors import error_to_wire
+from strandline.config import GROUP_REQUEST_ELEMENTS_MAX
 from strandline.errors import InvalidRequest, MemberIdRequired, StrandlineError
 from strandline.groups import (
     CommittedOffset,
@@ -72,6 +73,18 @@ def _parsed(kind: type[AnyMessage], data: bytes) -> AnyMessage:
         raise InvalidRequest(f"{len(data)} bytes that are not a {kind.__name__}: {error}") from None
 
 
+def _bounded(what: str, elements: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
+    """The elements, if there are not too many: they are counted before any is looked at."""
+    if len(elements) > GROUP_REQUEST_ELEMENTS_MAX:
+        raise _too_many(what, len(elements))
+    return elements
+
+
+def _too_many(what: str, count: int) -> InvalidRequest:
+    most = GROUP_REQUEST_ELEMENTS_MAX
+    return InvalidRequest(f"{count} {what} in one request, more than {most}", limit=most)
+
+
 def _names(partitions: Iterable[group_pb2.GroupPartition]) -> tuple[TopicPartition, ...]:
     return tuple(TopicPartition(p.topic, p.partition) for p in partitions)
 
@@ -103,7 +116,7 @@ def _join(data: bytes) -> JoinGroup:
         request.session_timeout_ms,
         request.rebalance_timeout_ms,
         request.protocol_type,
-        tuple(GroupProtocol(p.name, p.metadata) for p in request.protocols),
+        tuple(GroupProtocol(p.name, p.metadata) for p in _bounded("protocols", request.protocols)),
         request.instance or None,
         request.client_id,
         request.reason,
@@ -133,7 +146,7 @@ def _joined(answer: Joined | MemberIdGiven) -> bytes:
 
 def _sync(data: bytes) -> SyncGroup:
     request = _parsed(group_pb2.SyncGroupRequest, data)
-    assignments = {a.member: a.assignment for a in request.assignments}
+    assignments = {a.member: a.assignment for a in _bounded("assignments", request.assignments)}
     if len(assignments) != len(request.assignments):
         raise InvalidRequest("a member stands more than once among the assignments")
     return SyncGroup(
@@ -161,7 +174,11 @@ def _heartbeat(data: bytes) -> Heartbeat:
 def _leave(data: bytes) -> LeaveGroup:
     request = _parsed(group_pb2.LeaveGroupRequest, data)
     return LeaveGroup(
-        request.group, tuple(LeavingMember(m.member, m.instance or None, m.reason) for m in request.members)
+        request.group,
+        tuple(
+            LeavingMember(m.member, m.instance or None, m.reason)
+            for m in _bounded("members", request.members)
+        ),
     )
 
 
@@ -182,7 +199,7 @@ def _commit(data: bytes) -> OffsetCommit:
         request.generation,
         {
             TopicPartition(o.topic, o.partition): CommittedOffset(o.offset, o.leader_epoch, o.metadata)
-            for o in request.offsets
+            for o in _bounded("offsets", request.offsets)
         },
         request.instance or None,
     )
@@ -199,7 +216,9 @@ def _committed(results: OffsetResults) -> bytes:
 
 def _offset_fetch(data: bytes) -> OffsetFetch:
     request = _parsed(group_pb2.OffsetFetchRequest, data)
-    return OffsetFetch(request.group, None if request.all else _names(request.partitions))
+    return OffsetFetch(
+        request.group, None if request.all else _names(_bounded("partitions", request.partitions))
+    )
 
 
 def _fetched(offsets: FetchedOffsets) -> bytes:
@@ -237,8 +256,15 @@ def _change(change: group_pb2.OwnershipChange) -> OwnershipChange:
 
 def _report(data: bytes) -> ReportOwnership:
     request = _parsed(group_pb2.ReportOwnershipRequest, data)
+    changes = _bounded("changes", request.changes)
+    named = sum(len(change.partitions) for change in changes)
+    if named > GROUP_REQUEST_ELEMENTS_MAX:
+        raise _too_many("partitions", named)
     return ReportOwnership(
-        request.group, request.member, request.generation, tuple(map(_change, request.changes))
+        request.group,
+        request.member,
+        request.generation,
+        tuple(map(_change, changes)),
     )
 
 
@@ -261,7 +287,10 @@ def _task_change(change: group_pb2.TaskChange) -> TaskChange:
 def _task_report(data: bytes) -> ReportTasks:
     request = _parsed(group_pb2.ReportTasksRequest, data)
     return ReportTasks(
-        request.group, request.member, request.generation, tuple(map(_task_change, request.changes))
+        request.group,
+        request.member,
+        request.generation,
+        tuple(map(_task_change, _bounded("changes", request.changes))),
     )
 
 

@@ -90,8 +90,8 @@ class Reconciler:
     async def _is_to_be_believed(self, cluster_id: str) -> bool:
         """False if this is another ZooKeeper than the logs here are of."""
         try:
-            found = (await self._session.get(znodes.CLUSTER_ID)).data.decode()
-        except NoNode:
+            found = znodes.load_cluster_id((await self._session.get(znodes.CLUSTER_ID)).data)
+        except (NoNode, znodes.UnreadableZnode):
             found = ""
         if found == cluster_id:
             return True

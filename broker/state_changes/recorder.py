@@ -10,6 +10,8 @@ from broker.internal_topics import InternalTopics, state_changes_topic
 from broker.recorder import OnRecorded
 from broker.replica_manager import ReplicaManager
 from broker.state_changes.outbox import Outbox
+from strandline.adapters.member_key import MemberKey
+from strandline.adapters.rpc import GrpcTransport
 from strandline.client.event_writer import EventWriter
 from strandline.config import BrokerSettings
 from strandline.ids import STATE_CHANGES_TOPIC
@@ -31,6 +33,7 @@ class StateChangeRecorder:
         endpoint: Endpoint,
         settings: BrokerSettings,
         clock: Clock,
+        key: MemberKey,
     ) -> None:
         self._clock = clock
         topic = state_changes_topic(settings)
@@ -39,6 +42,7 @@ class StateChangeRecorder:
             STATE_CHANGES_TOPIC,
             events_max=settings.events_waiting_max,
             prepare=lambda: topics.find(topic),
+            transport=GrpcTransport(key),
             clock=clock,
         )
         self._outbox = Outbox(manager.folder.path / "state_changes.outbox", self)

@@ -28,6 +28,7 @@ from strandline.errors import (
     RebalanceInProgress,
     StrandlineError,
     UnknownMemberId,
+    UnknownTopicOrPartition,
 )
 from strandline.groups import (
     NO_GENERATION,
@@ -157,12 +158,15 @@ class Commits:
                     if of_itself:
                         left = _processed(left.keys() - gone)
                     identity = self._identity()
-                    await self._try(left, identity, number)
+                    await self._try(left, identity, number, of_itself=of_itself)
             except StrandlineError as error:
                 last = error
                 attempt += 1
                 # Refused as a member that it has ceased to be, or is about to: not its last word.
-                again = self._on_refused(identity, error) or error.retriable or self._moved_on(identity)
+                final = isinstance(error, UnknownTopicOrPartition)  # the coordinator has looked before
+                again = not final and (
+                    self._on_refused(identity, error) or error.retriable or self._moved_on(identity)
+                )
                 if not again or self._clock.monotonic() >= deadline:
                     raise
                 await self._clock.sleep(backoff_s(self._settings, attempt))
@@ -175,8 +179,16 @@ class Commits:
         except RebalanceInProgress:
             return True
 
-    async def _try(self, left: dict[Position[Any], CommittedOffset], identity: Identity, number: int) -> None:
-        """One commit; takes out of `left` what succeeded. Raises the first error there is."""
+    async def _try(
+        self,
+        left: dict[Position[Any], CommittedOffset],
+        identity: Identity,
+        number: int,
+        *,
+        of_itself: bool,
+    ) -> None:
+        """One commit; takes out of `left` what succeeded, and of what the consumer commits of itself also
+        what was deleted. Raises the first error there is."""
         if not left:
             return
         request = OffsetCommit(
@@ -194,6 +206,8 @@ class Commits:
             if error is None:
                 state.committed = entry.offset
                 self._newest[state.name] = number
+                del left[state]
+            elif of_itself and isinstance(error, UnknownTopicOrPartition):
                 del left[state]
             else:
                 errors.append(error)

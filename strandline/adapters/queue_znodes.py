@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from strandline.adapters.znodes import dump, load
+from strandline.adapters.znodes import dump, reading
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.state_changes import Command, End, RequestState, StateChange
+from strandline.typed_json import INT32_MAX, integer, text
 
 
 def dump_state_changes(changes: Sequence[StateChange]) -> bytes:
@@ -35,31 +36,40 @@ def _request(change: StateChange) -> dict[str, Any]:
 
 
 def load_state_changes(data: bytes) -> list[StateChange]:
-    """Raises ValueError."""
-    raw = load("state-change request", data)
-    try:
+    """Raises UnreadableZnode."""
+    with reading("a state-change request", data) as raw:
         return [
             StateChange(
-                item["id"],
+                text(item["id"]),
                 Command(item["command"]),
-                item["topic"],
-                PartitionKey(TopicId(item["topic_id"]), PartitionId(item["partition"])),
-                LeaderEpoch(item["epoch"]),
-                BrokerId(item["requester"]),
-                item["at"],
-                BrokerEpoch(item["broker_epoch"]),
-                item.get("reason", ""),
+                text(item["topic"]),
+                _key(item["topic_id"], item["partition"]),
+                _epoch(item["epoch"]),
+                _broker(item["requester"]),
+                integer(item["at"]),
+                BrokerEpoch(integer(item["broker_epoch"])),
+                text(item.get("reason", "")),
                 _end(item["end"]) if "end" in item else None,
             )
             for item in raw
         ]
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"a state-change request lacks {error}: {data[:200]!r}") from error
 
 
 def _end(raw: Sequence[Any]) -> End:
     state, at_ms, received_at_ms, reason = raw
-    return End(RequestState(state), at_ms, received_at_ms, reason)
+    return End(RequestState(state), integer(at_ms), integer(received_at_ms), text(reason))
+
+
+def _key(topic_id: Any, partition: Any) -> PartitionKey:
+    return PartitionKey(TopicId(text(topic_id)), PartitionId(integer(partition, least=0, most=INT32_MAX)))
+
+
+def _epoch(raw: Any) -> LeaderEpoch:
+    return LeaderEpoch(integer(raw, most=INT32_MAX))
+
+
+def _broker(raw: Any) -> BrokerId:
+    return BrokerId(integer(raw, most=INT32_MAX))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +102,16 @@ def dump_notices(notices: Sequence[ElectionNotice]) -> bytes:
 
 
 def load_notices(data: bytes) -> list[ElectionNotice]:
-    """Raises ValueError."""
-    raw = load("election notice", data)
-    try:
+    """Raises UnreadableZnode."""
+    with reading("an election notice", data) as raw:
         return [
             ElectionNotice(
-                name,
-                PartitionKey(TopicId(tid), PartitionId(number)),
-                LeaderEpoch(epoch),
-                BrokerId(give_to),
-                reason,
+                text(name),
+                _key(topic_id, number),
+                _epoch(epoch),
+                _broker(give_to),
+                text(reason),
                 unclean == [True],
             )
-            for name, tid, number, epoch, give_to, reason, *unclean in raw
+            for name, topic_id, number, epoch, give_to, reason, *unclean in raw
         ]
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"an election notice is malformed: {data[:200]!r}") from error

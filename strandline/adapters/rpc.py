@@ -11,6 +11,7 @@ from typing import Final, Generic
 
 import grpc
 
+from strandline.adapters.member_key import MemberKey
 from strandline.adapters.wire_errors import error_of_call, never_sent
 from strandline.config import MESSAGE_BYTES_MAX
 from strandline.errors import BrokerNotAvailable, InvalidRequest, OutcomeUnknown, StrandlineError
@@ -101,9 +102,10 @@ class GrpcStream(Generic[Request, Response]):
 
 
 class GrpcTransport:
-    """`Transport` over gRPC, one channel an address."""
+    """`Transport` over gRPC, one channel an address. Members of a cluster show their `key` with each call."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: MemberKey | None = None) -> None:
+        self._key = key or MemberKey()
         self._channels: dict[str, grpc.aio.Channel] = {}
 
     async def call(
@@ -114,7 +116,7 @@ class GrpcTransport:
         channel = await self._connected(address, timeout_s)
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method.path)
         try:
-            received = await call(sent, timeout=timeout_s)
+            received = await call(sent, timeout=timeout_s, metadata=self._key.metadata())
         except grpc.aio.AioRpcError as error:
             raise _translated(address, error) from error
         return method.decode(received)
@@ -124,7 +126,7 @@ class GrpcTransport:
     ) -> Stream[Request, Response]:
         channel = await self._connected(address, timeout_s)
         call: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(method.path)
-        return GrpcStream(address, method, call())
+        return GrpcStream(address, method, call(metadata=self._key.metadata()))
 
     async def close(self) -> None:
         channels = list(self._channels.values())

@@ -1,18 +1,20 @@
 """The layout in ZooKeeper: every path, and what each znode holds (docs/design.md, "ZooKeeper").
 
-Data is JSON, so that an operator can read it with any client. Unknown fields are ignored, missing
-ones raise `ValueError` with the path's name: a znode that somebody else wrote is not guessed at.
+Data is JSON, so that an operator can read it with any client. Unknown fields are ignored; what is missing, of
+another type or out of bounds raises `UnreadableZnode` with the path's name: no znode is guessed at.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import structlog
 
+from strandline.config import PARTITIONS_PER_TOPIC_MAX
 from strandline.ids import NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicId
 from strandline.metadata import (
     Drain,
@@ -27,10 +29,13 @@ from strandline.metadata import (
 )
 from strandline.ports import Check
 from strandline.state_changes import StateChangeEvent, dump_event, load_event
+from strandline.typed_json import INT32_MAX, UnreadableJson, integer, parse, text, unreadable_as
 
 logger = structlog.get_logger(__name__)
 
 CLUSTER_ID: Final = "/cluster_id"
+CLUSTER_ID_LENGTH_MAX: Final = 128
+MEMBER_KEY: Final = "/member_key"
 BROKER_IDS: Final = "/brokers/ids"
 TOPICS: Final = "/brokers/topics"
 STATE: Final = "/brokers/state"
@@ -131,12 +136,45 @@ def dump(value: Any) -> bytes:
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def load(what: str, data: bytes) -> Any:
-    """Raises ValueError that names what it is."""
-    try:
-        return json.loads(data)
-    except ValueError as error:
-        raise ValueError(f"{what} is not JSON: {data[:80]!r}") from error
+class UnreadableZnode(UnreadableJson):
+    """A znode's data is not what its place asks for. Whoever meets it goes on without the znode."""
+
+
+@contextmanager
+def reading(path: str, data: bytes) -> Iterator[Any]:
+    """The JSON of a znode. What its decoding raises leaves as UnreadableZnode."""
+    with unreadable_as(UnreadableZnode, path, data):
+        yield parse(data)
+
+
+def numbers(names: Iterable[str]) -> list[int]:
+    """Those of these names of znodes that are numbers, of partitions for instance."""
+    return [int(name) for name in names if name.isascii() and name.isdigit() and len(name) < 10]
+
+
+def broker_ids(names: Iterable[str]) -> list[BrokerId]:
+    """Those of these names of znodes that are ids of brokers."""
+    return [BrokerId(number) for number in numbers(names)]
+
+
+def load_cluster_id(data: bytes) -> str:
+    with unreadable_as(UnreadableZnode, CLUSTER_ID, data):
+        found = text(data.decode())
+        if not 0 < len(found) <= CLUSTER_ID_LENGTH_MAX or not found.isascii() or not found.isprintable():
+            raise ValueError("it is no cluster's id")
+        return found
+
+
+def _broker(raw: Any) -> BrokerId:
+    return BrokerId(integer(raw, most=INT32_MAX))
+
+
+def _brokers(raw: Any) -> tuple[BrokerId, ...]:
+    return tuple(_broker(each) for each in raw)
+
+
+def _port(raw: Any) -> int:
+    return integer(raw, least=0, most=65_535)
 
 
 def dump_registration(registration: Registration) -> bytes:
@@ -155,16 +193,15 @@ def dump_registration(registration: Registration) -> bytes:
 def _external(raw: Mapping[str, Any]) -> tuple[str, int] | None:
     """Of a member. Absent in what was written before there were second listeners."""
     found = raw.get("external")
-    return None if found is None else (found[0], found[1])
+    return None if found is None else (text(found[0]), _port(found[1]))
 
 
 def load_registration(broker_id: int, data: bytes, czxid: int) -> Registration:
-    raw = load(broker(broker_id), data)
-    try:
-        endpoint = Endpoint(broker_id, raw["host"], raw["port"], raw["rack"], _external(raw))
+    with reading(broker(broker_id), data) as raw:
+        endpoint = Endpoint(
+            broker_id, text(raw["host"]), _port(raw["port"]), text(raw["rack"]), _external(raw)
+        )
         return Registration(endpoint, BrokerEpoch(czxid), bool(raw["shutting_down"]))
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{broker(broker_id)} lacks {error}: {data[:200]!r}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,12 +231,13 @@ def dump_topic(node: TopicNode) -> bytes:
 
 
 def load_topic(name: str, data: bytes) -> TopicNode:
-    raw = load(topic(name), data)
-    try:
-        growing = int(raw.get("growing", 0))
-        return TopicNode(TopicId(raw["id"]), int(raw["partitions"]), dict(raw["config"]), growing)
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{topic(name)} lacks {error}: {data[:200]!r}") from error
+    with reading(topic(name), data) as raw:
+        return TopicNode(
+            TopicId(text(raw["id"])),
+            integer(raw["partitions"], least=0, most=PARTITIONS_PER_TOPIC_MAX),
+            {text(key): text(value) for key, value in raw["config"].items()},
+            integer(raw.get("growing", 0), least=0, most=PARTITIONS_PER_TOPIC_MAX),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,12 +262,10 @@ def dump_epochs(epochs: Epochs) -> bytes:
 def load_epochs(data: bytes) -> Epochs:
     if not data:
         return Epochs()
-    raw = load(EPOCH, data)
-    try:
+    with reading(EPOCH, data) as raw:
         lost = raw["lost"]
-        return Epochs(int(raw["base"]), None if lost is None else (int(lost[0]), int(lost[1])))
-    except (KeyError, TypeError, IndexError) as error:
-        raise ValueError(f"{EPOCH} lacks {error}: {data[:200]!r}") from error
+        base = integer(raw["base"], least=0, most=INT32_MAX)
+        return Epochs(base, None if lost is None else (integer(lost[0]), integer(lost[1])))
 
 
 def dump_replicas(assigned: Sequence[int]) -> bytes:
@@ -237,7 +273,8 @@ def dump_replicas(assigned: Sequence[int]) -> bytes:
 
 
 def load_replicas(name: str, number: int, data: bytes) -> tuple[BrokerId, ...]:
-    return tuple(BrokerId(int(b)) for b in load(replicas(name, number), data))
+    with reading(replicas(name, number), data) as raw:
+        return _brokers(raw)
 
 
 def dump_isr(state: PartitionState) -> bytes:
@@ -267,27 +304,30 @@ def dump_isr(state: PartitionState) -> bytes:
 
 
 def load_isr(name: str, number: int, data: bytes) -> PartitionState:
-    raw = load(isr(name, number), data)
-    try:
-        members = tuple(IsrMember(BrokerId(b), BrokerEpoch(e)) for b, e in raw["isr"])
+    path = isr(name, number)
+    with reading(path, data) as raw:
+        trail = raw.get("trail")
         state = PartitionState(
-            BrokerId(raw["leader"]),
-            LeaderEpoch(raw["epoch"]),
-            members,
+            _broker(raw["leader"]),
+            LeaderEpoch(integer(raw["epoch"], most=INT32_MAX)),
+            tuple(IsrMember(_broker(b), BrokerEpoch(integer(e))) for b, e in raw["isr"]),
             statements=tuple(_statement(*each) for each in raw.get("statements", ())),
-            lossy_epoch=LeaderEpoch(raw.get("lossy_epoch", NO_EPOCH)),
+            lossy_epoch=LeaderEpoch(integer(raw.get("lossy_epoch", NO_EPOCH), most=INT32_MAX)),
         )
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{isr(name, number)} lacks {error}: {data[:200]!r}") from error
-    trail = raw.get("trail")
-    return replace(state, trail=_load_trail(isr(name, number), trail)) if trail else state
+    return replace(state, trail=_load_trail(path, trail)) if trail else state
 
 
 def _statement(
-    broker_id: int, life: int, condition: str, last_epoch: int, start: int, end: int, watermark: int
+    broker_id: Any, life: Any, condition: Any, last_epoch: Any, start: Any, end: Any, watermark: Any
 ) -> LogStatement:
     return LogStatement(
-        BrokerId(broker_id), BrokerEpoch(life), LogCondition(condition), last_epoch, start, end, watermark
+        _broker(broker_id),
+        BrokerEpoch(integer(life)),
+        LogCondition(text(condition)),
+        integer(last_epoch, most=INT32_MAX),
+        integer(start),
+        integer(end),
+        integer(watermark),
     )
 
 
@@ -297,7 +337,7 @@ def _load_trail(path: str, raw: Any) -> tuple[StateChangeEvent, ...]:
     for fields in raw if isinstance(raw, list) else [raw]:
         try:
             events.append(load_event(fields))
-        except (ValueError, AttributeError) as error:
+        except ValueError as error:
             logger.error("not an event: it will not be recorded", path=path, reason=str(error))
     return tuple(events)
 
@@ -311,11 +351,8 @@ def dump_deletion(topic_id: TopicId) -> bytes:
 
 
 def load_deletion(name: str, data: bytes) -> TopicId:
-    raw = load(delete_topic(name), data)
-    try:
-        return TopicId(raw["id"])
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{delete_topic(name)} lacks {error}: {data[:200]!r}") from error
+    with reading(delete_topic(name), data) as raw:
+        return TopicId(text(raw["id"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,12 +371,11 @@ def dump_controller(node: ControllerNode) -> bytes:
 
 
 def load_controller(data: bytes) -> ControllerNode:
-    raw = load(CONTROLLER, data)
-    try:
-        endpoint = Endpoint(raw["id"], raw["host"], raw["port"], external=_external(raw))
-        return ControllerNode(endpoint, raw["epoch"])
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{CONTROLLER} lacks {error}: {data[:200]!r}") from error
+    with reading(CONTROLLER, data) as raw:
+        endpoint = Endpoint(
+            integer(raw["id"], most=INT32_MAX), text(raw["host"]), _port(raw["port"]), external=_external(raw)
+        )
+        return ControllerNode(endpoint, integer(raw["epoch"]))
 
 
 def dump_reassignment(wanted: Reassignment) -> bytes:
@@ -358,23 +394,20 @@ def dump_reassignment(wanted: Reassignment) -> bytes:
 
 
 def load_reassignment(name: str, number: int, data: bytes) -> Reassignment:
-    raw = load(reassigned(name, number), data)
-    try:
+    with reading(reassigned(name, number), data) as raw:
         return Reassignment(
-            TopicId(raw["id"]),
-            tuple(BrokerId(int(b)) for b in raw["replicas"]),
-            tuple(BrokerId(int(b)) for b in raw["original"]),
-            int(raw["throttle"]),
+            TopicId(text(raw["id"])),
+            _brokers(raw["replicas"]),
+            _brokers(raw["original"]),
+            integer(raw["throttle"], least=0),
             bool(raw["reverting"]),
-            raw["request"],
-            int(raw["at"]),
+            text(raw["request"]),
+            integer(raw["at"]),
             tuple(
-                Replaced(request_id, tuple(BrokerId(int(b)) for b in replicas), int(at_ms), int(until_ms))
+                Replaced(text(request_id), _brokers(replicas), integer(at_ms), integer(until_ms))
                 for request_id, replicas, at_ms, until_ms in raw["replaced"]
             ),
         )
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{reassigned(name, number)} lacks {error}: {data[:200]!r}") from error
 
 
 def dump_drain(wanted: Drain) -> bytes:
@@ -389,10 +422,7 @@ def dump_drain(wanted: Drain) -> bytes:
 
 
 def load_drain(broker_id: int, data: bytes) -> Drain:
-    raw = load(drain(broker_id), data)
-    try:
-        earlier = tuple(int(each) for each in raw.get("earlier_throttles", ()))
-        life = BrokerEpoch(int(raw["broker_epoch"]))
-        return Drain(life, bool(raw["replicas"]), int(raw["throttle"]), earlier)
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{drain(broker_id)} lacks {error}: {data[:200]!r}") from error
+    with reading(drain(broker_id), data) as raw:
+        throttle = integer(raw["throttle"], least=0)
+        earlier = tuple(integer(each, least=0) for each in raw.get("earlier_throttles", ()))
+        return Drain(BrokerEpoch(integer(raw["broker_epoch"])), bool(raw["replicas"]), throttle, earlier)

@@ -51,7 +51,6 @@ from strandline.ports import Clock, Method, Request, Response, Transport
 _DOUBTFUL: Final = (OutcomeUnknown, RequestTimedOut)
 """The call may have been carried out: its connection broke, or what it wrote is not committed yet."""
 
-DEAD: Final = "Dead"
 NAMED_MAX: Final = 5
 """Members that a refusal names."""
 
@@ -103,8 +102,6 @@ class GroupAdmin:
     async def describe(self, group: str) -> GroupDescription:
         """Raises GroupIdNotFound, CoordinatorNotAvailable."""
         described, coordinator = await self._ask(group, DESCRIBE_GROUP, group)
-        if described.state == DEAD:
-            raise GroupIdNotFound(f"there is no group {group!r}")
         return GroupDescription(described, coordinator)
 
     async def delete(self, group: str) -> None:
@@ -142,7 +139,7 @@ class GroupAdmin:
             raise NonEmptyGroup(await self._why_not_empty(group)) from error
 
     async def _check_exist(self, names: Iterable[TopicPartition]) -> None:
-        """A coordinator keeps what it is told: here is the last place to notice a name that is mistyped."""
+        """A coordinator refuses them too; this message says how many partitions there are."""
         for name in names:
             topic = await self._cluster.topic(name.topic, partitions_min=name.partition + 1)
             if name.partition >= len(topic.partitions):

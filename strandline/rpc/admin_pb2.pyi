@@ -544,6 +544,109 @@ class ElectPreferredResponse(_message.Message):
 Global___ElectPreferredResponse: _TypeAlias = ElectPreferredResponse  # noqa: Y015
 
 @_typing.final
+class ElectUncleanRequest(_message.Message):
+    """Of partitions that nobody leads: the longest log among the replicas that are back leads, with a loss."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PARTITIONS_FIELD_NUMBER: _builtins.int
+    VALIDATE_ONLY_FIELD_NUMBER: _builtins.int
+    validate_only: _builtins.bool
+    """say what would be elected and what is known of the loss, and do nothing"""
+    @_builtins.property
+    def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___TopicPartitionName]:
+        """none: all partitions that nobody leads"""
+
+    def __init__(
+        self,
+        *,
+        partitions: _abc.Iterable[Global___TopicPartitionName] | None = ...,
+        validate_only: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["partitions", b"partitions", "validate_only", b"validate_only"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ElectUncleanRequest: _TypeAlias = ElectUncleanRequest  # noqa: Y015
+
+@_typing.final
+class ElectUncleanResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ERROR_FIELD_NUMBER: _builtins.int
+    RESULTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def error(self) -> _common_pb2.Error: ...
+    @_builtins.property
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___UncleanElection]: ...
+    def __init__(
+        self,
+        *,
+        error: _common_pb2.Error | None = ...,
+        results: _abc.Iterable[Global___UncleanElection] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["error", b"error", "results", b"results"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ElectUncleanResponse: _TypeAlias = ElectUncleanResponse  # noqa: Y015
+
+@_typing.final
+class UncleanElection(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    PARTITION_FIELD_NUMBER: _builtins.int
+    ERROR_FIELD_NUMBER: _builtins.int
+    BROKER_FIELD_NUMBER: _builtins.int
+    LAST_EPOCH_FIELD_NUMBER: _builtins.int
+    LOG_END_FIELD_NUMBER: _builtins.int
+    KNOWN_END_FIELD_NUMBER: _builtins.int
+    KNOWN_FIELD_NUMBER: _builtins.int
+    MISSING_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    partition: _builtins.int
+    broker: _builtins.int
+    """that leads, or would; the rest is unset after an error"""
+    last_epoch: _builtins.int
+    """of its log; -1: it is empty"""
+    log_end: _builtins.int
+    known_end: _builtins.int
+    """the highest high watermark known: log_end to here is lost for certain"""
+    known: _builtins.str
+    """the same in words"""
+    @_builtins.property
+    def error(self) -> _common_pb2.Error: ...
+    @_builtins.property
+    def missing(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """members of the ISR that are not back with their logs, in words"""
+
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        partition: _builtins.int = ...,
+        error: _common_pb2.Error | None = ...,
+        broker: _builtins.int = ...,
+        last_epoch: _builtins.int = ...,
+        log_end: _builtins.int = ...,
+        known_end: _builtins.int = ...,
+        known: _builtins.str = ...,
+        missing: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["error", b"error"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broker", b"broker", "error", b"error", "known", b"known", "known_end", b"known_end", "last_epoch", b"last_epoch", "log_end", b"log_end", "missing", b"missing", "partition", b"partition", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UncleanElection: _TypeAlias = UncleanElection  # noqa: Y015
+
+@_typing.final
 class DrainBrokerRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

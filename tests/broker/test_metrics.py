@@ -19,6 +19,7 @@ from broker.metrics import METRICS, BrokerMetrics
 from broker.replica_manager import ReplicaManager
 from broker.storage.data_folder import DataFolder
 from broker.throttle import ReassignmentThrottle
+from strandline.adapters.member_key import MemberKey
 from strandline.adapters.metrics import Buckets
 from strandline.adapters.request_times import RequestTimes
 from strandline.adapters.rpc import GrpcTransport
@@ -217,7 +218,9 @@ def metrics_of(manager: ReplicaManager) -> BrokerMetrics:
     view = ClusterView(manager, manager.settings, CLOCK)
     throttle = ReassignmentThrottle(manager.settings, CLOCK)
     topics = InternalTopics(manager, view, GrpcTransport())
-    groups = Groups(manager, view, topics, Endpoint(1, "h", 1), manager.settings, CLOCK, lambda: True)
+    groups = Groups(
+        manager, view, topics, Endpoint(1, "h", 1), manager.settings, CLOCK, lambda: True, MemberKey()
+    )
     return BrokerMetrics(
         manager, groups, (groups.events,), RequestTimes(CLOCK), Sessions(), lambda: 1.5, throttle
     )

@@ -13,6 +13,7 @@ from broker.internal_topics import InternalTopics
 from broker.replica_manager import ReplicaManager
 from broker.state_changes.recorder import StateChangeRecorder
 from broker.storage.data_folder import DataFolder
+from strandline.adapters.member_key import MemberKey
 from strandline.adapters.rpc import GrpcTransport
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import Endpoint, IsrMember, PartitionState
@@ -36,7 +37,7 @@ def open_recorder(tmp_path: Path) -> Iterator[Open]:
         given = settings(data_dir=folder.path, events_waiting_max=2)
         manager = ReplicaManager(given, folder, CLOCK)
         topics = InternalTopics(manager, ClusterView(manager, given, CLOCK), GrpcTransport())
-        return StateChangeRecorder(manager, topics, NOWHERE, given, CLOCK)
+        return StateChangeRecorder(manager, topics, NOWHERE, given, CLOCK, MemberKey())
 
     yield open_one
     folder.close()

@@ -104,7 +104,7 @@ async def test_the_hello_of_a_follower_ends_the_suspicion(tmp_path: Path) -> Non
         handlers = Handlers(manager, view, settings(), CLOCK, lambda: True)
         manager.peers.refused(LIFE)
         assert LIFE in manager.peers.suspects
-        handlers.follower(Hello(FIRST, LIFE, ME, ""))
+        await handlers.follower(Hello(FIRST, LIFE, ME, ""))
         assert LIFE not in manager.peers.suspects
 
 

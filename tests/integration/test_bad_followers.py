@@ -112,6 +112,18 @@ async def test_an_earlier_life_of_a_broker_is_refused(topic: Topic, impostor: Im
     assert await impostor.refusal() == ErrorCode.STALE_BROKER_EPOCH
 
 
+async def test_a_life_that_is_not_registered_is_refused(topic: Topic, impostor: Impostor) -> None:
+    """CORRECTNESS X4: a hello out of the future would let anybody count as a follower, for ever."""
+    await impostor.hello(broker_epoch=await topic.harness.broker_epoch(3) + 1_000_000)
+    assert await impostor.refusal() == ErrorCode.BROKER_NOT_AVAILABLE
+
+
+async def test_a_broker_that_is_not_registered_is_refused(impostor: Impostor) -> None:
+    """CORRECTNESS X4."""
+    await impostor.hello(broker_id=77)
+    assert await impostor.refusal() == ErrorCode.BROKER_NOT_AVAILABLE
+
+
 @pytest.mark.parametrize(
     ("ahead", "code"), [(-1, ErrorCode.FENCED_LEADER_EPOCH), (1, ErrorCode.UNKNOWN_LEADER_EPOCH)]
 )

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from strandline import Admin, Consumer
-from strandline.adapters.rpc import GrpcTransport
 from strandline.client.event_writer import EventWriter
 from strandline.client.messages import CreateTopics, NewTopic
 from strandline.client.wire import CREATE_TOPICS
@@ -16,6 +15,7 @@ from strandline.errors import BrokerNotAvailable, ErrorCode, TopicAlreadyExists
 from strandline.ids import TopicPartition
 from strandline.local.cluster import LocalCluster
 from tests.integration.harness import Harness
+from tests.integration.member_calls import member_transport
 from tests.waiting import eventually
 
 UNKNOWN_TOPIC = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -34,7 +34,7 @@ async def writer(
 ) -> AsyncIterator[EventWriter]:
     """A writer to a topic of its own. `down`: the first tries to make the topic fail."""
     topic = f"{prefix}events_{next(_numbers)}"
-    transport = GrpcTransport()
+    transport = await member_transport(cluster)
     failures = itertools.count()
 
     async def prepare() -> None:
@@ -48,7 +48,11 @@ async def writer(
         assert result.error is None or isinstance(result.error, TopicAlreadyExists), result.error
 
     async with EventWriter(
-        cluster.bootstrap, topic, events_max=events_max, prepare=prepare, transport=GrpcTransport()
+        cluster.bootstrap,
+        topic,
+        events_max=events_max,
+        prepare=prepare,
+        transport=await member_transport(cluster),
     ) as found:
         yield found
     await transport.close()

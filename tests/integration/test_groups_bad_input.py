@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from strandline import Admin
 from strandline.client import group_wire
 from strandline.config import GROUP_ID_LENGTH_MAX, MESSAGE_BYTES_MAX
 from strandline.errors import (
@@ -63,7 +64,11 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="module")
 async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
-    return await make_module_cluster(brokers=1, broker_settings=SETTINGS)
+    found = await make_module_cluster(brokers=1, broker_settings=SETTINGS)
+    async with Admin(found.bootstrap) as admin:
+        for topic in ("orders", "other"):
+            await admin.create_topic(topic, partitions=2, replication_factor=1)
+    return found
 
 
 @pytest.fixture

@@ -45,7 +45,10 @@ _numbers = itertools.count(1)
 
 @pytest.fixture(scope="module")
 async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
-    return await make_module_cluster(brokers=3, broker_settings=GROUP_SETTINGS)
+    found = await make_module_cluster(brokers=3, broker_settings=GROUP_SETTINGS)
+    async with Admin(found.bootstrap) as admin:
+        await admin.create_topic("orders", partitions=2, replication_factor=3)
+    return found
 
 
 @pytest.fixture

@@ -19,7 +19,15 @@ from strandline.ids import BrokerId
 from strandline.local.cluster import LocalCluster
 from strandline.metadata import Endpoint
 from strandline.records import encode_values
-from strandline.rpc import admin_pb2, admin_pb2_grpc, group_pb2, group_pb2_grpc, log_pb2, log_pb2_grpc
+from strandline.rpc import (
+    admin_pb2,
+    admin_pb2_grpc,
+    group_pb2,
+    group_pb2_grpc,
+    log_pb2,
+    log_pb2_grpc,
+    replication_pb2_grpc,
+)
 from tests.conftest import ClusterFactory
 from tests.waiting import eventually
 
@@ -156,6 +164,13 @@ async def test_who_asks_the_other_controller_is_pointed_to_an_address_that_he_ca
         )
     told = [(each.endpoint.host, each.endpoint.port) for each in answer.brokers]
     assert told == [each.external for each in listeners.brokers.values()]
+
+
+async def test_replication_is_not_served_outside(listeners: Listeners) -> None:
+    """CORRECTNESS X4: brokers reach each other by the inner listeners; a client has no use for it."""
+    async with grpc.aio.insecure_channel(outer(listeners.brokers[1])) as channel:
+        call = replication_pb2_grpc.ReplicationStub(channel).ReplicaFetch(timeout=CALL_S_MAX)
+        assert await call.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
 def pointed(hint: LeaderHint | None) -> tuple[str, int]:

@@ -8,7 +8,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from strandline import Admin
-from strandline.adapters.rpc import GrpcTransport
 from strandline.client.event_writer import EventWriter
 from strandline.ids import (
     STATE_CHANGES_TOPIC,
@@ -26,6 +25,7 @@ from strandline.state_changes import (
     event_key,
     event_value,
 )
+from tests.integration.member_calls import member_transport
 from tests.waiting import eventually
 
 _numbers = itertools.count(1)
@@ -92,6 +92,6 @@ async def telling(cluster: LocalCluster) -> AsyncIterator[Told]:
         STATE_CHANGES_TOPIC,
         events_max=100_000,
         prepare=prepare,
-        transport=GrpcTransport(),
+        transport=await member_transport(cluster),
     ) as writer:
         yield Told(writer)

@@ -9,22 +9,34 @@ known here from its first request on, and forgotten when it has nothing worth ke
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Generic
+from functools import partial
+from typing import Final, Generic
 
 from broker.core.groups.desk import Desk
 from broker.core.groups.effects import Effect, Instant, Token
 from broker.core.groups.group import Group
+from broker.core.groups.isolation import Isolation
+from broker.core.groups.kept import GROUP_BYTES
 from broker.core.groups.ledger import report_ownership
 from broker.core.groups.limits import GroupLimits, check_group, check_join, cut
 from broker.core.groups.membership import Membership
 from broker.core.groups.offset_keeper import OffsetKeeper
 from broker.core.groups.rebalance import Rebalance
-from broker.core.groups.records import GroupKey, decode_group_value, decode_key, decode_offset_value
+from broker.core.groups.records import (
+    GroupKey,
+    OffsetKey,
+    UnreadableGroupRecord,
+    decode_group_value,
+    decode_key,
+    decode_offset_value,
+)
 from broker.core.groups.states import GroupState
+from broker.core.groups.stored import check_stored_key, check_stored_offset
 from broker.core.groups.task_reports import report_tasks
 from broker.core.groups.timers import Timer, TimerKind
 from strandline.errors import (
     CoordinatorLoading,
+    CoordinatorNotAvailable,
     GroupIdNotFound,
     IllegalGeneration,
     InvalidRequest,
@@ -42,19 +54,24 @@ from strandline.groups import (
     ReportTasks,
     SyncGroup,
 )
+from strandline.ids import TopicPartition
+
+_OF_ALL: Final = ""
+"""Stands for the group of a call that asks about all of them; no group is named so."""
 
 
 class Coordinator(Generic[Token]):
     """`Token` is the driver's handle of one waiting call; each is answered exactly once."""
 
-    __slots__ = ("_desk", "_groups", "_keeper", "_membership", "_rebalance", "_refusal")
+    __slots__ = ("_desk", "_groups", "_isolation", "_keeper", "_membership", "_rebalance", "_refusal")
 
     def __init__(self, limits: GroupLimits) -> None:
         self._desk: Desk[Token] = Desk(limits)
         self._groups: dict[str, Group[Token]] = {}
         self._rebalance = Rebalance(self._desk)
         self._membership = Membership(self._desk, self._rebalance)
-        self._keeper = OffsetKeeper(self._desk, self._groups)
+        self._isolation = Isolation(self._desk, self._groups)
+        self._keeper = OffsetKeeper(self._desk, self._groups, self._isolation)
         self._refusal: StrandlineError | None = CoordinatorLoading("the groups are being read from the log")
 
     def states(self) -> list[GroupState]:
@@ -65,26 +82,45 @@ class Coordinator(Generic[Token]):
 
     def load(self, key: bytes, value: bytes | None, wall_ms: int) -> None:
         """Replay one record of the log, in the log's order. None is a tombstone; `wall_ms` is the record's
-        own time. Raises UnreadableGroupRecord for what is none of ours, and changes nothing then."""
+        own time. Raises a StrandlineError for what no coordinator writes, and changes nothing then."""
         read = decode_key(key)
-        known = self._groups.get(read.group)
-        if isinstance(read, GroupKey):
-            group: Group[Token] = (
-                Group(read.group, wall_ms)
-                if value is None
-                else Group.loaded(read.group, decode_group_value(value))
-            )
-            if known is not None:
-                group.offsets = known.offsets
-            self._groups[read.group] = group
-        else:
-            committed = None if value is None else decode_offset_value(value)
-            if known is None:
-                known = self._groups.setdefault(read.group, Group(read.group, wall_ms))
-            known.offsets.load(read.name, committed)
+        check_stored_key(read)
+        try:
+            if isinstance(read, GroupKey):
+                self._load_group(read.group, value, wall_ms)
+            else:
+                self._load_offset(read, value, wall_ms)
+        except StrandlineError:
+            raise
+        except Exception as error:  # as in `Isolation`: the record is there at each start, on each broker
+            raise UnreadableGroupRecord(
+                f"group {read.group}: loading it failed with {error!r:.200}"
+            ) from error
         group = self._groups[read.group]
         if value is None and group.generation == 0 and not group.offsets:
+            group.forgotten()
             del self._groups[read.group]
+
+    def _load_group(self, name: str, value: bytes | None, wall_ms: int) -> None:
+        if value is None:
+            group: Group[Token] = Group(name, wall_ms, self._desk.kept)
+        else:
+            group = Group.loaded(
+                name, decode_group_value(value), len(value), self._desk.limits, self._desk.kept
+            )
+        if (known := self._groups.get(name)) is not None:
+            group.offsets = known.offsets
+            known.forgotten()
+        self._groups[name] = group
+
+    def _load_offset(self, key: OffsetKey, value: bytes | None, wall_ms: int) -> None:
+        committed = None if value is None else decode_offset_value(value)
+        if committed is not None:
+            check_stored_offset(key, committed)
+        group = self._groups.get(key.group)
+        if group is None:
+            group = self._groups[key.group] = Group(key.group, wall_ms, self._desk.kept)
+        group.offsets.load(key.name, committed)
 
     def loaded(self, now: Instant) -> list[Effect[Token]]:
         """The log is read to its end: serve. Every member has its full session timeout from now on.
@@ -94,16 +130,19 @@ class Coordinator(Generic[Token]):
         desk = self._desk
         desk.begin(now)
         self._refusal = None
-        for group in self._groups.values():
-            for member in group.members.values():
-                self._rebalance.heard_of(group, member)
-            if group.recovered:
-                group.unsynced.update(group.members)
-                self._rebalance.await_syncs(group)
-            if group.members and not group.leader:
-                self._rebalance.begin(group, "its leader is not among the members that were loaded", "")
+        for group in list(self._groups.values()):
+            self._isolation.run(group.name, partial(self._resume, group))
         desk.start(Timer(TimerKind.EXPIRY), desk.limits.offsets_expiry_check_ms)
         return desk.end()
+
+    def _resume(self, group: Group[Token]) -> None:
+        for member in group.members.values():
+            self._rebalance.heard_of(group, member)
+        if group.recovered:
+            group.unsynced.update(group.members)
+            self._rebalance.await_syncs(group)
+        if group.members and not group.leader:
+            self._rebalance.begin(group, "its leader is not among the members that were loaded", "")
 
     def unload(self, error: StrandlineError) -> list[Effect[Token]]:
         """The partition is led elsewhere: all that wait are answered with `error`, as are all who ask from
@@ -116,8 +155,11 @@ class Coordinator(Generic[Token]):
                 for token in (member.joining, member.syncing, member.heartbeat):
                     if token is not None:
                         desk.answer(token, error)
-            group.become(GroupState.DEAD)
-        desk.give_up_writes(error)
+            if group.state is not GroupState.DEAD:
+                group.become(GroupState.DEAD)
+        for write_id in desk.under_way:
+            self._isolation.run(desk.group_of(write_id), partial(desk.settle, write_id, error))
+        desk.refuse_open(error)
         self._groups.clear()
         desk.timers.clear()
         return desk.end()
@@ -140,19 +182,25 @@ class Coordinator(Generic[Token]):
             finally:
                 self._forget_if_new(group)
 
-        return self._turn(token, now, act)
+        return self._turn(token, request.group, now, act)
 
     def sync(self, token: Token, request: SyncGroup, now: Instant) -> list[Effect[Token]]:
         """Answered with the member's assignment (bytes) once the leader's is written down."""
         return self._turn(
-            token, now, lambda: self._membership.sync(self._find(request.group), token, request)
+            token,
+            request.group,
+            now,
+            lambda: self._membership.sync(self._find(request.group), token, request),
         )
 
     def heartbeat(self, token: Token, request: Heartbeat, now: Instant) -> list[Effect[Token]]:
         """Answered with None after at most `max_wait_ms`, or as soon as a rebalance begins with
         RebalanceInProgress, which says why."""
         return self._turn(
-            token, now, lambda: self._membership.heartbeat(self._find(request.group), token, request)
+            token,
+            request.group,
+            now,
+            lambda: self._membership.heartbeat(self._find(request.group), token, request),
         )
 
     def leave(self, token: Token, request: LeaveGroup, now: Instant) -> list[Effect[Token]]:
@@ -168,24 +216,42 @@ class Coordinator(Generic[Token]):
             self._desk.answer(token, self._membership.leave(group, request.members))
             self._forget_if_new(group)
 
-        return self._turn(token, now, act)
+        return self._turn(token, request.group, now, act)
 
-    def report(self, token: Token, request: ReportOwnership, now: Instant) -> list[Effect[Token]]:
-        """Answered with None: the ledger is kept, and each change is published."""
+    def report(
+        self,
+        token: Token,
+        request: ReportOwnership,
+        now: Instant,
+        missing: Collection[TopicPartition] = (),
+    ) -> list[Effect[Token]]:
+        """Answered with None: the ledger is kept, and each change is published. Nothing is kept of partitions
+        that are `missing`: the driver has found that they do not exist."""
         return self._turn(
-            token, now, lambda: report_ownership(self._desk, self._find(request.group), token, request)
+            token,
+            request.group,
+            now,
+            lambda: report_ownership(self._desk, self._find(request.group), token, request, missing),
         )
 
     def report_tasks(self, token: Token, request: ReportTasks, now: Instant) -> list[Effect[Token]]:
         """Answered with None: each change is published."""
         return self._turn(
-            token, now, lambda: report_tasks(self._desk, self._find(request.group), token, request)
+            token,
+            request.group,
+            now,
+            lambda: report_tasks(self._desk, self._find(request.group), token, request),
         )
 
     # --- offsets -----------------------------------------------------------------------------
 
-    def commit(self, token: Token, request: OffsetCommit, now: Instant) -> list[Effect[Token]]:
-        """Answered with OffsetResults once what was accepted is written down, else with an error for all."""
+    def commit(
+        self, token: Token, request: OffsetCommit, now: Instant, missing: Collection[TopicPartition] = ()
+    ) -> list[Effect[Token]]:
+        """Answered with OffsetResults once what was accepted is written down, else with an error for all.
+
+        Offsets of partitions that are `missing` are refused: the driver has found that they do not exist.
+        """
 
         def act() -> None:
             check_group(request.group)
@@ -197,20 +263,21 @@ class Coordinator(Generic[Token]):
             group = self._find_or_make(request.group, may_make=True)
             try:
                 self._keeper.fence(group, request)
-                self._keeper.commit(group, token, request)
+                self._keeper.commit(group, token, request, missing)
             finally:
                 self._forget_if_new(group)
 
-        return self._turn(token, now, act)
+        return self._turn(token, request.group, now, act)
 
     def fetch_offsets(self, token: Token, request: OffsetFetch, now: Instant) -> list[Effect[Token]]:
         """Answered at once with FetchedOffsets; only what is written down is seen."""
 
         def act() -> None:
             check_group(request.group)
-            self._desk.answer(token, self._keeper.fetch(request))
+            group = self._find(request.group) if request.group in self._groups else None
+            self._desk.answer(token, self._keeper.fetch(request, group))
 
-        return self._turn(token, now, act)
+        return self._turn(token, request.group, now, act)
 
     def delete_topic_offsets(self, topics: Collection[str], now: Instant) -> list[Effect[Token]]:
         """Remove the offsets of topics that were deleted. Nobody waits for it."""
@@ -223,7 +290,7 @@ class Coordinator(Generic[Token]):
 
     def describe(self, token: Token, group: str, now: Instant) -> list[Effect[Token]]:
         """Answered at once with DescribedGroup, or GroupIdNotFound."""
-        return self._turn(token, now, lambda: self._desk.answer(token, self._known(group).described()))
+        return self._turn(token, group, now, lambda: self._desk.answer(token, self._known(group).described()))
 
     def list_groups(self, token: Token, now: Instant) -> list[Effect[Token]]:
         """Answered at once with a tuple of ListedGroup, by name."""
@@ -234,27 +301,31 @@ class Coordinator(Generic[Token]):
                 token, tuple(ListedGroup(g.name, g.protocol_type, g.state.value) for g in groups)
             )
 
-        return self._turn(token, now, act)
+        return self._turn(token, _OF_ALL, now, act)
 
     def delete(self, token: Token, group: str, now: Instant) -> list[Effect[Token]]:
         """Answered with None once the tombstones are written; NonEmptyGroup, GroupIdNotFound."""
-        return self._turn(token, now, lambda: self._keeper.delete(self._known(group), token))
+        return self._turn(token, group, now, lambda: self._keeper.delete(self._known(group), token))
 
     # --- what drives it ----------------------------------------------------------------------
 
     def appended(self, write_id: int, error: StrandlineError | None, now: Instant) -> list[Effect[Token]]:
         """What became of an Append: None if it is committed. Each is told of exactly once, in any order;
         after `unload` it no longer matters."""
-        self._desk.begin(now)
-        self._desk.settle(write_id, error)
-        return self._desk.end()
+        desk = self._desk
+        desk.begin(now)
+        self._isolation.run(desk.group_of(write_id), partial(desk.settle, write_id, error))
+        return desk.end()
 
     def tick(self, now: Instant) -> list[Effect[Token]]:
         """Do what is due."""
         desk = self._desk
         desk.begin(now)
         while (timer := desk.timers.pop(now.monotonic_s)) is not None:
-            self._due(timer)
+            if timer.kind is TimerKind.EXPIRY:
+                self._keeper.expire()
+            else:
+                self._isolation.run(timer.group, partial(self._due, timer))
         return desk.end()
 
     def next_deadline(self) -> float | None:
@@ -263,9 +334,6 @@ class Coordinator(Generic[Token]):
         return self._desk.timers.next_deadline()
 
     def _due(self, timer: Timer) -> None:
-        if timer.kind is TimerKind.EXPIRY:
-            self._keeper.expire()
-            return
         group = self._groups[timer.group]
         match timer.kind:
             case TimerKind.SESSION:
@@ -280,30 +348,38 @@ class Coordinator(Generic[Token]):
             case TimerKind.SYNC:
                 self._rebalance.sync_due(group)
 
-    def _turn(self, token: Token, now: Instant, act: Callable[[], None]) -> list[Effect[Token]]:
+    def _turn(self, token: Token, group: str, now: Instant, act: Callable[[], None]) -> list[Effect[Token]]:
         """One request: what it raises before anything has changed is its answer."""
-        self._desk.begin(now)
+        desk = self._desk
+        desk.begin(now)
         if self._refusal is not None:
-            self._desk.answer(token, self._refusal)
-            return self._desk.end()
+            desk.answer(token, self._refusal)
+            return desk.end()
+        desk.open(token, group)
+        self._isolation.run(group, partial(self._answer_refusals, token, act))
+        return desk.end()
+
+    def _answer_refusals(self, token: Token, act: Callable[[], None]) -> None:
         try:
             act()
         except StrandlineError as error:
             self._desk.answer(token, error)
-        return self._desk.end()
 
     # --- groups ------------------------------------------------------------------------------
 
     def _find(self, name: str) -> Group[Token]:
-        """The group of a member. Raises InvalidGroupId, UnknownMemberId."""
+        """The group of a member. Raises InvalidGroupId, UnknownMemberId; CoordinatorNotAvailable for a Dead
+        one (`Isolation`)."""
         group = self._groups.get(name)
         if group is None:
             check_group(name)
             raise UnknownMemberId(f"group {name} is not known, so it has no such member")
+        if group.state is GroupState.DEAD:
+            raise CoordinatorNotAvailable(group.reason)
         return group
 
     def _known(self, name: str) -> Group[Token]:
-        """The group that somebody looks after. Raises InvalidGroupId, GroupIdNotFound."""
+        """The group, also a Dead one, for those who administer it. Raises InvalidGroupId, GroupIdNotFound."""
         group = self._groups.get(name)
         if group is None:
             check_group(name)
@@ -319,7 +395,8 @@ class Coordinator(Generic[Token]):
             raise InvalidRequest(
                 f"group {name} would be one more than the {most} that this coordinator keeps", limit=most
             )
-        group = self._groups[name] = Group(name, self._desk.now.wall_ms)
+        self._desk.kept.check(GROUP_BYTES, f"a new group {name}")
+        group = self._groups[name] = Group(name, self._desk.now.wall_ms, self._desk.kept)
         return group
 
     def _forget_if_new(self, group: Group[Token]) -> None:

@@ -10,12 +10,14 @@ from broker.core.groups.effects import (
     Append,
     Effect,
     EventKind,
+    Failed,
     GroupEvent,
     Instant,
     Outcome,
     Publish,
     Token,
 )
+from broker.core.groups.kept import KeptBytes
 from broker.core.groups.limits import GroupLimits
 from broker.core.groups.timers import Timer, Timers
 from strandline.errors import CoordinatorNotAvailable, NotCoordinator, NotLeaderOrFollower, StrandlineError
@@ -28,14 +30,17 @@ Settle = Callable[[int, StrandlineError | None], None]
 class Desk(Generic[Token]):
     """One call of the coordinator is one turn at the desk: `begin`, decisions, `end`."""
 
-    __slots__ = ("_effects", "_writes", "_writes_count", "limits", "now", "timers")
+    __slots__ = ("_effects", "_open", "_writes", "_writes_count", "group", "kept", "limits", "now", "timers")
 
     def __init__(self, limits: GroupLimits) -> None:
         self.limits = limits
+        self.kept = KeptBytes(limits.group_state_bytes_max)
         self.timers = Timers()
         self.now = Instant(0.0, 0)
+        self.group = ""  # whose turn it is, empty between turns
         self._effects: list[Effect[Token]] = []
-        self._writes: dict[int, Settle] = {}
+        self._open: dict[Token, str] = {}  # calls that are not answered yet, with the group they ask
+        self._writes: dict[int, tuple[str, Settle]] = {}  # under way, with the group that they are of
         self._writes_count = 0
 
     def begin(self, now: Instant) -> None:
@@ -48,13 +53,26 @@ class Desk(Generic[Token]):
 
     # --- effects -----------------------------------------------------------------------------
 
+    def open(self, token: Token, group: str) -> None:
+        """A call has come that asks this group."""
+        self._open[token] = group
+
     def answer(self, token: Token, value: Outcome | StrandlineError) -> None:
+        self._open.pop(token, None)
         self._effects.append(Answer(token, value))
+
+    def refuse_open(self, error: StrandlineError, *, of: str | None = None) -> None:
+        """Answer every call that is not answered yet; only those that ask one group, if it is named."""
+        for token in [token for token, asked in self._open.items() if of in (None, asked)]:
+            self.answer(token, error)
+
+    def report_failure(self, group: str, held: str, error: Exception) -> None:
+        self._effects.append(Failed(group, held, error))
 
     def append(self, records: tuple[tuple[bytes, bytes | None], ...], settle: Settle) -> int:
         """Have records written; `settle` is called with what became of them."""
         self._writes_count += 1
-        self._writes[self._writes_count] = settle
+        self._writes[self._writes_count] = self.group, settle
         self._effects.append(Append(self._writes_count, records))
         return self._writes_count
 
@@ -79,16 +97,25 @@ class Desk(Generic[Token]):
 
     # --- writes and timers -------------------------------------------------------------------
 
+    @property
+    def under_way(self) -> list[int]:
+        """The writes that have no result yet."""
+        return list(self._writes)
+
+    def group_of(self, write_id: int) -> str:
+        """The group that a write under way is of; empty for a write that is not known."""
+        return self._writes[write_id][0] if write_id in self._writes else ""
+
+    def forget_writes_of(self, group: str) -> None:
+        """What becomes of the writes of this group has no consequences here."""
+        for write_id in [write_id for write_id, (of, _) in self._writes.items() if of == group]:
+            del self._writes[write_id]
+
     def settle(self, write_id: int, error: StrandlineError | None) -> None:
-        """What became of a write. Of one that nobody knows (any more), nothing follows."""
-        settle = self._writes.pop(write_id, None)
+        """What became of a write. Nothing follows for a write that is not known."""
+        _, settle = self._writes.pop(write_id, ("", None))
         if settle is not None:
             settle(write_id, error)
-
-    def give_up_writes(self, error: StrandlineError) -> None:
-        """No write will be told of any more: each has failed, for all that anybody here will know."""
-        for write_id in list(self._writes):
-            self.settle(write_id, error)
 
     def start(self, timer: Timer, after_ms: float) -> None:
         self.timers.set(timer, self.now.monotonic_s + after_ms / 1000)

@@ -124,4 +124,16 @@ class Publish:
     event: GroupEvent
 
 
-Effect = Answer[Token] | Append | Publish
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A turn of the group raised `error`: a defect, or input that no check foresaw. The group is Dead.
+
+    To be logged with the traceback. `held` describes the group before, empty for one that was not known.
+    """
+
+    group: str
+    held: str
+    error: Exception
+
+
+Effect = Answer[Token] | Append | Publish | Failed

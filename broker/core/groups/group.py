@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Generic
 
 from broker.core.groups.effects import Token
-from broker.core.groups.limits import GROUP_BYTES_MAX
+from broker.core.groups.kept import GROUP_BYTES, PENDING_BYTES, KeptBytes
+from broker.core.groups.limits import GROUP_BYTES_MAX, GroupLimits
 from broker.core.groups.member import Member
 from broker.core.groups.offsets import Offsets
-from broker.core.groups.records import GroupValue, encode_group_key, encode_group_value
+from broker.core.groups.records import GENERATION_MAX, GroupValue, encode_group_key, encode_group_value
 from broker.core.groups.states import GroupState, transition
+from broker.core.groups.stored import check_stored_group, within_limits
 from strandline.errors import (
     FencedInstanceId,
     IllegalGeneration,
@@ -25,6 +27,12 @@ from strandline.errors import (
     UnknownMemberId,
 )
 from strandline.groups import DescribedGroup, GroupProtocol, Joined, JoinGroup
+from strandline.ids import TopicPartition
+
+
+def following(generation: int) -> int:
+    """The generation after this one: after the last number comes 1, as in Kafka."""
+    return generation + 1 if generation < GENERATION_MAX else 1
 
 
 @dataclass(slots=True)
@@ -45,7 +53,9 @@ class Group(Generic[Token]):
     """`members` is in the order in which they came."""
 
     __slots__ = (
+        "_bytes",
         "_joining",
+        "_kept",
         "_stored_bytes",
         "_supported",
         "announced",
@@ -70,8 +80,11 @@ class Group(Generic[Token]):
         "unsynced",
     )
 
-    def __init__(self, name: str, now_ms: int) -> None:
+    def __init__(self, name: str, now_ms: int, kept: KeptBytes) -> None:
         self.name = name
+        self._bytes = kept  # of the whole coordinator
+        self._kept = 0  # of these, the group's own, without its offsets
+        self._keep(GROUP_BYTES)
         self.state = GroupState.EMPTY
         self.generation = 0
         self.protocol_type = ""  # what kind of members it has or had
@@ -89,7 +102,7 @@ class Group(Generic[Token]):
         self.reason = ""
         self.caused_by = ""
         self.empty_since_ms = now_ms
-        self.offsets = Offsets()
+        self.offsets = Offsets(kept)
         self.removals = 0  # of offsets, under way
         self._supported: Counter[str] = Counter()  # members by protocol
         self._joining = 0  # members whose join waits
@@ -108,6 +121,30 @@ class Group(Generic[Token]):
     def starting(self) -> bool:
         """True while the members of a generation are not told of it yet."""
         return self.state is GroupState.COMPLETING_REBALANCE and self.start_write is not None
+
+    def bury(self, reason: str) -> None:
+        """Dead, and without members, whatever was half done: only name, generation and offsets remain."""
+        self._keep(GROUP_BYTES - self._kept)
+        self.state = GroupState.DEAD
+        self.members.clear()
+        self.statics.clear()
+        self.pending.clear()
+        self.unsynced.clear()
+        self._supported.clear()
+        self._joining = self._stored_bytes = 0
+        self.barrier = self.start_write = self.assign_write = None
+        self.recovered = self.announced = False
+        self.leader = self.protocol = self.caused_by = ""
+        self.reason = reason
+
+    def summary(self) -> str:
+        """What it holds, for a log line."""
+        return (
+            f"state {self.state.value}, generation {self.generation}, {len(self.members)} members "
+            f"({', '.join(list(self.members)[:3])}), {len(self.pending)} pending, leader {self.leader!r}, "
+            f"protocol {self.protocol!r} of type {self.protocol_type!r}, {len(self.offsets)} offsets, "
+            f"writes {self.start_write} and {self.assign_write}"
+        )
 
     # --- members -----------------------------------------------------------------------------
 
@@ -135,6 +172,36 @@ class Group(Generic[Token]):
         member.say(request)
         self._count(member, 1)
 
+    def give(self, member: Member[Token], assignment: bytes) -> None:
+        """The member's assignment in this generation."""
+        self._count(member, -1)
+        member.assignment = assignment
+        self._count(member, 1)
+
+    def own(self, member: Member[Token], owned: dict[TopicPartition, None]) -> None:
+        """What the member has, by its own word."""
+        self._count(member, -1)
+        member.owned = owned
+        self._count(member, 1)
+
+    def expect(self, member_id: str) -> None:
+        """An id was given, with which a member is to join."""
+        self.pending.add(member_id)
+        self._keep(PENDING_BYTES)
+
+    def expect_no_more(self, member_id: str) -> None:
+        if member_id in self.pending:
+            self.pending.discard(member_id)
+            self._keep(-PENDING_BYTES)
+
+    def forgotten(self) -> None:
+        """The coordinator does not have it any more."""
+        self._keep(-self._kept)
+
+    def _keep(self, added: int) -> None:
+        self._kept += added
+        self._bytes.total += added
+
     def unassign(self, member: Member[Token]) -> None:
         """The next assignment is made for what the member says now."""
         self._count(member, -1)
@@ -143,6 +210,7 @@ class Group(Generic[Token]):
 
     def _count(self, member: Member[Token], sign: int) -> None:
         self._stored_bytes += sign * member.stored_bytes
+        self._keep(sign * member.kept_bytes)
         for protocol in member.protocols:
             self._supported[protocol.name] += sign
             if not self._supported[protocol.name]:
@@ -171,7 +239,7 @@ class Group(Generic[Token]):
         """
         member = self.find(member_id, instance)
         if generation != self.generation:
-            if member.joining is not None and generation == self.generation - 1:
+            if member.joining is not None and following(generation) == self.generation:
                 raise self.rebalances()
             raise IllegalGeneration(
                 f"member {member_id!r} speaks of generation {generation}; group {self.name} is in "
@@ -222,6 +290,7 @@ class Group(Generic[Token]):
 
     def check_room(self, added: int) -> None:
         """Raises InvalidRequest if the group's record would grow over what a record may have."""
+        self._bytes.check(max(0, added), f"group {self.name}")
         total = self._stored_bytes + len(self.protocol_type) + added
         if total > GROUP_BYTES_MAX:
             raise InvalidRequest(
@@ -285,14 +354,18 @@ class Group(Generic[Token]):
         return encode_group_key(self.name), encode_group_value(value)
 
     @classmethod
-    def loaded(cls, name: str, value: GroupValue) -> Group[Token]:
-        """The group as the log has it."""
-        group = cls(name, value.at_ms)
+    def loaded(
+        cls, name: str, value: GroupValue, size: int, limits: GroupLimits, kept: KeptBytes
+    ) -> Group[Token]:
+        """The group as the log has it, `size` bytes. Raises UnreadableGroupRecord, InvalidRequest for what
+        no coordinator writes."""
+        check_stored_group(name, value, size)
+        group = cls(name, value.at_ms, kept)
         group.generation = value.generation
         group.protocol_type = value.protocol_type
         group.protocol = value.protocol or ""
         for stored in value.members:
-            group.add(Member[Token].loaded(stored, group.protocol))
+            group.add(Member[Token].loaded(stored, group.protocol, within_limits(stored, limits)))
         group.leader = value.leader if value.leader in group.members else ""
         if group.members:
             group.announced = True

@@ -7,14 +7,18 @@ vanishes is only said to have left, which ends all that it owned.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from broker.core.groups.desk import Desk
 from broker.core.groups.effects import EventKind, Token
 from broker.core.groups.group import Group
+from broker.core.groups.kept import OWNED_BYTES
 from broker.core.groups.limits import cut
 from strandline.errors import IllegalGeneration, InvalidRequest
-from strandline.groups import OwnershipKind, ReportOwnership
+from strandline.groups import OwnershipChange, OwnershipKind, ReportOwnership
+from strandline.ids import TopicPartition
 
 _EVENTS: Final = {
     OwnershipKind.ASSIGNED: EventKind.ASSIGNED,
@@ -23,12 +27,19 @@ _EVENTS: Final = {
 }
 
 
-def report_ownership(desk: Desk[Token], group: Group[Token], token: Token, request: ReportOwnership) -> None:
+def report_ownership(
+    desk: Desk[Token],
+    group: Group[Token],
+    token: Token,
+    request: ReportOwnership,
+    missing: Collection[TopicPartition] = (),
+) -> None:
     """Enter what a member did and publish it, in its order.
 
     A report may be of an earlier generation: the member did it then. Raises UnknownMemberId for who is no
     member (any longer): what it had was published as lost when it went. Raises IllegalGeneration for a
-    generation that has not been, InvalidRequest for more partitions than a commit may have.
+    generation that has not been, InvalidRequest for more partitions than a commit may have, in all changes
+    together or owned after them. What is `missing` is left out of what a member took: it does not exist.
     """
     member = group.find(request.member, None)
     most = desk.limits.offsets_per_commit_max
@@ -38,17 +49,21 @@ def report_ownership(desk: Desk[Token], group: Group[Token], token: Token, reque
                 f"member {member.member!r} reports of generation {change.generation}; group {group.name} "
                 f"is in generation {group.generation}"
             )
-        if len(change.partitions) > most:
-            raise InvalidRequest(
-                f"member {member.member!r} reports {len(change.partitions)} partitions, more than {most}",
-                limit=most,
-            )
-    for change in request.changes:
-        if change.kind is OwnershipKind.ASSIGNED:
-            member.owned.update(dict.fromkeys(change.partitions))
-        else:
-            for name in change.partitions:
-                member.owned.pop(name, None)
+    reported = sum(len(change.partitions) for change in request.changes)
+    if reported > most:
+        raise InvalidRequest(
+            f"member {member.member!r} reports {reported} partitions, more than {most}", limit=most
+        )
+    changes = [_existing(change, missing) for change in request.changes]
+    owned = _owned_after(member.owned, changes)
+    if len(owned) > most:
+        raise InvalidRequest(
+            f"member {member.member!r} would own {len(owned)} partitions, more than {most}", limit=most
+        )
+    added = (len(owned) - len(member.owned)) * OWNED_BYTES
+    desk.kept.check(max(0, added), f"the report of member {member.member!r}")
+    group.own(member, owned)
+    for change in changes:
         desk.publish(
             _EVENTS[change.kind],
             group.name,
@@ -59,3 +74,23 @@ def report_ownership(desk: Desk[Token], group: Group[Token], token: Token, reque
             partitions=change.partitions,
         )
     desk.answer(token, None)
+
+
+def _existing(change: OwnershipChange, missing: Collection[TopicPartition]) -> OwnershipChange:
+    """The change without what was taken and does not exist."""
+    if change.kind is not OwnershipKind.ASSIGNED or not missing:
+        return change
+    return replace(change, partitions=tuple(name for name in change.partitions if name not in missing))
+
+
+def _owned_after(
+    owned: Mapping[TopicPartition, None], changes: Iterable[OwnershipChange]
+) -> dict[TopicPartition, None]:
+    after = dict(owned)
+    for change in changes:
+        if change.kind is OwnershipKind.ASSIGNED:
+            after.update(dict.fromkeys(change.partitions))
+        else:
+            for name in change.partitions:
+                after.pop(name, None)
+    return after

@@ -43,6 +43,7 @@ class GroupLimits:
     group_members_max: int
     group_member_bytes_max: int
     groups_max: int
+    group_state_bytes_max: int
     offset_metadata_bytes_max: int
     offsets_per_commit_max: int
     task_changes_per_report_max: int
@@ -153,18 +154,30 @@ def check_offset(
     name: TopicPartition, committed: CommittedOffset, limits: GroupLimits
 ) -> StrandlineError | None:
     """What is wrong with one offset of a commit, which the others do not suffer from; None if nothing is."""
+    if (wrong := check_name(name) or check_position(name, committed)) is not None:
+        return wrong
+    size = len(committed.metadata.encode())
+    most = min(limits.offset_metadata_bytes_max, STRING_BYTES_MAX)
+    if size > most:
+        return OffsetMetadataTooLarge(f"{name}: metadata of {size} bytes, more than {most}", limit=most)
+    return None
+
+
+def check_name(name: TopicPartition) -> StrandlineError | None:
+    """What is wrong with the name of a partition; None if nothing is."""
     if not name.topic or len(name.topic) > TOPIC_NAME_LENGTH_MAX or _wrong(name.topic) is not None:
         return InvalidTopic(f"topic {name.topic[:TOPIC_NAME_LENGTH_MAX]!r} is no topic's name")
     if name.partition < 0:
         return InvalidRequest(f"{name}: partition {name.partition} is negative")
+    return None
+
+
+def check_position(name: TopicPartition, committed: CommittedOffset) -> StrandlineError | None:
+    """What is wrong with the numbers of an offset; None if nothing is."""
     if not 0 <= committed.offset < 2**63:
         return InvalidRequest(f"{name}: offset {committed.offset} is not between 0 and 2^63 − 1", limit=0)
     if not -1 <= committed.leader_epoch <= LEADER_EPOCH_MAX:
         return InvalidRequest(
             f"{name}: leader epoch {committed.leader_epoch} is not between -1 and {LEADER_EPOCH_MAX}"
         )
-    size = len(committed.metadata.encode())
-    most = min(limits.offset_metadata_bytes_max, STRING_BYTES_MAX)
-    if size > most:
-        return OffsetMetadataTooLarge(f"{name}: metadata of {size} bytes, more than {most}", limit=most)
     return None

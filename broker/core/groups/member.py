@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Generic
 
 from broker.core.groups.effects import Token
+from broker.core.groups.kept import MEMBER_BYTES, OWNED_BYTES
 from broker.core.groups.records import StoredMember
 from strandline.groups import DescribedMember, GroupMember, GroupProtocol, JoinGroup
 from strandline.ids import TopicPartition
@@ -44,6 +45,18 @@ class Member(Generic[Token]):
         ids = (self.member, self.instance or "", self.client_id, self.host)
         largest = max(len(self.assigned_for or b""), *(len(said.metadata) for said in self.protocols))
         return STORED_BYTES + largest + sum(len(text.encode()) for text in ids)
+
+    @property
+    def kept_bytes(self) -> int:
+        """What the coordinator keeps of this member."""
+        said = sum(len(protocol.metadata) + len(protocol.name) for protocol in self.protocols)
+        return (
+            MEMBER_BYTES
+            + said
+            + len(self.assignment)
+            + len(self.assigned_for or b"")
+            + OWNED_BYTES * len(self.owned)
+        )
 
     def metadata(self, protocol: str) -> bytes:
         """What it says under a protocol; empty if it does not support it."""
@@ -111,14 +124,14 @@ class Member(Generic[Token]):
         )
 
     @classmethod
-    def loaded(cls, stored: StoredMember, protocol: str) -> Member[Token]:
+    def loaded(cls, stored: StoredMember, protocol: str, timeouts_ms: tuple[int, int]) -> Member[Token]:
+        """`timeouts_ms`: of the session and of a rebalance."""
         return cls(
             stored.member,
             stored.instance,
             stored.client_id,
             stored.host,
-            stored.session_timeout_ms,
-            stored.rebalance_timeout_ms,
+            *timeouts_ms,
             (GroupProtocol(protocol, stored.metadata),),
             stored.assignment,
             recovered=True,

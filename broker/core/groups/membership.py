@@ -64,7 +64,7 @@ class Membership(Generic[Token]):
             self._add(group, token, request, new_member_id, host)
         else:
             self._check_newcomer(group, request, new_member_id, host)
-            group.pending.add(new_member_id)
+            group.expect(new_member_id)
             self._desk.start(Timer(TimerKind.PENDING, group.name, new_member_id), request.session_timeout_ms)
             self._desk.answer(token, MemberIdGiven(new_member_id))
 
@@ -327,11 +327,11 @@ class Membership(Generic[Token]):
         self._rebalance.begin(group, f"member {member.member} was {reason}", member.member)
 
     def pending_due(self, group: Group[Token], member_id: str) -> None:
-        group.pending.discard(member_id)
+        group.expect_no_more(member_id)
         self._rebalance.maybe_complete(group)
 
     def forget_pending(self, group: Group[Token], member_id: str) -> None:
-        group.pending.discard(member_id)
+        group.expect_no_more(member_id)
         self._desk.timers.cancel(Timer(TimerKind.PENDING, group.name, member_id))
 
 

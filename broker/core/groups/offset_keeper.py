@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from typing import Final, Generic
 
 from broker.core.groups.batches import InBatches
 from broker.core.groups.desk import Desk, unwritten
 from broker.core.groups.effects import Token
 from broker.core.groups.group import Group
+from broker.core.groups.isolation import Isolation
 from broker.core.groups.limits import check_offset
 from broker.core.groups.records import encode_group_key, encode_offset_key, encode_offset_value
 from broker.core.groups.states import GroupState
 from broker.core.groups.timers import Timer, TimerKind
-from strandline.errors import InvalidRequest, NonEmptyGroup, StrandlineError, UnknownMemberId
+from strandline.errors import (
+    InvalidRequest,
+    NonEmptyGroup,
+    StrandlineError,
+    UnknownMemberId,
+    UnknownTopicOrPartition,
+)
 from strandline.groups import (
     NO_GENERATION,
     NO_MEMBER,
@@ -34,11 +42,14 @@ THE_GROUP: Final = TopicPartition("", -1)
 class OffsetKeeper(Generic[Token]):
     """Keeps the offsets of all groups of a coordinator. `groups` is the coordinator's own dict."""
 
-    __slots__ = ("_desk", "_groups", "_unchecked")
+    __slots__ = ("_desk", "_groups", "_isolation", "_unchecked")
 
-    def __init__(self, desk: Desk[Token], groups: dict[str, Group[Token]]) -> None:
+    def __init__(
+        self, desk: Desk[Token], groups: dict[str, Group[Token]], isolation: Isolation[Token]
+    ) -> None:
         self._desk = desk
         self._groups = groups
+        self._isolation = isolation
         self._unchecked: list[str] = []  # groups that this round of expiry has yet to look at
 
     # --- commit and fetch --------------------------------------------------------------------
@@ -69,14 +80,19 @@ class OffsetKeeper(Generic[Token]):
         if group.state is GroupState.COMPLETING_REBALANCE:
             raise group.rebalances()
 
-    def commit(self, group: Group[Token], token: Token, request: OffsetCommit) -> None:
+    def commit(
+        self, group: Group[Token], token: Token, request: OffsetCommit, missing: Collection[TopicPartition]
+    ) -> None:
         """Write down the offsets that are right; answer once they are. Others are refused one by one."""
         desk = self._desk
         results: dict[TopicPartition, StrandlineError | None] = {}
         accepted: dict[TopicPartition, CommittedOffset] = {}
+        added = 0
         for name, asked in request.offsets.items():
-            results[name] = refused = check_offset(name, asked, desk.limits)
+            more = group.offsets.added_by(name, asked)
+            results[name] = refused = self._refusal(name, asked, added + more, missing)
             if refused is None:
+                added += more
                 accepted[name] = CommittedOffset(
                     asked.offset, asked.leader_epoch, asked.metadata, desk.now.wall_ms
                 )
@@ -104,9 +120,23 @@ class OffsetKeeper(Generic[Token]):
             },
         )
 
-    def fetch(self, request: OffsetFetch) -> FetchedOffsets:
-        """What is committed. Of a group that nobody knows, nothing."""
-        group = self._groups.get(request.group)
+    def _refusal(
+        self, name: TopicPartition, asked: CommittedOffset, added: int, missing: Collection[TopicPartition]
+    ) -> StrandlineError | None:
+        """Why this offset is not kept, if with it the commit adds so many bytes; None if it is."""
+        wrong = check_offset(name, asked, self._desk.limits)
+        if wrong is not None:
+            return wrong
+        if name in missing:
+            return UnknownTopicOrPartition(f"there is no {name}: its offset is not kept")
+        try:
+            self._desk.kept.check(max(0, added), f"the offset of {name}")
+        except InvalidRequest as full:
+            return full
+        return None
+
+    def fetch(self, request: OffsetFetch, group: Group[Token] | None) -> FetchedOffsets:
+        """What is committed. Of a group that is not known, nothing."""
         if group is None:
             return dict.fromkeys(request.partitions or ())
         if request.partitions is None:
@@ -116,19 +146,24 @@ class OffsetKeeper(Generic[Token]):
     # --- removal -----------------------------------------------------------------------------
 
     def delete(self, group: Group[Token], token: Token) -> None:
-        """Remove the group with all its offsets. Raises NonEmptyGroup."""
-        if group.state is not GroupState.EMPTY:
+        """Remove the group with all its offsets. A Dead one too: then its name is free again.
+
+        Raises NonEmptyGroup.
+        """
+        if group.state not in (GroupState.EMPTY, GroupState.DEAD):
             raise NonEmptyGroup(
                 f"group {group.name} is {group.state.value} with {len(group.members)} members"
             )
-        self._remove(group, list(group.offsets), whole=True, token=token)
+        dead = group.state is GroupState.DEAD
+        names = group.offsets.written_or_being_written() if dead else list(group.offsets)
+        self._remove(group, names, whole=True, token=token)
 
     def delete_topics(self, topics: Collection[str]) -> None:
         """The topics are gone, and so are the offsets that groups have in them."""
         for group in list(self._groups.values()):
             names = [name for name in group.offsets if name.topic in topics]
             if names:
-                self._remove(group, names, whole=False)
+                self._isolation.run(group.name, partial(self._remove, group, names, whole=False))
 
     def expire(self) -> None:
         """Remove what was not touched for the retention time: offsets of groups without members, and then
@@ -141,7 +176,7 @@ class OffsetKeeper(Generic[Token]):
         for _ in range(min(len(self._unchecked), GROUPS_PER_TURN_MAX)):
             group = self._groups.get(self._unchecked.pop())
             if group is not None and group.state is GroupState.EMPTY and not group.removals:
-                self._expire(group, before_ms)
+                self._isolation.run(group.name, partial(self._expire, group, before_ms))
         desk.start(Timer(TimerKind.EXPIRY), 1 if self._unchecked else desk.limits.offsets_expiry_check_ms)
 
     def _expire(self, group: Group[Token], before_ms: int) -> None:
@@ -179,7 +214,12 @@ class OffsetKeeper(Generic[Token]):
         InBatches[Token](each, done).append(desk, tombstones)
 
     def forget_if_idle(self, group: Group[Token]) -> None:
-        """Forget a group that has nothing: whoever came meanwhile keeps it."""
+        """Forget a group that has nothing: whoever came meanwhile keeps it. Nobody comes to a Dead one."""
+        if group.state is GroupState.DEAD:
+            if self._groups.get(group.name) is group:
+                group.forgotten()
+                del self._groups[group.name]
+            return
         if (
             group.state is GroupState.EMPTY
             and not group.pending
@@ -187,4 +227,5 @@ class OffsetKeeper(Generic[Token]):
             and not group.offsets.busy
         ):
             group.become(GroupState.DEAD)
+            group.forgotten()
             del self._groups[group.name]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from broker.core.groups.kept import OFFSET_BYTES, KeptBytes
 from strandline.groups import CommittedOffset
 from strandline.ids import TopicPartition
 
@@ -24,9 +25,10 @@ class _Kept(NamedTuple):
 class Offsets:
     """Offsets by partition, and what is being written of them."""
 
-    __slots__ = ("_kept", "_removed", "_writing")
+    __slots__ = ("_bytes", "_kept", "_removed", "_writing")
 
-    def __init__(self) -> None:
+    def __init__(self, kept: KeptBytes | None = None) -> None:
+        self._bytes = kept or KeptBytes(0)  # of the whole coordinator
         self._kept: dict[TopicPartition, _Kept] = {}
         self._writing: dict[TopicPartition, int] = {}  # commits under way; never 0
         self._removed: dict[TopicPartition, int] = {}  # by which write; only while commits are under way
@@ -49,14 +51,33 @@ class Offsets:
     def everything(self) -> dict[TopicPartition, CommittedOffset]:
         return {name: kept.committed for name, kept in self._kept.items()}
 
+    def written_or_being_written(self) -> list[TopicPartition]:
+        """Every partition that the log may have an offset of."""
+        return list(dict.fromkeys((*self._kept, *self._writing)))
+
+    def _keep(self, name: TopicPartition, kept: _Kept) -> None:
+        self._drop(name)
+        self._kept[name] = kept
+        self._bytes.total += _size(name, kept.committed)
+
+    def _drop(self, name: TopicPartition) -> None:
+        kept = self._kept.pop(name, None)
+        if kept is not None:
+            self._bytes.total -= _size(name, kept.committed)
+
+    def added_by(self, name: TopicPartition, committed: CommittedOffset) -> int:
+        """How many bytes more are kept once this is; below 0 if fewer."""
+        known = self._kept.get(name)
+        return _size(name, committed) - (0 if known is None else _size(name, known.committed))
+
     # --- commits -----------------------------------------------------------------------------
 
     def load(self, name: TopicPartition, committed: CommittedOffset | None) -> None:
         """An offset as the log has it; None: removed."""
         if committed is None:
-            self._kept.pop(name, None)
+            self._drop(name)
         else:
-            self._kept[name] = _Kept(committed, FROM_THE_LOG)
+            self._keep(name, _Kept(committed, FROM_THE_LOG))
 
     def writing(self, names: Iterable[TopicPartition]) -> None:
         """A commit of these is under way."""
@@ -69,7 +90,7 @@ class Offsets:
             kept = self._kept.get(name)
             latest = max(self._removed.get(name, FROM_THE_LOG), kept.write_id if kept else FROM_THE_LOG)
             if write_id > latest:
-                self._kept[name] = _Kept(committed, write_id)
+                self._keep(name, _Kept(committed, write_id))
         self.not_writing(offsets)
 
     def not_writing(self, names: Iterable[TopicPartition]) -> None:
@@ -89,7 +110,7 @@ class Offsets:
         for name in names:
             kept = self._kept.get(name)
             if kept is not None and kept.write_id < write_id:
-                del self._kept[name]
+                self._drop(name)
             if name in self._writing:
                 self._removed[name] = max(write_id, self._removed.get(name, FROM_THE_LOG))
 
@@ -100,3 +121,7 @@ class Offsets:
             for name, kept in self._kept.items()
             if kept.committed.committed_at_ms <= at_ms and name not in self._writing
         ]
+
+
+def _size(name: TopicPartition, committed: CommittedOffset) -> int:
+    return OFFSET_BYTES + len(name.topic) + len(committed.metadata)

@@ -12,7 +12,7 @@ from typing import Generic
 
 from broker.core.groups.desk import Desk, unwritten
 from broker.core.groups.effects import EventKind, Token
-from broker.core.groups.group import Barrier, Group
+from broker.core.groups.group import Barrier, Group, following
 from broker.core.groups.member import Member
 from broker.core.groups.states import GroupState
 from broker.core.groups.timers import Timer, TimerKind
@@ -54,7 +54,7 @@ class Rebalance(Generic[Token]):
         )
         for member in group.members.values():
             if was is COMPLETING:
-                member.assignment = b""
+                group.give(member, b"")
             self._break_off(group, member)
 
     def _break_off(self, group: Group[Token], member: Member[Token]) -> None:
@@ -107,7 +107,7 @@ class Rebalance(Generic[Token]):
                 caused_by=group.caused_by,
             )
             group.announced = False
-        group.generation += 1
+        group.generation = following(group.generation)
         if not group.members:
             group.become(GroupState.EMPTY)
             group.protocol = ""
@@ -197,7 +197,7 @@ class Rebalance(Generic[Token]):
             group.recovered = False
             desk.publish(EventKind.GENERATION_STABLE, group.name, group.generation)
             for member in group.members.values():
-                member.assignment = assignments.get(member.member, b"")
+                group.give(member, assignments.get(member.member, b""))
         refusal = error and unwritten(
             f"the assignment of generation {group.generation} of {group.name}", error
         )

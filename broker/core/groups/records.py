@@ -21,6 +21,8 @@ VALUE_VERSION: Final = 3
 
 STRING_BYTES_MAX: Final = 2**15 - 1
 LEADER_EPOCH_MAX: Final = 2**31 - 1
+GENERATION_MAX: Final = 2**31 - 1
+"""A generation has four bytes, here as on the wire."""
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")

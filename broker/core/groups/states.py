@@ -4,7 +4,8 @@
     PreparingRebalance   the members gather for a new generation, or some of them have yet to come
     CompletingRebalance  a generation has begun; its leader has yet to assign
     Stable               every member of the generation may have its assignment
-    Dead                 forgotten here: deleted, expired, or coordinated elsewhere now
+    Dead                 forgotten here: deleted, expired, or coordinated elsewhere now; or one of its turns
+                         failed, and it is refused here until it is deleted or coordinated elsewhere
 
 An illegal transition is a defect of the coordinator and fails fast with the values.
 """

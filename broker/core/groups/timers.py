@@ -58,6 +58,10 @@ class Timers:
         """Forget the timer, if it is set; its entry in the heap is passed over later."""
         self._at.pop(timer, None)
 
+    def cancel_all_of(self, group: str) -> None:
+        for timer in [timer for timer in self._at if timer.group == group]:
+            del self._at[timer]
+
     def pop(self, now_s: float) -> Timer | None:
         """Take out the earliest timer whose deadline has come, if there is one."""
         if not self._settle() or self._heap[0][0] > now_s:

@@ -19,6 +19,7 @@ from strandline.errors import (
     OffsetMetadataTooLarge,
     RebalanceInProgress,
     StrandlineError,
+    UnknownTopicOrPartition,
 )
 from strandline.groups import CommittedOffset, OffsetCommit
 from strandline.ids import TopicPartition
@@ -176,6 +177,20 @@ async def test_what_is_committed_by_itself_goes_on_without_what_is_gone() -> Non
         group.assign(A, B)
         await group.commits.commit_processed(timeout_s=10)
         assert group.offsets() == [{A: 0, B: 0}, {B: 0}]
+
+
+async def test_a_topic_that_was_deleted_fails_only_what_the_application_commits() -> None:
+    """The coordinator has looked before it says so (CORRECTNESS X6): nobody waits, nobody tries again."""
+
+    def gone(request: OffsetCommit) -> Any:
+        return {name: UnknownTopicOrPartition("deleted") if name == B else None for name in request.offsets}
+
+    async with Group(gone, gone) as group:
+        group.assign(A, B, offset=5)
+        await group.commits.commit_processed(timeout_s=10)
+        with pytest.raises(UnknownTopicOrPartition):
+            await group.commits.commit({A: 6, B: 6})
+        assert group.offsets() == [{A: 5, B: 5}, {A: 6, B: 6}]
 
 
 async def test_only_what_failed_is_tried_again() -> None:

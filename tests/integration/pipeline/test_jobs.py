@@ -22,7 +22,6 @@ from pipeline.jobs.archive_check import Check
 from pipeline.jobs.archive_check import run as check
 from strandline import Admin, Consumer, Producer, TopicPartition
 from strandline.adapters.clock import SystemClock
-from strandline.adapters.rpc import GrpcTransport
 from strandline.client.event_writer import EventWriter
 from strandline.errors import GroupIdNotFound, SettingsError
 from strandline.ids import GROUP_EVENTS_TOPIC
@@ -30,6 +29,7 @@ from strandline.local.cluster import LocalCluster
 from tests.integration.group_members import new_group
 from tests.integration.group_processes import Processes, processes
 from tests.integration.harness import Harness
+from tests.integration.member_calls import member_transport
 from tests.strandline.cli.cli_process import Ended, start
 from tests.waiting import eventually
 
@@ -332,7 +332,11 @@ async def tell(cluster: LocalCluster, group: str, event: dict[str, Any]) -> None
         return
 
     async with EventWriter(
-        cluster.bootstrap, GROUP_EVENTS_TOPIC, events_max=10, prepare=prepare, transport=GrpcTransport()
+        cluster.bootstrap,
+        GROUP_EVENTS_TOPIC,
+        events_max=10,
+        prepare=prepare,
+        transport=await member_transport(cluster),
     ) as writer:
         writer.put(group.encode(), json.dumps(event).encode(), event["at_ms"])
         assert await writer.flush(30)

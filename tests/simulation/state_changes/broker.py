@@ -24,6 +24,7 @@ from broker.session import BrokerSession
 from broker.state_changes.outbox import Outbox
 from broker.storage.data_folder import DataFolder
 from broker.storage.log import PartitionLog
+from strandline.adapters.member_key import MemberKey
 from strandline.adapters.memory_files import MemoryFiles
 from strandline.config import BrokerSettings, TopicConfig
 from strandline.errors import NotLeaderOrFollower
@@ -212,6 +213,7 @@ class Session(BrokerSession):
             process.world.clock,
             _no_stream,
             process.recording,
+            MemberKey(),
         )
         self.flows: dict[PartitionKey, Flow] = {}
         self._process = process

@@ -14,7 +14,6 @@ import pytest
 
 from strandline import Consumer, ConsumerRecord
 from strandline.adapters.clock import SystemClock
-from strandline.adapters.rpc import GrpcTransport
 from strandline.cli.group_events import LANE_RECORDS_MAX, Merge
 from strandline.cli.group_events_text import line_of, read_event
 from strandline.client.event_writer import EventWriter
@@ -22,6 +21,7 @@ from strandline.ids import GROUP_EVENTS_TOPIC, TopicPartition
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
 from tests.integration.group_members import GROUP_SETTINGS
+from tests.integration.member_calls import member_transport
 from tests.strandline.cli.cli_process import start
 from tests.strandline.cli.shell import Shell
 from tests.waiting import eventually
@@ -197,7 +197,11 @@ async def told(cluster: LocalCluster, first: str) -> AsyncIterator[Told]:
         return
 
     async with EventWriter(
-        cluster.bootstrap, GROUP_EVENTS_TOPIC, events_max=1_000, prepare=prepare, transport=GrpcTransport()
+        cluster.bootstrap,
+        GROUP_EVENTS_TOPIC,
+        events_max=1_000,
+        prepare=prepare,
+        transport=await member_transport(cluster),
     ) as writer:
         yield Told(writer)
 

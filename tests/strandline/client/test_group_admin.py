@@ -83,9 +83,11 @@ async def looking_after(brokers: Brokers) -> AsyncIterator[Admin]:
         yield admin
 
 
-def group(*members: str, state: str = "Stable") -> DescribedGroup:
+def group(*members: str, state: str = "Stable", reason: str = "") -> DescribedGroup:
     described = tuple(DescribedMember(m, f"client-{m}", "10.0.0.9", b"", b"") for m in members)
-    return DescribedGroup("g", state, 3, "consumer", "sticky", members[0] if members else "", described)
+    return DescribedGroup(
+        "g", state, 3, "consumer", "sticky", members[0] if members else "", described, reason
+    )
 
 
 async def test_a_coordinator_that_moved_is_followed_to_where_the_old_one_points() -> None:
@@ -131,13 +133,13 @@ async def test_a_dead_coordinator_is_named_until_another_one_is_found() -> None:
         assert (await admin.describe_group("g")).coordinator.id == 2
 
 
-async def test_a_dead_group_is_no_group() -> None:
-    """Dead is a coordinator's word for a group it does not have."""
+async def test_a_dead_group_is_described_with_its_reason() -> None:
+    """A group whose turn failed is Dead and still there (CORRECTNESS X2): the user has to see why."""
     brokers = Brokers()
-    brokers.on(BROKER_1, DESCRIBE_GROUP, group(state="Dead"))
+    brokers.on(BROKER_1, DESCRIBE_GROUP, group(state="Dead", reason="one of its turns failed"))
     async with looking_after(brokers) as admin:
-        with pytest.raises(GroupIdNotFound, match="'g'"):
-            await admin.describe_group("g")
+        described = (await admin.describe_group("g")).group
+    assert (described.state, described.reason) == ("Dead", "one of its turns failed")
 
 
 async def test_the_list_joins_all_brokers_and_is_never_a_part() -> None:

@@ -7,7 +7,16 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from broker.core.groups.coordinator import Coordinator
-from broker.core.groups.effects import Answer, Append, Effect, EventKind, GroupEvent, Instant, Publish
+from broker.core.groups.effects import (
+    Answer,
+    Append,
+    Effect,
+    EventKind,
+    Failed,
+    GroupEvent,
+    Instant,
+    Publish,
+)
 from broker.core.groups.limits import GroupLimits
 from strandline.errors import CoordinatorNotAvailable, NotCoordinator, StrandlineError
 from strandline.groups import (
@@ -43,6 +52,7 @@ LIMITS = GroupLimits(
     group_members_max=2_000,
     group_member_bytes_max=128 * 1024,
     groups_max=100,
+    group_state_bytes_max=64 * 1024 * 1024,
     offset_metadata_bytes_max=4_096,
     offsets_per_commit_max=10_000,
     task_changes_per_report_max=1_000,
@@ -69,6 +79,8 @@ class Stage:
         self.log = list(log)
         self.answers: dict[str, Any] = {}
         self.events: list[GroupEvent] = []
+        self.failures: list[Failed] = []
+        self.expects_failures = False
         self.wanted: list[Append] = []
         self.writing = True
         self.effects: list[Effect[str]] = []
@@ -96,6 +108,10 @@ class Stage:
                         self.written()
                 case Publish(event):
                     self.events.append(event)
+                case Failed(_, _, error):
+                    self.failures.append(effect)
+                    if not self.expects_failures:
+                        raise error
 
     def written(self) -> None:
         """The oldest append that waits is in the log."""

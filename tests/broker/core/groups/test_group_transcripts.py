@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from textwrap import dedent
 
-from broker.core.groups.effects import Answer, Append, Effect, Publish
+from broker.core.groups.effects import Answer, Append, Effect, Failed, Publish
 from broker.core.groups.records import GroupKey, decode_group_value, decode_key
 from strandline.errors import StrandlineError
 from strandline.groups import Joined, LeavingMember, MemberIdGiven
@@ -39,6 +39,8 @@ class Scene:
                 about = f" {event.member}" if event.member else ""
                 why = f" ({event.reason})" if event.reason else ""
                 return f"event {event.kind.value} {event.generation}{about}{why}"
+            case Failed(group, _, error):
+                return f"{group} is Dead: {error!r}"
 
     def text(self) -> str:
         return "\n".join(self.lines)

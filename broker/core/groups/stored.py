@@ -1,0 +1,96 @@
+"""What a coordinator believes of what it reads in the log.
+
+A record is checked as the request would be that it was written for: whoever could write to the log could
+write anything. What depends on a setting is not refused, as the setting may have been another then.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from broker.core.groups.limits import (
+    GROUP_BYTES_MAX,
+    GroupLimits,
+    check_group,
+    check_id,
+    check_name,
+    check_position,
+)
+from broker.core.groups.records import (
+    GroupKey,
+    GroupValue,
+    OffsetKey,
+    StoredMember,
+    UnreadableGroupRecord,
+)
+from strandline.config import KIB
+from strandline.groups import CommittedOffset
+
+HEAD_BYTES_MAX: Final = 8 * KIB
+"""What a group's record has beside its members: type, protocol, leader and numbers, generously."""
+
+
+def check_stored_key(key: OffsetKey | GroupKey) -> None:
+    """Raises InvalidGroupId, InvalidTopic, InvalidRequest."""
+    check_group(key.group)
+    if isinstance(key, OffsetKey) and (wrong := check_name(key.name)) is not None:
+        raise wrong
+
+
+def check_stored_offset(key: OffsetKey, committed: CommittedOffset) -> None:
+    """Raises InvalidRequest."""
+    if (wrong := check_position(key.name, committed)) is not None:
+        raise wrong
+
+
+def check_stored_group(name: str, value: GroupValue, size: int) -> None:
+    """`size`: of the record's value in bytes. Raises UnreadableGroupRecord, InvalidRequest."""
+    if size > GROUP_BYTES_MAX + HEAD_BYTES_MAX:
+        raise UnreadableGroupRecord(f"group {name}: {size} bytes, more than a group may have")
+    if value.generation < 0:
+        raise UnreadableGroupRecord(f"group {name}: generation {value.generation} is negative")
+    check_id("protocol type", value.protocol_type)
+    check_id("protocol", value.protocol or "")
+    check_id("leader", value.leader or "")
+    if not value.members:
+        return
+    if not value.generation or not value.protocol or not value.protocol_type:
+        raise UnreadableGroupRecord(
+            f"group {name}: {len(value.members)} members in generation {value.generation} under protocol "
+            f"{value.protocol!r} of type {value.protocol_type!r}; members have all of these"
+        )
+    instances: set[str] = set()
+    for member in value.members:
+        _check_member(name, member)
+        if member.instance is not None:
+            if member.instance in instances:
+                raise UnreadableGroupRecord(
+                    f"group {name}: instance {member.instance!r} is more than one member"
+                )
+            instances.add(member.instance)
+
+
+def _check_member(name: str, member: StoredMember) -> None:
+    if not member.member or member.instance == "":
+        raise UnreadableGroupRecord(
+            f"group {name}: member {member.member!r} of instance {member.instance!r}; neither may be empty"
+        )
+    for what, value in (
+        ("member id", member.member), ("instance id", member.instance or ""),
+        ("client id", member.client_id), ("host", member.host),
+    ):  # fmt: skip
+        check_id(what, value)
+    if member.session_timeout_ms < 1 or member.rebalance_timeout_ms < 1:
+        raise UnreadableGroupRecord(
+            f"group {name}: member {member.member!r} has a session timeout of {member.session_timeout_ms} ms "
+            f"and a rebalance timeout of {member.rebalance_timeout_ms} ms; neither may be below 1"
+        )
+
+
+def within_limits(member: StoredMember, limits: GroupLimits) -> tuple[int, int]:
+    """The member's session and rebalance timeouts, brought within the settings of this broker."""
+    session_ms = min(
+        max(member.session_timeout_ms, limits.group_session_timeout_ms_min),
+        limits.group_session_timeout_ms_max,
+    )
+    return session_ms, min(member.rebalance_timeout_ms, limits.group_rebalance_timeout_ms_max)

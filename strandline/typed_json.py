@@ -1,0 +1,59 @@
+"""Fields of JSON that others wrote: each is taken with its type and within its bounds, or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from strandline.errors import StrandlineError
+
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+
+
+class UnreadableJson(StrandlineError, ValueError):
+    """The bytes are no JSON, or not of the shape that their place asks for."""
+
+
+def integer(value: Any, *, least: int = -1, most: int = INT64_MAX) -> int:
+    """A whole number. Raises ValueError; a number in quotes, a fraction and a truth value are none."""
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"{_brief(value)} is not a whole number from {least} to {most}")
+    return value
+
+
+def text(value: Any) -> str:
+    """Raises ValueError."""
+    if not isinstance(value, str):
+        raise ValueError(f"{_brief(value)} is not a text")
+    return value
+
+
+@contextmanager
+def unreadable_as(kind: type[UnreadableJson], what: str, data: Any) -> Iterator[None]:
+    """Raise whatever the decoding of `data` raises as an error of this kind, which names `what`."""
+    try:
+        yield
+    except RecursionError:
+        raise kind(f"{what} is nested too deeply: {_brief(data)}") from None
+    except KeyError as error:
+        raise kind(f"{what} lacks {error}: {_brief(data)}") from None
+    except (ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
+        raise kind(f"{what} cannot be read, {error}: {_brief(data)}") from None
+
+
+def parse(data: bytes | str) -> Any:
+    """Raises ValueError, RecursionError: for use within `unreadable_as`."""
+    try:
+        return json.loads(data)
+    except ValueError as error:
+        raise ValueError(f"it is not JSON ({error})") from None
+
+
+def _brief(value: Any) -> str:
+    """The begin of a value, for a message. The value may be nested too deeply to be shown."""
+    if isinstance(value, list | dict):
+        return f"a {type(value).__name__} of {len(value)}"
+    return repr(value[:200]) if isinstance(value, bytes | str) else f"{value!r:.200}"

@@ -1,0 +1,110 @@
+"""What a coordinator keeps has a bound, and nothing is kept of what does not exist (CORRECTNESS X6)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from broker.core.groups.kept import KeptBytes
+from strandline.errors import InvalidRequest, UnknownTopicOrPartition
+from strandline.groups import (
+    CommittedOffset,
+    GroupProtocol,
+    LeavingMember,
+    OffsetCommit,
+    OwnershipChange,
+    OwnershipKind,
+    ReportOwnership,
+)
+from strandline.ids import TopicPartition
+from tests.broker.core.groups.stage import GROUP, LIMITS, Stage, partition
+
+SMALL = replace(LIMITS, group_state_bytes_max=64 * 1024, group_members_max=10_000)
+
+
+def kept(stage: Stage) -> KeptBytes:
+    return stage.core._desk.kept
+
+
+def taken(*numbers: int, generation: int = 1) -> OwnershipChange:
+    names = tuple(partition(number) for number in numbers)
+    return OwnershipChange(OwnershipKind.ASSIGNED, names, 5, generation, "")
+
+
+def test_an_offset_of_what_does_not_exist_is_refused_and_the_others_are_kept() -> None:
+    stage = Stage()
+    offsets = {partition(0): CommittedOffset(1), partition(9): CommittedOffset(2)}
+    request = OffsetCommit(GROUP, "", -1, offsets)
+    token = stage.ask(lambda token: stage.core.commit(token, request, stage.now, {partition(9)}))
+    results = stage.answer(token, dict)
+    assert results[partition(0)] is None
+    assert isinstance(results[partition(9)], UnknownTopicOrPartition)
+    assert stage.committed() == {partition(0): 1}
+
+
+def test_ownership_of_what_does_not_exist_is_neither_kept_nor_published() -> None:
+    stage = Stage()
+    generation = stage.stable("a")
+    request = ReportOwnership(GROUP, "a", generation, (taken(0, 9, generation=generation),))
+    stage.ask(lambda token: stage.core.report(token, request, stage.now, {partition(9)}))
+    assert stage.describe().members[0].owned == (partition(0),)
+    assert stage.events[-1].partitions == (partition(0),)
+
+
+def test_offsets_of_many_groups_stay_within_the_bound() -> None:
+    """What is known may be committed again; deleting a group makes room."""
+    stage = Stage(SMALL)
+    results = [
+        stage.answer(
+            stage.commit({partition(0): CommittedOffset(1, metadata="m" * 900)}, group=f"g{n}"), object
+        )
+        for n in range(90)
+    ]
+    refused = [
+        r for r in results if isinstance(r, InvalidRequest) or (isinstance(r, dict) and r[partition(0)])
+    ]
+    assert 20 < len(results) - len(refused) < 40
+    assert kept(stage).total <= SMALL.group_state_bytes_max
+    assert stage.answer(stage.commit({partition(0): 2}, group="g0"), dict) == {partition(0): None}
+    stage.delete("g0")
+    assert stage.answer(stage.commit({partition(0): 2}, group="new"), dict) == {partition(0): None}
+
+
+def test_members_and_ids_that_were_given_stay_within_the_bound() -> None:
+    stage = Stage(SMALL)
+    large = (GroupProtocol("range", b"x" * 1_000),)
+    answers = [stage.answer(stage.join("", f"m{n}", protocols=large), object) for n in range(200)]
+    assert 50 < sum(not isinstance(answer, InvalidRequest) for answer in answers) < 150
+    assert kept(stage).total <= SMALL.group_state_bytes_max
+
+
+def test_ownership_that_is_reported_again_and_again_stays_within_the_bound() -> None:
+    """Each report is bounded, and so is what they add up to."""
+    stage = Stage(replace(LIMITS, offsets_per_commit_max=100))
+    generation = stage.stable("a")
+
+    def report(first: int, count: int) -> object:
+        names = range(first, first + count)
+        return stage.answer(stage.report("a", generation, taken(*names, generation=generation)), object)
+
+    assert report(0, 100) is None
+    assert report(0, 100) is None  # what it has already
+    assert isinstance(report(100, 1), InvalidRequest)
+    both = (taken(*range(60), generation=generation), taken(*range(60), generation=generation))
+    assert isinstance(stage.answer(stage.report("a", generation, *both), object), InvalidRequest)
+    assert len(stage.describe().members[0].owned) == 100
+
+
+def test_nothing_is_counted_of_what_is_gone() -> None:
+    """Whatever happened to a group, deleting it frees all that it had taken."""
+    stage = Stage()
+    generation = stage.stable("a", "b")
+    stage.report("a", generation, taken(0, 1, generation=generation))
+    stage.commit({partition(0): 1, TopicPartition("t", 1): 2}, "a", generation)
+    stage.enter("c")
+    stage.join("", "never came")
+    before = kept(stage).total
+    stage.leave(*(LeavingMember(member) for member in ("a", "b", "c", "never came")))
+    assert 0 < kept(stage).total < before
+    assert stage.elsewhere().core._desk.kept.total == kept(stage).total
+    stage.delete()
+    assert kept(stage).total == 0
