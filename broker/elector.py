@@ -185,7 +185,8 @@ class Elector:
             known = max(known, known_epoch(c.vacancy.replica for c in candidacies))
             epoch = await take_epoch(self._session, known)
             crash_point("election.after_epoch")
-        except ConnectionLost:
+        except (ConnectionLost, znodes.UnreadableZnode) as error:
+            logger.info("no epoch for an election", reason=str(error))
             self._later([candidacy.vacancy for candidacy in candidacies])
             return
         async with asyncio.TaskGroup() as tasks:
