@@ -2,9 +2,9 @@
 
 A disk that is detached while something is still to be written to it loses that, though the machine never
 stopped: the boot is the same, and after it was attached again so are its name and its contents. Linux (from
-5.15 on) numbers each attachment (`diskseq`), no number twice in one boot. There is no number for a file system
-that is on no disk of this machine (over a network, in memory, an overlay, or on several disks as btrfs is), or
-whose disk cannot be looked at (a container without /sys): there a detachment goes unseen.
+5.15 on) numbers each attachment (`diskseq`), no number twice in one boot. A file system has no number if it
+is on no disk of this machine (over a network, in memory, an overlay), on several (btrfs), or if its disk
+cannot be looked at (a container without /sys). There a detachment goes unseen.
 """
 
 from __future__ import annotations
