@@ -1,10 +1,10 @@
 """Which attachment of a disk a folder lies on, as far as the kernel says.
 
 A disk that is detached while something is still to be written to it loses that, though the machine never
-stopped: the boot is the same, and after it was attached again so are its name and its contents. Linux
-numbers each attachment (`diskseq`, from 5.15 on), no number twice in one boot. A file system that is on no
-disk of this machine (over a network, in memory, an overlay, or on several disks as btrfs is) has no number,
-and neither has one whose disk cannot be looked at (a container without /sys): a detachment goes unseen there.
+stopped: the boot is the same, and after it was attached again so are its name and its contents. Linux (from
+5.15 on) numbers each attachment (`diskseq`), no number twice in one boot. A file system has no number if it
+is on no disk of this machine (over a network, in memory, an overlay), on several (btrfs), or if its disk
+cannot be looked at (a container without /sys). There a detachment goes unseen.
 """
 
 from __future__ import annotations

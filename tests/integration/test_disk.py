@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import socket
 
 import pytest
 
@@ -86,3 +87,32 @@ async def test_a_leader_that_cannot_read_gives_up_before_anybody_writes(own: Har
     assert state.leader not in after.isr_ids, "a failed replica is not in sync"
     assert "a replica failed" in own.log_text(state.leader)
     own.usable = False  # the bytes are gone: its next life is marked, and fetches them anew
+
+
+@pytest.mark.timeout(120)
+async def test_connections_that_take_every_descriptor_fence_no_replica(own: Harness) -> None:
+    """CORRECTNESS E14: a new leader could not open its epoch file, and its replica was out of use until the
+    process ended, though nothing had been written. Files have descriptors of their own."""
+    topic = await own.create_topic([(1, 2, 3)])
+    name, pid = topic.partitions[0], own.cluster.pid(2)
+    host, _, port = own.cluster.address(2).rpartition(":")
+    epoch = (await topic.state()).leader_epoch
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    most = len(os.listdir(f"/proc/{pid}/fd")) + 10
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, limits[1]))
+    taken = [socket.create_connection((host, int(port)), 10) for _ in range(40)]
+    try:
+        await eventually(
+            lambda: len(os.listdir(f"/proc/{pid}/fd")) >= most, what="connections took all descriptors"
+        )
+        await own.cluster.kill_broker(1)
+        assert (await topic.led_above(epoch)).leader == 2
+        await topic.isr_is(2, 3)
+    finally:
+        for each in taken:
+            each.close()
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+    async with Producer(own.cluster.bootstrap) as producer:
+        await producer.send_and_wait(name.topic, b"x", partition=name.partition)
+    assert "a replica failed" not in own.log_text(2)
+    assert (await topic.state()).leader == 2
