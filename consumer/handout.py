@@ -44,6 +44,9 @@ class HandOut:
         self._clock = clock
         self._readings: dict[TopicPartition, Reading] = {}
         self._reading: Reading | None = None
+        """What `getone` goes on with at once, without a look at anything else."""
+        self._interrupted = False
+        """True if the next `getone` is to look, whatever this one finds."""
         self._handed: dict[Position[FetchedBatch], None] = {}
         """Partitions with records in hand."""
         self._processed = asyncio.Event()
@@ -98,7 +101,7 @@ class HandOut:
                     continue
                 await self._give_way()
                 if reading.left:
-                    if not self.attentive:
+                    if not (self.attentive or self._interrupted):
                         self._reading = reading
                     record = next(reading.records)
                     self._hand(state, record.offset + 1)
@@ -151,6 +154,7 @@ class HandOut:
     def _called(self) -> None:
         """The application asks for more: it is done with what it was given."""
         self._reading = None
+        self._interrupted = False
         self._scope.check()
         if self.on_call is not None:
             self.on_call()
@@ -250,16 +254,17 @@ class HandOut:
 
     def interrupt(self) -> None:
         """Let the next `getone` give way to the loop once. From any thread."""
+        self._interrupted = True
         self._reading = None
 
     def tell(self, error: Exception) -> None:
         """Have the very next get call raise this, even in the middle of a batch."""
-        self._reading = None
+        self.interrupt()
         self._news.tell_once(error)
 
     def fail(self, error: Exception) -> None:
         """Have every get call raise this from now on."""
-        self._reading = None
+        self.interrupt()
         self._news.fail(error)
 
     # --- what is processed -------------------------------------------------------------------

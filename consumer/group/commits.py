@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -80,7 +80,9 @@ class Commits:
         self._clock = clock
         self._numbers = count(1)
         self._newest: dict[TopicPartition, int] = {}
-        """The number of the last commit of each partition that succeeded."""
+        """The number of the application's last commit of each partition that succeeded."""
+        self._newest_own: dict[TopicPartition, tuple[int, int]] = {}
+        """The number of the last one that the consumer made of itself, and its offset."""
         self._sending = asyncio.Lock()
         self._by_hand: dict[asyncio.Event, frozenset[TopicPartition]] = {}
         """The application's commits that are under way: the end of each, and its partitions."""
@@ -94,11 +96,14 @@ class Commits:
         Commits what can be committed, then raises UnknownMemberId, or what made the consumer fail, for
         partitions that were lost, and InvalidRequest for others that are not assigned.
         """
-        wanted = self._of_all() if offsets is None else self._named(offsets)
+        at_work = self._at_work() if offsets is None else set()
+        wanted = self._of_all(at_work) if offsets is None else self._named(offsets)
         ended = asyncio.Event()
         self._by_hand[ended] = frozenset(state.name for state in wanted)
         try:
             gone = await self._send(wanted, self._settings.api_timeout_ms / 1000)
+            if at_work:
+                await self.commit_processed(at_work, timeout_s=self._settings.api_timeout_ms / 1000)
         finally:
             del self._by_hand[ended]
             ended.set()
@@ -150,12 +155,14 @@ class Commits:
             names = ", ".join(sorted(str(state.name) for state in gone))
             raise InvalidRequest(f"not assigned to this consumer any more: {names}")
 
-    def _of_all(self) -> dict[Position[Any], CommittedOffset]:
-        """All that was handed out. A listener runs beside the application, and speaks for nothing that this
-        still works on."""
-        at_work = self._handout.in_hand(self._names()) if self._in_listener() else set()
-        offsets = {s: s.processed if s.name in at_work else s.position for s in self._reader.positions}
-        return {state: CommittedOffset(offset) for state, offset in offsets.items() if offset is not None}
+    def _at_work(self) -> set[TopicPartition]:
+        """Within a listener: partitions that the application still works on. The listener runs beside it, and
+        speaks only for what is processed of these."""
+        return self._handout.in_hand(self._names()) if self._in_listener() else set()
+
+    def _of_all(self, without: Collection[TopicPartition]) -> dict[Position[Any], CommittedOffset]:
+        states = [state for state in self._reader.positions if state.name not in without]
+        return {s: CommittedOffset(s.position) for s in states if s.position is not None}
 
     def _names(self) -> set[TopicPartition]:
         return {state.name for state in self._reader.positions}
@@ -163,8 +170,9 @@ class Commits:
     def _named(self, offsets: Mapping[TopicPartition, OffsetLike]) -> dict[Position[Any], CommittedOffset]:
         given = arguments.commits(offsets)
         assigned = self._names()
-        # A listener has heard of every loss, and of every assignment since.
-        known = assigned if self._in_listener() else set()
+        # Of a partition that was lost and is owned again, the application may mean what it had before; not so
+        # a listener, which has heard of both, nor an application that was handed out something since.
+        known = assigned if self._in_listener() else {s.name for s in self._reader.positions if s.handed_out}
         self._raise_gone([self.lost[name] for name in given if name in self.lost and name not in known])
         strangers = sorted(str(name) for name in given if name not in assigned)
         if strangers:
@@ -190,14 +198,14 @@ class Commits:
             identity: Identity | None = None
             try:
                 async with asyncio.timeout(deadline - self._clock.monotonic()), self._sending:
-                    left = {s: e for s, e in left.items() if self._newest.get(s.name, 0) < number}
+                    left = {s: e for s, e in left.items() if not self._superseded(s.name, e.offset, number)}
                     gone += [state for state in left if not self._holds(state)]
                     left = {s: e for s, e in left.items() if self._holds(s)}
                     if of_itself:
                         left = _processed(left)
                     if left:
                         identity = self._identity()
-                        await self._try(left, identity, number)
+                        await self._try(left, identity, number, of_itself)
             except StrandlineError as error:
                 last = error
                 attempt += 1
@@ -210,6 +218,12 @@ class Commits:
             except TimeoutError:
                 raise last or no_answer(self._group, timeout_s) from None
         return gone
+
+    def _superseded(self, name: TopicPartition, offset: int, number: int) -> bool:
+        """True if a commit that was asked for later has succeeded. Of those that the consumer makes of itself
+        only one that is as far counts: it may not have known of this one."""
+        own, reached = self._newest_own.get(name, (0, 0))
+        return self._newest.get(name, 0) > number or (own > number and reached >= offset)
 
     def _holds(self, state: Position[Any]) -> bool:
         """True if the partition has been assigned without a break."""
@@ -226,7 +240,13 @@ class Commits:
         except RebalanceInProgress:
             return True
 
-    async def _try(self, left: dict[Position[Any], CommittedOffset], identity: Identity, number: int) -> None:
+    async def _try(
+        self,
+        left: dict[Position[Any], CommittedOffset],
+        identity: Identity,
+        number: int,
+        of_itself: bool,
+    ) -> None:
         """One commit; takes out of `left` what succeeded. Raises the first error there is."""
         request = OffsetCommit(
             self._group,
@@ -242,7 +262,10 @@ class Commits:
             error = results.get(state.name, unsaid)
             if error is None:
                 state.saved(entry.offset)
-                self._newest[state.name] = number
+                if of_itself:
+                    self._newest_own[state.name] = number, entry.offset
+                else:
+                    self._newest[state.name] = number
                 del left[state]
             else:
                 errors.append(error)

@@ -64,6 +64,7 @@ class Handover:
         else:
             self._commits.note_lost(effect.partitions, effect.reason)
             self._drop(effect.partitions)
+            self._handout.interrupt()
             if self._cut is not None:
                 self._cut.reschedule(0)
 

@@ -267,6 +267,24 @@ async def test_a_commit_is_not_undone_by_the_next_one_that_the_consumer_makes() 
         assert group.offsets()[-1] == {A: 3, B: 0}, "it is committed already"
 
 
+async def test_a_commit_by_hand_is_not_lost_behind_an_automatic_one() -> None:
+    """It has to be tried again, and an automatic one that knows less succeeds in between."""
+    async with Group() as group, asyncio.TaskGroup() as tasks:
+        group.assign(A)
+        group.arrive(A, 3)
+        _ = [await group.handout.getone() for _ in range(3)]
+        automatic: list[asyncio.Task[None]] = []
+
+        def refuse(_request: OffsetCommit) -> CoordinatorLoading:
+            automatic.append(tasks.create_task(group.commits.commit_processed(timeout_s=10)))
+            return CoordinatorLoading("loading")
+
+        group.script(refuse)
+        await group.commits.commit(None)
+        await automatic[0]
+        assert group.offsets() == [{A: 3}, {A: 2}, {A: 3}]
+
+
 @pytest.mark.parametrize("records", [1, 2])
 async def test_a_commit_does_not_end_the_work_on_a_record(records: int) -> None:
     """A partition that is given up waits for the handler, and not for a commit within it or before it: of the
@@ -296,7 +314,7 @@ async def test_a_listener_commits_nothing_that_the_application_still_works_on() 
         _ = await group.handout.getmany((), 0, 3)
         group.in_listener = True
         await group.commits.commit(None)
-        assert group.offsets() == [{A: 0, B: 0}]
+        assert group.offsets() == [{B: 0}, {A: 0}]
 
 
 # --- what goes in the meantime --------------------------------------------------------------------
@@ -351,7 +369,8 @@ async def test_an_expelled_member_hears_that_it_was_expelled(error: StrandlineEr
         with pytest.raises(UnknownMemberId):
             await group.commits.commit(offsets)
         assert all(A not in request.offsets or request.offsets[A].offset != 3 for request in group.sent[1:])
-        group.commits.lost.clear()
+        group.arrive(A, 1)
+        _ = await group.handout.getone()
         await group.commits.commit({A: 1})
 
 
