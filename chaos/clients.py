@@ -34,7 +34,11 @@ SESSION_TIMEOUT_MS: Final = 4_000
 TOPICS: Final = (TopicPlan("swell", 4), TopicPlan("ebb", 2))
 MIN_INSYNC: Final = {"swell": 2, "ebb": 1}
 """In `ebb` one replica alone may acknowledge, and then is the only one that may lead (E2)."""
-GROUPS: Final = ("eager", "cooperative", "mixed")
+GROUPS: Final = ("eager", "cooperative", "mixed", "by-hand")
+GROUP_TOPICS: Final = {"eager": "swell", "cooperative": "swell", "mixed": "ebb", "by-hand": "ebb"}
+BY_HAND: Final = ("--by-hand", "--max-poll-interval-ms", "3000")
+BLOCKING: Final = (*BY_HAND, "--block", "4")
+"""Its block is longer than the group waits for it: it is out, and comes back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +63,10 @@ def _reader(name: str, topic: str, *options: str) -> Role:
     )
 
 
-def _member(group: str, number: int, topic: str, protocol: str) -> Role:
+def _member(group: str, number: int, protocol: str, *manner: str) -> Role:
     options = ("--group", group, "--rebalance-protocol", protocol, "--client-id", f"{group}-{number}")
     session = ("--session-timeout-ms", str(SESSION_TIMEOUT_MS))
-    return _reader(f"group-{group}-{number}", topic, *options, *session)
+    return _reader(f"group-{group}-{number}", GROUP_TOPICS[group], *options, *session, *manner)
 
 
 LOAD: Final = (
@@ -71,13 +75,15 @@ LOAD: Final = (
     _producer("p3", "ebb", 100, "--delivery-timeout-ms", "30000"),
     _reader("assign-1", "swell"),
     _reader("assign-2", "ebb"),
-    _member("eager", 1, "swell", "eager"),
-    _member("eager", 2, "swell", "eager"),
-    _member("cooperative", 1, "swell", "cooperative"),
-    _member("cooperative", 2, "swell", "cooperative"),
-    _member("mixed", 1, "ebb", "eager"),
-    _member("mixed", 2, "ebb", "eager"),
-    _member("mixed", 3, "ebb", "cooperative"),
+    _member("eager", 1, "eager"),
+    _member("eager", 2, "eager"),
+    _member("cooperative", 1, "cooperative"),
+    _member("cooperative", 2, "cooperative"),
+    _member("mixed", 1, "eager"),
+    _member("mixed", 2, "eager"),
+    _member("mixed", 3, "cooperative"),
+    _member("by-hand", 1, "cooperative", *BY_HAND),
+    _member("by-hand", 2, "cooperative", *BLOCKING),
 )
 
 

@@ -17,7 +17,16 @@ from typing import Any, Final, TypeVar
 from strandline.auditing.beliefs import Belief, Change
 from strandline.auditing.cluster import Observation
 from strandline.auditing.commits import Committed
-from strandline.auditing.history import Acked, Assigned, History, Received, Told, Unassigned, read_whole_lines
+from strandline.auditing.history import (
+    Acked,
+    Assigned,
+    CommitAcked,
+    History,
+    Received,
+    Told,
+    Unassigned,
+    read_whole_lines,
+)
 from strandline.auditing.ownership import GroupEvent
 from strandline.auditing.staleness import Reading
 from strandline.errors import StrandlineError
@@ -59,6 +68,8 @@ class Evidence:
     """All that readers by assignment were given while others wrote."""
     observations: list[Observation] = field(default_factory=list)
     committed: list[Committed] = field(default_factory=list)
+    acknowledged: list[Committed] = field(default_factory=list)
+    """Commits that members made by hand, and were told to be done."""
     changes: list[StateChangeEvent] = field(default_factory=list)
     group_events: list[GroupEvent] = field(default_factory=list)
     settled_ms: int | None = None
@@ -81,9 +92,10 @@ def read(out: Path) -> Evidence:
     for path in _paths(out, READERS):
         found.histories.append(_reader(path, found.readings))
     for path in _paths(out, MEMBERS):
-        history, belief = _member(path, groups)
+        history, belief, commits = _member(path, groups)
         found.histories.append(history)
         found.beliefs.append(belief)
+        found.acknowledged += commits
     for path in _paths(out, FINAL):
         found.final.append(_reader(path, []))
     found.histories += found.final
@@ -130,21 +142,25 @@ def _reader(path: Path, readings: list[Reading]) -> History:
     return history
 
 
-def _member(path: Path, groups: Mapping[str, str]) -> tuple[History, Belief]:
+def _member(path: Path, groups: Mapping[str, str]) -> tuple[History, Belief, list[Committed]]:
     """`groups` by member id, as far as coordinators told."""
     history = History(path.name)
+    commits: list[tuple[int, CommitAcked]] = []
     changes: list[Change] = []
     last_ms = 0
     for event, said in _told(path):
         history.events.append(event)
         last_ms = max(last_ms, int(said.get("at", 0)))
-        if isinstance(event, Assigned | Unassigned):
+        if isinstance(event, CommitAcked):
+            commits.append((int(said.get("at", 0)), event))
+        elif isinstance(event, Assigned | Unassigned):
             changes.append(_change(path, event, said))
     group = next((groups[each.member] for each in changes if each.member in groups), None)
     if group is None:
         named = _GROUP_IN_NAME.fullmatch(path.stem)
         group = named[1] if named else path.stem
-    return history, Belief(history.name, group, changes, last_ms)
+    done = [Committed(at_ms, group, each.topic, each.partition, each.offset) for at_ms, each in commits]
+    return history, Belief(history.name, group, changes, last_ms), done
 
 
 def _change(path: Path, event: Assigned | Unassigned, said: Mapping[str, Any]) -> Change:

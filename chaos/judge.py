@@ -9,7 +9,7 @@ from pathlib import Path
 from chaos import evidence, replica_logs
 from chaos.evidence import Evidence
 from chaos.replica_logs import Lane, Replica
-from strandline.auditing import beliefs, cluster, commits, reference, reigns, requests, staleness
+from strandline.auditing import beliefs, cluster, commits, handling, reference, reigns, requests, staleness
 from strandline.auditing.checks import Finding, in_order
 from strandline.auditing.history import Received
 from strandline.auditing.reference import Logged, Span
@@ -57,7 +57,8 @@ def judge(out: Path, logs: Mapping[int, Path]) -> list[Finding]:
     found += cluster.findings(told.observations, told.changes)
     found += reigns.findings(told.changes)
     found += beliefs.findings(told.beliefs, told.group_events)
-    found += commits.findings(told.committed, _received(told), _offsets(log))
+    found += commits.findings(told.committed, _received(told), _offsets(log), told.acknowledged)
+    found += handling.findings(told.histories)
     found += requests.findings(told.changes, settled_ms=told.settled_ms, gone=_gone(told, logs))
     return in_order(set(found))
 

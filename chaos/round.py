@@ -26,6 +26,8 @@ from strandline.errors import StrandlineError
 
 CALM_S: Final = 1.0
 """The load goes on for this long once the cluster has settled."""
+GROUPS_S_MAX: Final = 60.0
+"""For groups to commit all that was written, once nothing more is."""
 SETTLED_AGAIN_S_MAX: Final = 30.0
 """After the load has ended, before logs are compared."""
 TRACEBACK: Final = b"Traceback (most recent call last)"
@@ -36,6 +38,7 @@ SHOWN_MAX: Final = 10
 
 DIED: Final = "died"
 HUNG: Final = "hung"
+STALLED: Final = "stalled"
 TRACEBACK_FOUND: Final = "traceback"
 UNREADABLE: Final = "unreadable"
 UNSETTLED: Final = "unsettled"
@@ -207,6 +210,10 @@ async def _end(course: _Course, load: clients.Load) -> None:
     await course.clock.sleep(CALM_S)
     await load.end("produce")
     await course.clock.sleep(CALM_S)
+    if course.settled_ms is not None:
+        unread = await settling.behind(course.world.bootstrap, clients.GROUP_TOPICS, GROUPS_S_MAX)
+        if unread:
+            course.found(STALLED, f"members read on for {GROUPS_S_MAX:.0f} s, and {', '.join(unread)}")
     await load.end("consume")
     for name in load.hung:
         course.found(HUNG, f"{name} did not end within {clients.ENDS_S_MAX:.0f} s of SIGTERM")

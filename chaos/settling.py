@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -148,3 +148,32 @@ async def partitions_of(admin: Admin, topics: Sequence[str], deadline_s: float) 
                 for topic in described.topics
                 for each in topic.partitions
             ]
+
+
+async def behind(bootstrap: str, topics: Mapping[str, str], deadline_s: float) -> list[str]:
+    """Wait until these groups have committed all of their topics, which nobody writes to any more: what they
+    have not, at the deadline. `topics`: by group."""
+    clock = SystemClock()
+    deadline = clock.monotonic() + deadline_s
+    async with Admin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
+        while missing := await _behind(admin, topics):
+            if clock.monotonic() >= deadline:
+                return missing
+            await clock.sleep(POLL_S)
+    return []
+
+
+async def _behind(admin: Admin, topics: Mapping[str, str]) -> list[str]:
+    missing: list[str] = []
+    try:
+        described = {topic.name: topic for topic in await admin.describe_topics(sorted({*topics.values()}))}
+        for group, topic in topics.items():
+            committed = await admin.group_offsets(group)
+            for each in described[topic].partitions:
+                found = committed.get(TopicPartition(topic, each.partition))
+                offset = 0 if found is None else found.offset
+                if each.high_watermark is None or offset < each.high_watermark:
+                    missing.append(f"{group}: {topic}-{each.partition} {offset} of {each.high_watermark}")
+    except StrandlineError as error:
+        return [f"{type(error).__name__}: {error}"]
+    return missing

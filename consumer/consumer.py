@@ -130,8 +130,8 @@ class Consumer(Startable):
     async def stop(self) -> None:
         """Close: leave the group in order, with all that belongs to it, then the cluster.
 
-        What was handed out last counts as processed if the task that got it closes in peace; not while
-        an exception passes through, nor from another task: others read it again then.
+        What was handed out last counts as processed if the task that asked for it closes the consumer, or has
+        ended, without an exception. Otherwise others read it again.
         """
         await self._close(sys.exc_info()[1])
 
@@ -153,11 +153,14 @@ class Consumer(Startable):
                     await self._transport.close()
 
     def _drain_s(self, error: BaseException | None) -> float:
+        """How long to wait for what is in hand. If it is done with, it counts as processed."""
+        if error is not None:
+            return 0
         caller = self._handout.caller
-        if error is None and caller in (None, asyncio.current_task()):
+        if caller is None or caller is asyncio.current_task() or _ended_in_peace(caller):
             self._handout.done()
             return 0
-        return 0 if error is not None or caller is None or caller.done() else CLOSE_DRAIN_S
+        return 0 if caller.done() else CLOSE_DRAIN_S
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -204,11 +207,12 @@ class Consumer(Startable):
         return self._in_group().metadata()
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetLike] | None = None) -> None:
-        """Commit these offsets (each that of the next record to read), or all that was handed out.
+        """Commit these offsets (each that of the next record to read), or all that was handed out; within a
+        listener all but what the application is still working on.
 
-        Tried for `api_timeout_ms`. Raises InvalidRequest that names partitions that are not assigned (any
-        more), IllegalGeneration or UnknownMemberId if the group went on without this consumer: for all that
-        was handed out also if that was lost before, until the next get call.
+        Tried for `api_timeout_ms`. What is still assigned is committed before an error is raised for the
+        rest: UnknownMemberId (FencedInstanceId) for what the group took from this consumer, until the next
+        get call, and InvalidRequest for partitions that are not assigned (any more).
         """
         await self._in_group().commits.commit(offsets)
 
@@ -307,22 +311,27 @@ class Consumer(Startable):
         state = self._reader.assigned(partition)
         while state.position is None:
             error = self._news.error(state.name)
-            if error is not None:
+            # With an error it waits a moment, too: an application that asks again at once must not starve
+            # the loop.
+            pause_s = self._settings.retry_backoff_ms / 1000
+            deadline = None if error is None else self._clock.monotonic() + pause_s
+            if not await self._news.wait(deadline) and error is not None:
                 raise error
-            await self._news.wait(None)
             state = self._reader.assigned(partition)
         return state.position
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Hand out and fetch nothing of these until `resume`; their positions stay."""
+        """Hand out and fetch nothing of these until `resume`; their positions stay, and what was fetched."""
         for partition in partitions:
             self._positions.pause(self._reader.assigned(partition).name)
+            self._handout.interrupt()
 
     def resume(self, *partitions: TopicPartition) -> None:
         for partition in partitions:
             state = self._reader.assigned(partition)
             self._positions.resume(state.name)
             self._reader.wake(state.broker)
+        self._news.arrived()
 
     def paused(self) -> set[TopicPartition]:
         return {state.name for state in self._positions if state.paused}
@@ -395,3 +404,12 @@ class Consumer(Startable):
     ) -> Coroutine[Any, Any, list[FetchedBatch]]:
         """All batches that are there, undecoded: the fast way. Waits up to `timeout_ms` for the first."""
         return self._handout.getbatches(partitions, arguments.timeout_ms(timeout_ms))
+
+
+def _ended_in_peace(task: asyncio.Task[Any]) -> bool:
+    if not task.done() or task.cancelled():
+        return False
+    error = task.exception()
+    if error is not None:
+        logger.warning("the task that read has failed: what it had in hand is read again", exc_info=error)
+    return error is None

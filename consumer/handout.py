@@ -1,15 +1,16 @@
 """Hands out what was read, and knows what of it the application is done with.
 
-What a get call handed out counts as processed once the application makes its next get call, or commits:
-until then it is *in hand*, is not committed by itself, and a partition that has to be given up waits for it.
+What a get call hands out is *in hand* until the application makes its next get call: a partition that has to
+be given up waits for it, and it is not committed unless the application commits it. A commit does not end
+this: the application may commit a record and go on working on it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Coroutine, Sequence, Sized
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from consumer.core.positions import Position
 from consumer.news import News
@@ -26,6 +27,8 @@ GIVE_WAY_SHARE: Final = 0.1
 GIVE_WAY_S_MIN: Final = 0.001
 GIVE_WAY_S_MAX: Final = 0.1
 
+T = TypeVar("T")
+
 
 class HandOut:
     """The get calls. `polled` is set by each and cleared by who watches that they come."""
@@ -41,21 +44,43 @@ class HandOut:
         self._clock = clock
         self._readings: dict[TopicPartition, Reading] = {}
         self._reading: Reading | None = None
+        """What `getone` goes on with at once, without a look at anything else."""
+        self._interrupted = False
+        """True if the next `getone` is to look, whatever this one finds."""
         self._handed: dict[Position[FetchedBatch], None] = {}
+        """Partitions with records in hand."""
         self._processed = asyncio.Event()
         self._abandoned = False
         self._caller: asyncio.Task[Any] | None = None
         self.on_call: Callable[[], None] | None = None
         self._gave_way_at = clock.monotonic()
+        self._raised_at = float("-inf")
+        """When a get call raised last, or is going to."""
         self.attentive = False
         """True while the loop has more to do than the application's records: each `getone` lets it."""
         self.polled = True
-        self.waiting = 0
-        """Get calls that wait for a record: the application is not late, there is nothing for it."""
+        self.asking = 0
+        """Get calls that are under way: the application is not late, it waits for them."""
 
     # --- the get calls -----------------------------------------------------------------------
 
-    async def getone(self) -> ConsumerRecord:
+    def getone(self) -> Coroutine[Any, Any, ConsumerRecord]:
+        self._caller = _calling_task()
+        return self._getone()
+
+    def getmany(
+        self, partitions: Sequence[TopicPartition], timeout_ms: float, max_records: int | None
+    ) -> Coroutine[Any, Any, dict[TopicPartition, list[ConsumerRecord]]]:
+        self._caller = _calling_task()
+        return self._asked(self._getmany(partitions, timeout_ms, max_records))
+
+    def getbatches(
+        self, partitions: Sequence[TopicPartition], timeout_ms: float
+    ) -> Coroutine[Any, Any, list[FetchedBatch]]:
+        self._caller = _calling_task()
+        return self._asked(self._getbatches(partitions, timeout_ms))
+
+    async def _getone(self) -> ConsumerRecord:
         reading = self._reading
         if reading is not None and reading.incarnation == reading.state.incarnation:
             state = reading.state
@@ -64,7 +89,9 @@ class HandOut:
                 state.processed = state.position
                 state.position = record.offset + 1
                 return record
-        self._reading = None
+        return await self._asked(self._next())
+
+    async def _next(self) -> ConsumerRecord:
         self._called()
         while True:
             self._news.raise_untold()
@@ -74,7 +101,7 @@ class HandOut:
                     continue
                 await self._give_way()
                 if reading.left:
-                    if not self.attentive:
+                    if not (self.attentive or self._interrupted):
                         self._reading = reading
                     record = next(reading.records)
                     self._hand(state, record.offset + 1)
@@ -83,7 +110,7 @@ class HandOut:
             else:
                 await self._wait(None)
 
-    async def getmany(
+    async def _getmany(
         self, partitions: Sequence[TopicPartition], timeout_ms: float, max_records: int | None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         limit = self._settings.poll_records_max if max_records is None else max_records
@@ -103,7 +130,9 @@ class HandOut:
             if taken or not await self._wait(deadline):
                 return taken
 
-    async def getbatches(self, partitions: Sequence[TopicPartition], timeout_ms: float) -> list[FetchedBatch]:
+    async def _getbatches(
+        self, partitions: Sequence[TopicPartition], timeout_ms: float
+    ) -> list[FetchedBatch]:
         deadline = self._clock.monotonic() + timeout_ms / 1000
         self._called()
         await self._give_way()
@@ -124,12 +153,31 @@ class HandOut:
 
     def _called(self) -> None:
         """The application asks for more: it is done with what it was given."""
+        self._reading = None
+        self._interrupted = False
         self._scope.check()
         if self.on_call is not None:
             self.on_call()
-        self._caller = asyncio.current_task()
-        self._reading = None
         self.done()
+
+    async def _asked(self, call: Coroutine[Any, Any, T]) -> T:
+        """A get call. One that raises has let the loop run before: the application may ask again at once."""
+        self.asking += 1
+        try:
+            return await call
+        except Exception:
+            pause_s = max(0.0, self._raised_at + self._pace_s - self._clock.monotonic())
+            self._raised_at = self._clock.monotonic() + pause_s
+            await self._clock.sleep(pause_s)
+            raise
+        finally:
+            self.asking -= 1
+            self.polled = True
+
+    @property
+    def _pace_s(self) -> float:
+        """The least time between two errors in a row."""
+        return self._settings.retry_backoff_ms / 1000
 
     async def _give_way(self) -> None:
         """Who never waits for a record lets the next ones come in here.
@@ -176,8 +224,8 @@ class HandOut:
             if reading.left:
                 self._readings[state.name] = reading
                 return reading
-            # Compaction left none of its records. Who has nothing in hand is done with them, too.
-            if not state.in_hand:
+            # Compaction left none of its records. With nothing in hand the application is done with them.
+            if state not in self._handed:
                 state.processed = reading.batch.next_offset
             state.position = reading.batch.next_offset
         return None
@@ -188,29 +236,35 @@ class HandOut:
         return batch
 
     async def _wait(self, deadline: float | None) -> bool:
-        """Wait for news; False at the deadline. Raises what went wrong meanwhile."""
+        """Wait for news; False at the deadline. Raises what went wrong meanwhile, and again, after a pause
+        without any news, what is still wrong."""
         self._scope.check()
-        self._news.raise_standing()
-        self.waiting += 1
+        self._news.raise_untold()
+        until = deadline
+        if self._news.standing:
+            again_at = self._clock.monotonic() + self._pace_s
+            until = again_at if deadline is None else min(again_at, deadline)
         try:
-            return await self._news.wait(deadline)
+            arrived = await self._news.wait(until)
         finally:
-            self.waiting -= 1
-            self.polled = True
             self._gave_way_at = self._clock.monotonic()
+        if not arrived:
+            self._news.raise_standing()
+        return arrived
 
     def interrupt(self) -> None:
         """Let the next `getone` give way to the loop once. From any thread."""
+        self._interrupted = True
         self._reading = None
 
     def tell(self, error: Exception) -> None:
         """Have the very next get call raise this, even in the middle of a batch."""
-        self._reading = None
+        self.interrupt()
         self._news.tell_once(error)
 
     def fail(self, error: Exception) -> None:
         """Have every get call raise this from now on."""
-        self._reading = None
+        self.interrupt()
         self._news.fail(error)
 
     # --- what is processed -------------------------------------------------------------------
@@ -223,17 +277,9 @@ class HandOut:
         self._handed.clear()
         self._processed.set()
 
-    def done_up_to(self, offsets: Mapping[Position[Any], int]) -> None:
-        """The application said so by committing these."""
-        for state, offset in offsets.items():
-            if state.position is not None and offset >= state.position:
-                state.processed = state.position
-                self._handed.pop(state, None)
-        self._processed.set()
-
-    def in_hand(self, names: Collection[TopicPartition]) -> bool:
-        """True while the application works on records of these partitions."""
-        return any(state.in_hand for state in self._handed if state.name in names)
+    def in_hand(self, names: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Those of these partitions of which the application works on records."""
+        return {state.name for state in self._handed if state.name in names}
 
     async def drained(self, names: Collection[TopicPartition], timeout_s: float) -> bool:
         """Wait until nothing of these is in hand; False if it is abandoned, or the time is up."""
@@ -269,5 +315,15 @@ class HandOut:
 
     @property
     def caller(self) -> asyncio.Task[Any] | None:
-        """Who made the last get call, and so works on what it handed out."""
+        """The task that made the last get call, and so works on what it handed out; None if no task did.
+
+        That is where the call stands, also if another task runs it: `asyncio.wait_for(getone(), …)` may.
+        """
         return self._caller
+
+
+def _calling_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # no loop runs: the call is for `run_until_complete`
+        return None

@@ -58,6 +58,11 @@ class News:
         if self._untold:
             raise self._errors[self._untold.pop()]
 
+    @property
+    def standing(self) -> bool:
+        """True while there are errors that stand."""
+        return bool(self._errors)
+
     def raise_standing(self) -> None:
         """The errors that stand, in turn."""
         self.raise_untold()

@@ -21,7 +21,7 @@ class Reading:
 
     @property
     def left(self) -> int:
-        """Records that may still be handed out: none once the partition was moved."""
-        if self.incarnation != self.state.incarnation:
+        """Records that may be handed out: none once the partition was moved, or while it may not be read."""
+        if self.incarnation != self.state.incarnation or not self.state.readable:
             return 0
         return self.records.__length_hint__()  # type: ignore[attr-defined,no-any-return]  # a list's iterator

@@ -1,12 +1,13 @@
 """Where a consumer stands in each partition, what to fetch next, and what an answer means.
 
 A partition has two positions: `position`, after what was handed out, and `fetch_offset`, after what was
-fetched; in between lies what is buffered. Whatever moves a position otherwise (a seek, a pause, another
-assignment) drops what is buffered, forgets the fetch that is under way, so that its answer counts for
-nothing, and gives the partition another *incarnation*, so that nobody goes on reading from the old place.
+fetched; in between lies what is buffered. Whatever moves a position otherwise (a seek, another assignment)
+drops what is buffered, forgets the fetch that is under way, so that its answer counts for nothing, and gives
+the partition another *incarnation*, so that nobody goes on reading from the old place. A pause moves nothing:
+what was fetched stays, as long as no other partition needs the room.
 
-A third one lies behind them: `processed`, after what the application is done with. It is what is safe to
-commit, and the records from there to `position` are those that the application has in hand.
+A third one lies behind them: `processed`, after what the application is done with, or has committed. It is
+what is safe to commit without asking the application.
 """
 
 from __future__ import annotations
@@ -99,6 +100,8 @@ class Position(Generic[BatchT]):
     """Never above `position`; both are moved together by what is not handing out."""
     committed: int | None = None
     """What the group is known to have, so that it is not told again."""
+    lost: str = ""
+    """Why the group took the partition from this consumer; empty unless it did."""
     fetch_offset: int = -1
     search: int = 0
     """Number of the search for a position that is under way; 0: none."""
@@ -121,10 +124,11 @@ class Position(Generic[BatchT]):
     def readable(self) -> bool:
         return not (self.paused or self.held)
 
-    @property
-    def in_hand(self) -> bool:
-        """True while records were handed out of which nobody knows yet whether they are done."""
-        return self.processed != self.position
+    def saved(self, offset: int) -> None:
+        """The group has this offset now. Nothing below it is committed again without a request."""
+        self.committed = offset
+        if self.processed is not None and self.position is not None:
+            self.processed = max(self.processed, min(offset, self.position))
 
 
 class Positions(Generic[BatchT]):
@@ -212,10 +216,8 @@ class Positions(Generic[BatchT]):
         return True
 
     def pause(self, name: TopicPartition) -> None:
-        """Hand out nothing until `resume`; what is buffered is fetched again then."""
-        state = self._positions[name]
-        state.paused = True
-        self._renew(state)
+        """Hand out and fetch nothing until `resume`. What was fetched stays; a fetch under way counts."""
+        self._positions[name].paused = True
 
     def resume(self, name: TopicPartition) -> None:
         self._positions[name].paused = False
@@ -267,25 +269,34 @@ class Positions(Generic[BatchT]):
 
     def plan(self, broker: int) -> FetchPlan | None:
         """The next fetch from a broker; None while there is nothing to ask it for, or no room."""
-        if self.buffered_bytes >= self._buffer_bytes:
+        share = max(self._partition_bytes, self._buffer_bytes // max(1, len(self._positions)))
+        due = [
+            state
+            for state in self
+            if state.broker == broker
+            and state.position is not None
+            and state.readable
+            and not (state.fetch or state.backing_off)
+            and state.buffered_bytes < share
+        ]
+        if not due or not self._room():
             return None
         number = next(self._numbers)
-        share = max(self._partition_bytes, self._buffer_bytes // max(1, len(self._positions)))
-        wanted = []
-        for state in self:
-            if (
-                state.broker == broker
-                and state.position is not None
-                and state.readable
-                and not (state.fetch or state.backing_off)
-                and state.buffered_bytes < share
-            ):
-                state.fetch = number
-                wanted.append(Wanted(state.name, state.fetch_offset, state.leader_epoch))
-        if not wanted:
-            return None
-        plan = self._plans[number] = FetchPlan(number, broker, tuple(wanted))
+        for state in due:
+            state.fetch = number
+        wanted = tuple(Wanted(state.name, state.fetch_offset, state.leader_epoch) for state in due)
+        plan = self._plans[number] = FetchPlan(number, broker, wanted)
         return plan
+
+    def _room(self) -> bool:
+        """True if another fetch may be buffered. If there is no room, paused partitions give up what they
+        keep: the others must not wait for their `resume`."""
+        for state in self._positions.values():
+            if self.buffered_bytes < self._buffer_bytes:
+                break
+            if state.paused and state.buffered:
+                self._renew(state)
+        return self.buffered_bytes < self._buffer_bytes
 
     def answered(self, number: int, answers: Sequence[Answer]) -> list[Effect]:
         """A broker answered a fetch."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -24,6 +24,7 @@ from strandline.client.group_wire import OFFSET_COMMIT
 from strandline.config import ConsumerSettings
 from strandline.errors import (
     CoordinatorNotAvailable,
+    FencedInstanceId,
     InvalidRequest,
     RebalanceInProgress,
     StrandlineError,
@@ -55,7 +56,7 @@ class Identity:
 
 class Commits:
     """`identity` tells who this consumer is now, or raises RebalanceInProgress; `on_refused` hears what a
-    commit was refused with, and says if that may be outdated."""
+    commit was refused with, and says if that may be outdated; `in_listener` tells if the listener asks."""
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class Commits:
         handout: HandOut,
         identity: Callable[[], Identity],
         on_refused: Callable[[Identity, StrandlineError], bool],
+        in_listener: Callable[[], bool],
         settings: ConsumerSettings,
         clock: Clock,
     ) -> None:
@@ -74,106 +76,167 @@ class Commits:
         self._handout = handout
         self._identity = identity
         self._on_refused = on_refused
+        self._in_listener = in_listener
         self._settings = settings
         self._clock = clock
         self._numbers = count(1)
         self._newest: dict[TopicPartition, int] = {}
-        """The number of the last commit of each partition that succeeded."""
+        """The number of the application's last commit of each partition that succeeded."""
+        self._newest_own: dict[TopicPartition, tuple[int, int]] = {}
+        """The number of the last one that the consumer made of itself, and its offset."""
         self._sending = asyncio.Lock()
-        self.lost: dict[TopicPartition, str] = {}
-        """Partitions lost with records handed out and not committed, and why; until the application goes on
-        with other records."""
+        self._by_hand: dict[asyncio.Event, frozenset[TopicPartition]] = {}
+        """The application's commits that are under way: the end of each, and its partitions."""
+        self.lost: dict[TopicPartition, Position[Any]] = {}
+        """Partitions that the group took from this consumer since the last get call: what the application
+        still has of them is not its to commit, even if it owns them again by now."""
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetLike] | None) -> None:
-        """What the application asks for: these offsets, or all that was handed out.
+        """Commits these offsets for the application, or all that was handed out.
 
-        Raises InvalidRequest that names partitions that are not assigned, or what refused the commit; for
-        all that was handed out UnknownMemberId, or what made the consumer fail, if some of that was lost.
+        Commits what can be committed, then raises UnknownMemberId, or what made the consumer fail, for
+        partitions that were lost, and InvalidRequest for others that are not assigned.
         """
-        if offsets is None and self.lost:
-            raise self._handout.failure or self._too_late()
-        wanted = self._handed_out() if offsets is None else self._named(offsets)
-        await self._send(wanted, self._settings.api_timeout_ms / 1000)
-        self.lost.clear()
-        # Not before: a partition that is given up waits for this commit then.
-        self._handout.done_up_to({state: entry.offset for state, entry in wanted.items()})
+        at_work = self._at_work() if offsets is None else set()
+        wanted = self._of_all(at_work) if offsets is None else self._named(offsets)
+        ended = asyncio.Event()
+        self._by_hand[ended] = frozenset(state.name for state in wanted)
+        try:
+            gone = await self._send(wanted, self._settings.api_timeout_ms / 1000)
+            if at_work:
+                await self.commit_processed(at_work, timeout_s=self._settings.api_timeout_ms / 1000)
+        finally:
+            del self._by_hand[ended]
+            ended.set()
+        if offsets is None:
+            gone = [s for s in (*gone, *self.lost.values()) if s.handed_out and s.position != s.committed]
+        self._raise_gone(gone)
 
     async def commit_processed(
         self, names: Iterable[TopicPartition] | None = None, *, timeout_s: float
     ) -> None:
-        """What is processed and not committed yet, of these partitions or of all. Raises as `commit`."""
+        """Commits what is processed and not committed yet, of these partitions or of all. Raises what refused
+        the commit; partitions that are not assigned any more are no error."""
         chosen = None if names is None else set(names)
         states = [s for s in self._reader.positions if chosen is None or s.name in chosen]
-        await self._send(_processed(states), timeout_s, of_itself=True)
+        _ = await self._send(_processed(states), timeout_s, of_itself=True)
+
+    async def commit_finally(self, names: Iterable[TopicPartition], *, timeout_s: float) -> None:
+        """Before these are given up: waits for the application's own commits of them that are under way, then
+        commits with `enable_auto_commit` what is processed. Raises as `commit_processed`."""
+        wanted = frozenset(names)
+        deadline = self._clock.monotonic() + timeout_s
+        try:
+            async with asyncio.timeout(timeout_s):
+                for ended in [end for end, theirs in self._by_hand.items() if theirs & wanted]:
+                    await ended.wait()
+        except TimeoutError:
+            logger.info("%d partitions are given up before a commit of them was answered", len(wanted))
+        if self._settings.enable_auto_commit:
+            await self.commit_processed(wanted, timeout_s=deadline - self._clock.monotonic())
 
     def note_lost(self, names: Iterable[TopicPartition], reason: str) -> None:
-        """These are this consumer's no longer, whatever of them was to be committed."""
+        """The application cannot commit what it has of these any more."""
         for name in names:
             state = self._reader.positions.find(name)
-            if state is not None and state.handed_out and state.position != state.committed:
-                self.lost[name] = reason
+            if state is not None:
+                state.lost = reason
+                self.lost[name] = state
 
-    def _too_late(self) -> UnknownMemberId:
-        names = ", ".join(map(str, sorted(self.lost)))
-        reason = next(iter(self.lost.values()))
-        return UnknownMemberId(
-            f"the group went on without this consumer ({reason}): what was handed out of {names} is not "
-            f"committed, and others read it again"
-        )
+    def _raise_gone(self, gone: Sequence[Position[Any]]) -> None:
+        """Raises if there are any: they are not assigned any more, or not since the record was handed out."""
+        lost = sorted({state.name: state.lost for state in gone if state.lost}.items())
+        if lost:
+            names = ", ".join(str(name) for name, _ in lost)
+            raise self._handout.failure or UnknownMemberId(
+                f"the group went on without this consumer ({lost[0][1]}): what was handed out of {names} is "
+                f"not committed, and others read it again"
+            )
+        if gone:
+            names = ", ".join(sorted(str(state.name) for state in gone))
+            raise InvalidRequest(f"not assigned to this consumer any more: {names}")
 
-    def _handed_out(self) -> dict[Position[Any], CommittedOffset]:
-        positions = self._reader.positions
-        return {s: CommittedOffset(s.position) for s in positions if s.position is not None}
+    def _at_work(self) -> set[TopicPartition]:
+        """Within a listener: partitions that the application still works on. The listener runs beside it, and
+        speaks only for what is processed of these."""
+        return self._handout.in_hand(self._names()) if self._in_listener() else set()
+
+    def _of_all(self, without: Collection[TopicPartition]) -> dict[Position[Any], CommittedOffset]:
+        states = [state for state in self._reader.positions if state.name not in without]
+        return {s: CommittedOffset(s.position) for s in states if s.position is not None}
+
+    def _names(self) -> set[TopicPartition]:
+        return {state.name for state in self._reader.positions}
 
     def _named(self, offsets: Mapping[TopicPartition, OffsetLike]) -> dict[Position[Any], CommittedOffset]:
         given = arguments.commits(offsets)
-        strangers = sorted(str(name) for name in given if self._reader.positions.find(name) is None)
+        assigned = self._names()
+        # Of a partition that was lost and is owned again, the application may mean what it had before; not so
+        # a listener, which has heard of both, nor an application that was handed out something since.
+        known = assigned if self._in_listener() else {s.name for s in self._reader.positions if s.handed_out}
+        self._raise_gone([self.lost[name] for name in given if name in self.lost and name not in known])
+        strangers = sorted(str(name) for name in given if name not in assigned)
         if strangers:
             raise InvalidRequest(f"not assigned to this consumer: {', '.join(strangers)}")
         return {self._reader.positions[name]: entry for name, entry in given.items()}
 
     async def _send(
         self, wanted: Mapping[Position[Any], CommittedOffset], timeout_s: float, *, of_itself: bool = False
-    ) -> None:
-        """Commit, and try again for a while what may yet succeed.
+    ) -> list[Position[Any]]:
+        """Commit, and try again for a while what may yet succeed. Returns those that were not assigned any
+        more when their turn came, and so are not committed.
 
-        Partitions that are not assigned any more are an error. Not so of what the consumer commits of itself:
-        nothing of them is its to commit. Of the others that is what is processed when its turn comes: by a
-        commit that it waited for, more may be.
+        Of what the consumer commits of itself that is what is processed when its turn comes: by a commit that
+        it waited for, more may be.
         """
         number = next(self._numbers)
         left = dict(wanted)
+        gone: list[Position[Any]] = []
         deadline = self._clock.monotonic() + timeout_s
         last: StrandlineError | None = None
         attempt = 0
-        identity = Identity()
         while left:
+            identity: Identity | None = None
             try:
                 async with asyncio.timeout(deadline - self._clock.monotonic()), self._sending:
-                    left = {s: e for s, e in left.items() if self._newest.get(s.name, 0) < number}
-                    gone = [s for s in left if self._reader.positions.find(s.name) is not s]
-                    if gone and not of_itself:
-                        names = ", ".join(sorted(str(state.name) for state in gone))
-                        raise InvalidRequest(f"not assigned to this consumer any more: {names}")
+                    left = {s: e for s, e in left.items() if not self._superseded(s.name, e.offset, number)}
+                    gone += [state for state in left if not self._holds(state)]
+                    left = {s: e for s, e in left.items() if self._holds(s)}
                     if of_itself:
-                        left = _processed(left.keys() - gone)
-                    identity = self._identity()
-                    await self._try(left, identity, number, of_itself=of_itself)
+                        left = _processed(left)
+                    if left:
+                        identity = self._identity()
+                        await self._try(left, identity, number, of_itself)
             except StrandlineError as error:
                 last = error
                 attempt += 1
                 # Refused as a member that it has ceased to be, or is about to: not its last word.
+                outdated = identity is not None and self._outdated(identity, error)
                 final = isinstance(error, UnknownTopicOrPartition)  # the coordinator has looked before
-                again = not final and (
-                    self._on_refused(identity, error) or error.retriable or self._moved_on(identity)
-                )
-                if not again or self._clock.monotonic() >= deadline:
+                if final or not (outdated or error.retriable) or self._clock.monotonic() >= deadline:
                     raise
-                await self._clock.sleep(backoff_s(self._settings, attempt))
+                if any(map(self._holds, left)):
+                    await self._clock.sleep(backoff_s(self._settings, attempt))
             except TimeoutError:
                 raise last or no_answer(self._group, timeout_s) from None
+        return gone
 
-    def _moved_on(self, identity: Identity) -> bool:
+    def _superseded(self, name: TopicPartition, offset: int, number: int) -> bool:
+        """True if a commit that was asked for later has succeeded. Of those that the consumer makes of itself
+        only one that is as far counts: it may not have known of this one."""
+        own, reached = self._newest_own.get(name, (0, 0))
+        return self._newest.get(name, 0) > number or (own > number and reached >= offset)
+
+    def _holds(self, state: Position[Any]) -> bool:
+        """True if the partition has been assigned without a break."""
+        return self._reader.positions.find(state.name) is state
+
+    def _outdated(self, identity: Identity, error: StrandlineError) -> bool:
+        """True if the consumer commits as somebody else by now, or is about to."""
+        if self._on_refused(identity, error):
+            return True
+        if isinstance(error, FencedInstanceId):
+            return False
         try:
             return identity != self._identity()
         except RebalanceInProgress:
@@ -184,13 +247,10 @@ class Commits:
         left: dict[Position[Any], CommittedOffset],
         identity: Identity,
         number: int,
-        *,
         of_itself: bool,
     ) -> None:
         """One commit; takes out of `left` what succeeded, and of what the consumer commits of itself also
         what was deleted. Raises the first error there is."""
-        if not left:
-            return
         request = OffsetCommit(
             self._group,
             identity.member,
@@ -204,8 +264,11 @@ class Commits:
             unsaid = CoordinatorNotAvailable(f"the coordinator said nothing about {state.name}")
             error = results.get(state.name, unsaid)
             if error is None:
-                state.committed = entry.offset
-                self._newest[state.name] = number
+                state.saved(entry.offset)
+                if of_itself:
+                    self._newest_own[state.name] = number, entry.offset
+                else:
+                    self._newest[state.name] = number
                 del left[state]
             elif of_itself and isinstance(error, UnknownTopicOrPartition):
                 del left[state]

@@ -36,6 +36,8 @@ UNSETTLED_S: Final = 0.5
 HEART_END_S_MAX: Final = 1.0
 CLOSE_COMMIT_S_MAX: Final = 3.0
 """A close waits no longer for a coordinator that does not answer."""
+CLOSE_LISTENER_S_MAX: Final = 10.0
+"""A close waits no longer for a call of the listener."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class Group:
             handout=handout,
             identity=self._identity,
             on_refused=self._commit_refused,
+            in_listener=lambda: self._listening.inside,
             settings=settings,
             clock=clock,
         )
@@ -134,6 +137,7 @@ class Group:
             return
         self._started = False
         self._loop.call_later(drain_s, self._handout.abandon)
+        self._listening.shorten(CLOSE_LISTENER_S_MAX)
         self._handover.commit_s = min(self._handover.commit_s, CLOSE_COMMIT_S_MAX)
         if self.subscribed or self.leaving:
             self._forget_subscription()

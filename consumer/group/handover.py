@@ -64,6 +64,7 @@ class Handover:
         else:
             self._commits.note_lost(effect.partitions, effect.reason)
             self._drop(effect.partitions)
+            self._handout.interrupt()
             if self._cut is not None:
                 self._cut.reschedule(0)
 
@@ -111,6 +112,7 @@ class Handover:
             return False
         self._told.difference_update(names)
         await self._listening.revoked(names)
+        self._commits.note_lost(self._handout.in_hand(names), "they were given up with records in hand")
         self._drop(names)
         return True
 
@@ -123,18 +125,16 @@ class Handover:
             await self._listening.lost(lost)
 
     async def _drain(self, names: Iterable[TopicPartition]) -> None:
-        wanted = set(names)
-        if not await self._handout.drained(wanted, self._drain_s):
+        if not await self._handout.drained(set(names), self._drain_s):
             logger.warning(
-                "%d partitions are given up with records in hand: others will read those again", len(wanted)
+                "%d partitions are given up with records in hand: others will read those again",
+                len(self._handout.in_hand(set(names))),
             )
 
     async def _commit(self, names: Iterable[TopicPartition]) -> None:
         """What cannot be committed is read again by others; it must not keep them waiting (G6, G7)."""
-        if not self._settings.enable_auto_commit:
-            return
         try:
-            await self._commits.commit_processed(names, timeout_s=self.commit_s)
+            await self._commits.commit_finally(names, timeout_s=self.commit_s)
         except StrandlineError as error:
             if self._assigned(names):
                 logger.warning("offsets of partitions that are given up are not committed: %s", error)

@@ -215,7 +215,7 @@ class Heart:
 
     def _poll_left_s(self, now: float) -> float:
         handout = self._handout
-        if handout.polled or handout.waiting:
+        if handout.polled or handout.asking:
             handout.polled = False
             self._polled_at = now
         limit_at = self._polled_at + self._settings.max_poll_interval_ms / 1000

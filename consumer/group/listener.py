@@ -23,7 +23,7 @@ class RebalanceListener:
 
     They are called on the consumer's event loop, one after the other. What one raises is logged, and raised
     by the next get call; the rebalance goes on. So it does without one that takes longer than
-    `max_poll_interval_ms`, which is cancelled.
+    `max_poll_interval_ms`, or than ten seconds while the consumer closes: that one is cancelled.
     """
 
     def on_assigned(self, added: set[TopicPartition]) -> Awaitable[None] | None:
@@ -57,15 +57,29 @@ class Listening:
         self._tell = tell
         self._limit_s = limit_s
         self._running: _Call | None = None
+        self._limit: asyncio.Timeout | None = None
+        """Of the call that runs."""
         self.listener: RebalanceListener | None = None
+
+    @property
+    def inside(self) -> bool:
+        """True in a call of the listener, and in tasks that it started, until it returns."""
+        return self._running is not None and self._running in _within.get()
 
     def check_outside(self, what: str) -> None:
         """Raises InvalidRequest within the listener, for what would wait for the end of that very call."""
-        if self._running is not None and self._running in _within.get():
+        if self.inside:
             raise InvalidRequest(
                 f"a listener cannot {what}: that waits until the listener has returned. Tell the task that "
                 f"reads to do so"
             )
+
+    def shorten(self, limit_s: float) -> None:
+        """Give each call so long at most from now on, and the running one from this moment."""
+        self._limit_s = min(self._limit_s, limit_s)
+        limit = self._limit
+        if limit is not None and not limit.expired() and (ends_at := limit.when()) is not None:
+            limit.reschedule(min(ends_at, asyncio.get_running_loop().time() + self._limit_s))
 
     async def assigned(self, added: Iterable[TopicPartition]) -> None:
         if self.listener is not None:
@@ -92,6 +106,7 @@ class Listening:
         limit = asyncio.timeout(self._limit_s)
         try:
             async with limit:
+                self._limit = limit
                 result = function(partitions)
                 if inspect.isawaitable(result):
                     await result
@@ -110,7 +125,7 @@ class Listening:
             self._tell(RuntimeError(f"the listener's {who} waited for what was cancelled"))
         finally:
             _within.reset(before)
-            self._running = None
+            self._running = self._limit = None
             slow.cancel()
 
 

@@ -61,6 +61,8 @@ JOIN_MARGIN_S: Final = 5.0
 """Longer than the rebalance timeout that a coordinator holds a join for (as Kafka's clients do)."""
 LEAVE_S_MAX: Final = 2.0
 """To tell the coordinator of a departure; it finds out by itself when the session ends."""
+LAST_REPORTS_S_MAX: Final = 1.0
+"""A departure waits no longer for the reports that come before it."""
 
 CALM_S_MAX: Final = 3.0
 """For a rebalance to end before this member leaves."""
@@ -286,10 +288,10 @@ class Member:
                 return
 
     async def _leave(self, request: LeaveGroup) -> None:
-        """What was reported before comes before it: else it would count as lost."""
+        """Reports come before it, as far as there is time: what they do not tell counts as lost."""
         try:
+            await self._reports.flushed(LAST_REPORTS_S_MAX)
             async with asyncio.timeout(LEAVE_S_MAX):
-                await self._reports.flushed()
                 _ = await self._coordinator.call(LEAVE_GROUP, request)
         except (StrandlineError, TimeoutError) as error:
             logger.info(
@@ -353,8 +355,8 @@ class Member:
             self._settings.max_poll_interval_ms,
         )
         self.feed(self.core.poll_overdue(self.now_ms))
-        if self._handout.waiting:
-            self.polled()  # it has come back meanwhile, and will not come again
+        if self._handout.asking:
+            self.polled()  # the application has come back meanwhile, with a call that is still under way
 
     def polled(self) -> None:
         """A get call begins."""

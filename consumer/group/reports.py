@@ -51,9 +51,15 @@ class Reports:
         for start in range(0, len(changes), TASK_CHANGES_SENT_MAX):
             self.put(replace(report, changes=changes[start : start + TASK_CHANGES_SENT_MAX]))
 
-    async def flushed(self) -> None:
-        """Return once all that was put is sent, or was tried often enough."""
-        await self._empty.wait()
+    async def flushed(self, limit_s: float) -> bool:
+        """Return once all that was put is sent, or was tried often enough; False if the time is up before."""
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._empty.wait()
+        except TimeoutError:
+            logger.info("group %s: %d reports still wait", self._coordinator.group, len(self._waiting))
+            return False
+        return True
 
     async def run(self) -> None:
         while True:

@@ -4,8 +4,8 @@ A log keeps its promise if none of them finds anything (CORRECTNESS: lost write,
 and poll, poll-skip, aborted read, inconsistent offsets, a high watermark that goes back). What the sentences
 say is decided in `reference.py` for histories in memory, and by the pipeline's audit for those that are not.
 
-A cluster can be held to more than what clients saw of a topic: `cluster.py`, `ownership.py`, `commits.py` and
-`requests.py` decide what that is, and `chaos/replica_logs.py` what is on the disks.
+A cluster can be held to more than what clients saw of a topic: `cluster.py`, `ownership.py`, `commits.py`,
+`handling.py` and `requests.py` decide what that is, and `chaos/replica_logs.py` what is on the disks.
 """
 
 from __future__ import annotations
@@ -105,14 +105,19 @@ HANDOVER: Final = Check(
 )
 COMMITTED: Final = Check(
     "committed",
-    "The committed offset of a group fell, or passed a record that no member of the group had received.",
+    "The committed offset of a group fell, or passed a record that no member of the group had received, or "
+    "is below one of which a member's commit was acknowledged.",
+)
+HANDLED: Final = Check(
+    "handled",
+    "A member gave up a partition in order while it still worked on a record of it.",
 )
 REQUESTS: Final = Check(
     "requests",
     "A state-change request has two ends, or none though all had time to settle, or nobody asked for it.",
 )
 
-CLUSTER_CHECKS: Final = (REPLICAS, LEADERSHIP, FELL, TWO_OWNERS, HANDOVER, COMMITTED, REQUESTS)
+CLUSTER_CHECKS: Final = (REPLICAS, LEADERSHIP, FELL, TWO_OWNERS, HANDOVER, COMMITTED, HANDLED, REQUESTS)
 """Of what a cluster says of itself and has on disk."""
 
 ALL_CHECKS: Final = (*CHECKS, *CLUSTER_CHECKS)

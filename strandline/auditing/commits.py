@@ -4,6 +4,8 @@ A committed offset is that of the record to be read next. It never falls: the me
 told apart, and who is no member any more commits nothing. (Resetting a group on purpose is another matter:
 do not ask while that is done.)
 
+A commit that a member was told to be done is: no offset that was asked for later is below it.
+
 And a group commits what it has processed: from the first record of a partition that any of its members
 received, each one below the committed offset was received by one of them. Records that the log does not
 have any more, and offsets that never had one, are not missed.
@@ -14,11 +16,15 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from strandline.auditing.checks import COMMITTED, Finding, in_order
 
 Lane = tuple[str, int]
 """Topic and partition."""
+
+ASKED_BEFORE_MS_MAX: Final = 3_000
+"""Longest time between a question for committed offsets and the moment at which its answer is noted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +46,13 @@ def findings(
     commits: Iterable[Committed],
     received: Mapping[str, Mapping[Lane, Collection[int]]],
     log: Mapping[Lane, Sequence[int]],
+    acknowledged: Iterable[Committed] = (),
 ) -> list[Finding]:
     """All that is wrong. `commits` in the order in which they were told; `received`: by group what its
     members received, of groups of which all histories are there (others are not held to it); `log`: the
-    offsets that have a record, rising."""
+    offsets that have a record, rising; `acknowledged`: commits that members were told to be done."""
     told = list(commits)
-    return in_order({*_fell(told), *_passed(told, received, log)})
+    return in_order({*_fell(told), *_passed(told, received, log), *_forgotten(told, acknowledged)})
 
 
 def _fell(told: Iterable[Committed]) -> Iterator[Finding]:
@@ -62,6 +69,20 @@ def _fell(told: Iterable[Committed]) -> Iterator[Finding]:
             )
         else:
             highest[key] = each
+
+
+def _forgotten(told: Iterable[Committed], acknowledged: Iterable[Committed]) -> Iterator[Finding]:
+    """Offsets below a commit that had been acknowledged when they were asked for. The last ones tell: an
+    offset that falls is found by itself."""
+    last: dict[tuple[str, Lane], Committed] = {}
+    for each in told:
+        last[each.group, each.lane] = each
+    for acked in acknowledged:
+        found = last.get((acked.group, acked.lane))
+        if found is None or found.at_ms < acked.at_ms + ASKED_BEFORE_MS_MAX or found.offset >= acked.offset:
+            continue
+        detail = f"a commit of this was acknowledged at {acked.at_ms}, and group {acked.group} had"
+        yield Finding(COMMITTED.name, *acked.lane, acked.offset, f"{detail} {found.offset} at {found.at_ms}")
 
 
 def _passed(

@@ -63,9 +63,10 @@ class Assigned(Event):
 
 @dataclass(frozen=True, slots=True)
 class Unassigned(Event):
-    """A reader gave these partitions up (`revoked`), or they were taken from it (`lost`)."""
+    """A reader gave these partitions up (`revoked`, `in_order`), or they were taken from it (`lost`)."""
 
     partitions: tuple[int, ...]
+    in_order: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,22 @@ class Received(Event):
     partition: int
     offset: int
     value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Handled(Event):
+    """A member has finished with a record that it received. One that tells this tells it of all."""
+
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAcked(Event):
+    """A member's commit was acknowledged. `offset` is that of the record to be read next."""
+
+    partition: int
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +127,15 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "revoked": ("partitions",),
     "lost": ("partitions",),
     "received": ("partition", "offset", "value"),
+    "handled": ("partition", "offset"),
+    "commit_acked": ("partition", "offset"),
     "watermark": ("partition", "offset", "proven"),
     "error": (),
     "summary": (),
 }
 """The fields that count, by event; all events have `seq` and `topic` too. Only `value` may be null."""
+
+LOST: Final = "lost"
 
 BIG: Final = 64
 SMALL: Final = 32
@@ -151,6 +172,8 @@ def _event(said: Mapping[str, Any]) -> Event:
     if not isinstance(name, str) or name not in FIELDS:
         raise ValueError(f"there is no event {name!r}; known are {', '.join(FIELDS)}")
     facts = [_FACTS[each](said, each) for each in FIELDS[name]]
+    if name == LOST:
+        facts.append(False)
     return _EVENTS[name](_whole(said, "seq"), _text(said, "topic"), *facts)
 
 
@@ -261,6 +284,8 @@ _EVENTS: Final[Mapping[str, Callable[..., Event]]] = {
     "revoked": Unassigned,
     "lost": Unassigned,
     "received": Received,
+    "handled": Handled,
+    "commit_acked": CommitAcked,
     "watermark": Watermark,
     "error": Ended,
     "summary": Ended,

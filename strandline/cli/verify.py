@@ -11,6 +11,8 @@ Every line has `event`, `seq` (a number that rises by one a line), `at` (wall ti
   now, with `member`, `generation` and `at_ms` (wall time at which it was told)
 * `revoked`, `lost`: the same, of what it gave up in order, and of what was taken from it
 * `received`: `topic`, `partition`, `offset`, `timestamp`, `key`, `value`
+* `handled`, `commit_acked`, with --by-hand: `topic`, `partition`, `offset`: the member has finished with a
+  record; its commit of all below `offset` was acknowledged
 * `watermark`, with --watermarks: `topic`, `partition`, `offset`: the high watermark that it was told, and
   `proven`: what that must be at least, for all below it had been received when it asked
 * `error`: `topic`, and as `failed`: the client cannot go on, and ends with 1
@@ -206,6 +208,17 @@ def verify_produce(
     "--watermarks", type=FiniteRange(min=0), metavar="S",
     help="Ask for the high watermarks every S seconds, with a line for each.",
 )  # fmt: skip
+@click.option(
+    "--by-hand", is_flag=True, help="Ask for one record at a time, and commit by hand; with --group."
+)
+@click.option(
+    "--block", type=FiniteRange(min=0, min_open=True), metavar="S",
+    help="Block the event loop for S seconds now and then; with --by-hand.",
+)  # fmt: skip
+@click.option(
+    "--max-poll-interval-ms", type=click.IntRange(min=1), metavar="MS",
+    help="How long the work on one record may take; with --by-hand.",
+)  # fmt: skip
 @group_options
 @pass_invocation
 def verify_consume(
@@ -216,15 +229,28 @@ def verify_consume(
     max_records: int | None,
     idle_exit: float | None,
     watermarks: float | None,
+    by_hand: bool,
+    block: float | None,
+    max_poll_interval_ms: int | None,
     membership: Membership,
 ) -> None:
     """Read TOPIC until SIGTERM or a limit, with a line for every record received.
 
-    With --group it reads its share, with a line for all that is given to it and taken from it.
+    With --group it reads its share, with a line for all that is given to it and taken from it. With --by-hand
+    it works on one record at a time and commits some of them, with a line for each of both.
     """
     from strandline import Consumer, TopicPartition
+    from strandline.cli.by_hand import ByHand
 
     settings = membership.settings(start, partition)
+    if by_hand:
+        if settings is None:
+            raise click.UsageError("--by-hand needs --group")
+        settings["enable_auto_commit"] = False
+        if max_poll_interval_ms is not None:
+            settings["max_poll_interval_ms"] = max_poll_interval_ms
+    elif block is not None or max_poll_interval_ms is not None:
+        raise click.UsageError("--block and --max-poll-interval-ms need --by-hand")
     history = History()
     counts = {"received": 0}
     proven: dict[TopicPartition, int] = {}
@@ -243,6 +269,9 @@ def verify_consume(
                 **shown("key", record.key),
                 **shown("value", record.value),
             )
+
+    def done(event: str, record: ConsumerRecord, offset: int) -> None:
+        history.note(event, topic=record.topic, partition=record.partition, offset=offset)
 
     async def main() -> None:
         limits = Limits(max_records, idle_exit, ended_by_sigterm())
@@ -263,7 +292,16 @@ def verify_consume(
             between = None
             if watermarks is not None:
                 between = Watermarks(consumer, proven, history, watermarks).ask
-            await read_until(consumer, received, limits, between)
+            if not by_hand:
+                await read_until(consumer, received, limits, between)
+                return
+            member = ByHand(
+                consumer,
+                handled=lambda record: done("handled", record, record.offset),
+                committed=lambda record: done("commit_acked", record, record.offset + 1),
+                block_s=block,
+            )
+            await member.read_until(received, limits, between)
 
     with history.told(topic, counts):
         run(main)

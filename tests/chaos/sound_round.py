@@ -124,6 +124,13 @@ class _History:
         self.tell(event, at, partitions=[0], member=member, generation=generation, at_ms=T0 + at)
 
 
+def by_hand(event: str, at: int, offset: int) -> Line:
+    """What a member says of its own work."""
+    return {"event": event, "seq": 1, "at": T0 + at, "monotonic_ms": 0.0} | {
+        "topic": TOPIC, "partition": 0, "offset": offset
+    }  # fmt: skip
+
+
 def _write_clients(made: Round) -> None:
     for number in (1, 2):
         producer = _History()

@@ -19,7 +19,18 @@ from strandline.auditing.history import InvalidHistory
 from strandline.auditing.staleness import Staleness
 from strandline.records import emptied, split
 from tests.chaos import sound_round
-from tests.chaos.sound_round import TOPIC, Line, Round, batch, change, epoch_of, seen, value, write_log
+from tests.chaos.sound_round import (
+    RECORDS,
+    TOPIC,
+    Line,
+    Round,
+    batch,
+    change,
+    epoch_of,
+    seen,
+    value,
+    write_log,
+)
 
 
 @pytest.fixture
@@ -153,6 +164,16 @@ DOCTORED: list[tuple[str, Check, Callable[[Round], None]]] = [
     ("assigned too early", checks.TWO_OWNERS, _in_file(_SECOND, _set(0, at_ms=sound_round.T0 + 89))),
     ("given up twice", checks.HANDOVER, _in_file(_FIRST, lambda lines: lines.append(lines[-1]))),
     ("a commit that falls", checks.COMMITTED, _in_file("committed.jsonl", _set(3, offset=7))),
+    (
+        "a commit that was acknowledged and forgotten",
+        checks.COMMITTED,
+        _in_file(_FIRST, _insert(1, sound_round.by_hand("commit_acked", -9_000, RECORDS + 1))),
+    ),
+    (
+        "a partition given up while at work on it",
+        checks.HANDLED,
+        _in_file(_FIRST, _insert(1, sound_round.by_hand("handled", 2, 0))),
+    ),
     (
         "a commit of what nobody received",
         checks.COMMITTED,

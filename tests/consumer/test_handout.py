@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from consumer.records import FetchedBatch
+from strandline.errors import CoordinatorNotAvailable, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.records import gap_batch, validate
 from tests.consumer.brokers import Parts
@@ -45,13 +46,15 @@ async def test_all_of_a_getmany_is_processed_at_once() -> None:
         assert processed(parts, B) == 1
 
 
-async def test_a_seek_counts_as_processed_up_to_there() -> None:
-    """What lies behind was given up on purpose, so it is not waited for, and the new place is committed."""
+async def test_a_seek_moves_what_is_committed_and_ends_no_work() -> None:
+    """The new place is committed; the handler that sought it runs still, and is waited for."""
     async with Parts() as parts:
         parts.assign(A)
         parts.arrive(A, 5)
         _ = await parts.handout.getmany((), 0, 2)
         parts.reader.seek(A, 4)
+        assert processed(parts, A) == 4 and parts.handout.in_hand({A})
+        _ = await parts.handout.getmany((), 0, None)
         assert processed(parts, A) == 4 and not parts.handout.in_hand({A})
 
 
@@ -86,6 +89,85 @@ async def test_a_drain_ends_with_the_next_get_call() -> None:
         assert not drain.done()
         _ = await parts.handout.getmany((), 0, None)
         assert await drain
+
+
+async def test_a_get_call_is_under_way_from_its_beginning_to_its_end() -> None:
+    """Also while it gives way to the loop with a record before it: its caller is there, and not late."""
+    async with Parts() as parts, asyncio.TaskGroup() as tasks:
+        parts.assign(A)
+        parts.arrive(A, 1)
+        call = tasks.create_task(parts.handout.getone())
+        await asyncio.sleep(0)
+        assert not call.done() and parts.handout.asking == 1
+        _ = await call
+        assert parts.handout.asking == 0
+        call = tasks.create_task(parts.handout.getone())
+        await asyncio.sleep(0)
+        assert parts.handout.asking == 1
+        call.cancel()
+        _ = await asyncio.wait([call])
+        assert parts.handout.asking == 0
+
+
+@pytest.mark.parametrize("call", ["getone", "getmany", "getbatches"])
+@pytest.mark.parametrize("kind", ["standing", "fatal", "stopped"])
+async def test_an_application_that_asks_again_at_once_does_not_starve_the_loop(kind: str, call: str) -> None:
+    """`except StrandlineError: continue` around a get call: the loop runs in between, at its own pace."""
+    async with Parts() as parts, asyncio.TaskGroup() as tasks:
+        parts.assign(A)
+        stop, others = asyncio.Event(), 0
+
+        async def ask() -> None:
+            while not stop.is_set():
+                with pytest.raises(StrandlineError):
+                    match call:
+                        case "getone":
+                            _ = await parts.handout.getone()
+                        case "getmany":
+                            _ = await parts.handout.getmany((), 1000, None)
+                        case _:
+                            _ = await parts.handout.getbatches((), 1000)
+
+        match kind:
+            case "standing":
+                parts.news.note(A, CoordinatorNotAvailable("no position can be had"))
+            case "fatal":
+                parts.handout.fail(CoordinatorNotAvailable("the end"))
+            case _:
+                await parts.scope.stop()
+        asking = tasks.create_task(ask())
+        while others < 5:
+            await asyncio.sleep(0)
+            others += 1
+        stop.set()
+        await asking
+
+
+async def test_records_of_others_come_at_once_though_an_error_stands() -> None:
+    """What is wrong with one partition is raised again and again, and keeps no other one waiting."""
+    async with Parts(retry_backoff_ms=60_000, retry_backoff_ms_max=60_000) as parts:
+        parts.assign(A, B)
+        parts.news.note(A, CoordinatorNotAvailable("no position can be had"))
+        with pytest.raises(CoordinatorNotAvailable):
+            _ = await parts.handout.getone()
+        async with asyncio.TaskGroup() as tasks, asyncio.timeout(10):
+            call = tasks.create_task(parts.handout.getone())
+            await asyncio.sleep(0)
+            parts.arrive(B, 1)
+            assert (await call).partition == 1
+
+
+async def test_a_pause_in_the_middle_of_a_batch_keeps_the_rest_of_it() -> None:
+    async with Parts() as parts:
+        parts.assign(A)
+        parts.arrive(A, 3)
+        assert (await parts.handout.getone()).offset == 0
+        parts.reader.positions.pause(A)
+        parts.handout.interrupt()
+        assert await parts.handout.getmany((), 0, None) == {}
+        parts.reader.positions.resume(A)
+        (rest,) = (await parts.handout.getmany((), 0, None)).values()
+        assert [record.offset for record in rest] == [1, 2]
 
 
 async def test_a_drain_ends_when_the_time_is_up_or_nobody_will_ever_say() -> None:

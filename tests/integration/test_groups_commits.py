@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import count
 
 import pytest
 
-from strandline import Consumer, ConsumerRecord, LocalCluster, Producer, RebalanceListener, TopicPartition
+from strandline import (
+    Admin,
+    Consumer,
+    ConsumerRecord,
+    LocalCluster,
+    Producer,
+    RebalanceListener,
+    TopicPartition,
+)
 from strandline.errors import InvalidGroupId, InvalidRequest, InvalidSessionTimeout, SettingsError
-from tests.integration.group_members import GROUP_SETTINGS, Heard, Members, new_group, new_topic, write
+from tests.integration.group_members import (
+    GROUP_SETTINGS,
+    SETTLE_S,
+    Heard,
+    Members,
+    loading,
+    new_group,
+    new_topic,
+    write,
+)
 from tests.waiting import eventually
 
 WAIT_MS = 10_000
+PARTITIONS = 4
+COMMIT_S_MAX = 10.0
+"""For a commit in a rebalance: far less than `api_timeout_ms`."""
 
 
 # --- what is committed ----------------------------------------------------------------------------
@@ -158,6 +181,123 @@ async def test_without_a_group_there_is_nothing_to_subscribe_in(cluster: LocalCl
         for topics, pattern in (([], None), (None, None), (["t"], "t.*"), ("t", None)):
             with pytest.raises(InvalidRequest):
                 consumer.subscribe(topics, pattern=pattern)
+
+
+# --- record by record, in rebalances -------------------------------------------------------------
+
+
+class ByHand(RebalanceListener):
+    """A member, and what it did with each record. It commits before it works on a record or after it."""
+
+    def __init__(self, cluster: LocalCluster, topic: str, group: str, protocol: str, *, early: bool) -> None:
+        settings = {**GROUP_SETTINGS, "rebalance_protocol": protocol, "enable_auto_commit": False}
+        self.consumer = Consumer(cluster.bootstrap, group_id=group, **settings)
+        self.topic = topic
+        self.early = early
+        self.handled: list[tuple[int, int]] = []
+        self.at_work: tuple[int, int] | None = None
+        self.broken: list[str] = []
+        self.stop = asyncio.Event()
+        self.owned: set[int] = set()
+
+    def on_assigned(self, added: set[TopicPartition]) -> None:
+        self.owned |= {each.partition for each in added}
+
+    def on_revoked(self, removed: set[TopicPartition]) -> None:
+        self.owned -= {each.partition for each in removed}
+        if self.at_work is not None and self.at_work[0] in {each.partition for each in removed}:
+            self.broken.append(f"revoked {removed} while at work on {self.at_work}")
+
+    def on_lost(self, lost: set[TopicPartition]) -> None:
+        self.broken.append(f"lost {lost}")
+
+    async def run(self) -> None:
+        async with self.consumer:
+            self.consumer.subscribe([self.topic], listener=self)
+            while not self.stop.is_set():
+                try:
+                    record = await asyncio.wait_for(self.consumer.getone(), 0.2)
+                except TimeoutError:
+                    continue
+                self.at_work = (record.partition, record.offset)
+                if self.early:
+                    await self._commit()
+                await eventually(_paced(), what="a handler that takes its time")
+                self.handled.append(self.at_work)
+                if not self.early:
+                    await self._commit()
+                self.at_work = None
+
+    async def _commit(self) -> None:
+        async with asyncio.timeout(COMMIT_S_MAX):
+            await self.consumer.commit()
+
+
+def _paced() -> Callable[[], bool]:
+    """True at the third look."""
+    looks = count()
+    return lambda: next(looks) > 1
+
+
+def _read_on(members: Sequence[ByHand]) -> Callable[[], bool]:
+    """True once each has handled a few records more."""
+    wanted = [len(member.handled) + 3 for member in members]
+    return lambda: all(len(member.handled) >= least for member, least in zip(members, wanted, strict=True))
+
+
+@pytest.mark.parametrize("protocol", ["eager", "cooperative"])
+async def test_members_that_commit_by_hand_handle_each_record_once(
+    cluster: LocalCluster, protocol: str
+) -> None:
+    """Nothing crashes: a partition changes hands when its handler has ended and its commit is answered, and
+    no commit hangs or fails, however often the group rebalances (docs/groups.md)."""
+    topic, group = await new_topic(cluster, PARTITIONS), new_group()
+    members = [ByHand(cluster, topic, group, protocol, early=number % 2 == 0) for number in range(4)]
+    async with loading(cluster, {topic: PARTITIONS}) as load, asyncio.TaskGroup() as tasks:
+        running = []
+        for number, member in enumerate(members, start=1):
+            running.append(tasks.create_task(member.run()))
+            await eventually(_read_on(members[:number]), deadline_s=SETTLE_S, what=f"{number} members read")
+        members[0].stop.set()
+        await running[0]
+        await load.finish()
+        wanted = {(partition, offset) for _, partition, offset in load.acked}
+
+        def handled() -> Counter[tuple[int, int]]:
+            return Counter(each for member in members for each in member.handled)
+
+        await eventually(lambda: handled().keys() == wanted, deadline_s=60, what="all is handled")
+        for member in members:
+            member.stop.set()
+    assert [member.broken for member in members] == [[]] * 4
+    assert set(handled().values()) == {1}
+    ends = Counter(partition for partition, _ in wanted)
+    async with Admin(cluster.bootstrap) as admin:
+        stood = {name.partition: entry.offset for name, entry in (await admin.group_offsets(group)).items()}
+    assert stood == ends
+
+
+async def test_a_commit_in_a_rebalance_keeps_what_stays(cluster: LocalCluster) -> None:
+    """The group takes a partition while the application commits all of them: at once, and nothing is lost."""
+    topic, group = await new_topic(cluster, 2), new_group()
+    for partition in (0, 1):
+        await write(cluster, topic, partition, 1)
+    settings = {**GROUP_SETTINGS, "rebalance_protocol": "cooperative", "enable_auto_commit": False}
+    async with (
+        Consumer(cluster.bootstrap, group_id=group, **settings) as first,
+        Consumer(cluster.bootstrap, group_id=group, **settings) as second,
+    ):
+        first.subscribe([topic])
+        _ = [await first.getone() for _ in range(2)]
+        assert await first.getmany() == {}
+        second.subscribe([topic])
+        async with asyncio.timeout(COMMIT_S_MAX):
+            while len(first.assignment()) == 2:
+                await first.commit()
+        await eventually(lambda: len(second.assignment()) == 1, deadline_s=SETTLE_S, what="it has moved")
+    async with Admin(cluster.bootstrap) as admin:
+        offsets = await admin.group_offsets(group)
+    assert {name.partition: entry.offset for name, entry in offsets.items()} == {0: 1, 1: 1}
 
 
 # --- the end, and bad input -----------------------------------------------------------------------

@@ -156,6 +156,21 @@ async def test_a_blocked_loop_is_overdue_too(cluster: LocalCluster) -> None:
     assert heard.kinds() == ["assigned", "lost", "assigned", "revoked"]
 
 
+async def test_a_blocked_loop_with_records_fetched_reads_on(cluster: LocalCluster) -> None:
+    """What was fetched before it was found overdue is lost; the call that comes back joins again, and gets
+    all that was not committed."""
+    topic = await new_topic(cluster, 1)
+    await write(cluster, topic, 0, 6)
+    settings = {**GROUP_SETTINGS, "session_timeout_ms": 60_000, "max_poll_interval_ms": 700}
+    async with Consumer(cluster.bootstrap, group_id=new_group(), **settings) as consumer:
+        consumer.subscribe([topic])
+        _ = await consumer.getone()
+        await eventually(lambda: consumer.highwater(TopicPartition(topic, 0)) == 6, what="all is fetched")
+        block_the_loop(BLOCKED_S)
+        async with asyncio.timeout(SETTLE_S):
+            assert [(await consumer.getone()).offset for _ in range(6)] == list(range(6))
+
+
 async def test_more_time_can_be_asked_for(cluster: LocalCluster) -> None:
     topic = await new_topic(cluster, 1)
     group = new_group()

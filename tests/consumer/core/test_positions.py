@@ -29,7 +29,7 @@ from strandline.errors import (
 )
 from strandline.ids import TopicPartition
 
-A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+A, B, C = (TopicPartition("t", number) for number in range(3))
 LEADER, NEXT_LEADER = 1, 2
 
 
@@ -114,7 +114,7 @@ def test_one_fetch_a_partition_is_under_way_and_the_next_starts_behind_what_arri
     assert positions[A].position == 7, "nothing was handed out yet"
 
 
-@pytest.mark.parametrize("move", ["seek", "pause", "unassign", "search"])
+@pytest.mark.parametrize("move", ["seek", "unassign", "search"])
 def test_what_was_asked_for_before_the_partition_moved_is_dropped(move: str) -> None:
     positions = standing_at(7, A)
     plan = planned(positions)
@@ -124,8 +124,6 @@ def test_what_was_asked_for_before_the_partition_moved_is_dropped(move: str) -> 
     match move:
         case "seek":
             positions.seek(A, 7)
-        case "pause":
-            positions.pause(A)
         case "unassign":
             positions.assign([])
         case _:
@@ -135,13 +133,40 @@ def test_what_was_asked_for_before_the_partition_moved_is_dropped(move: str) -> 
     assert state.incarnation != incarnation, "nobody goes on reading what was buffered"
 
 
-def test_a_paused_partition_is_fetched_again_from_its_position_when_it_is_resumed() -> None:
+def test_a_paused_partition_keeps_what_was_fetched_and_what_is_under_way() -> None:
+    """A pause costs no second fetch, as in Kafka (KAFKA-7548)."""
     positions = standing_at(7, A)
     positions.buffer(A, "batch", 10, 12)
+    plan = planned(positions)
+    incarnation = positions[A].incarnation
+    positions.pause(A)
+    (arrived,) = answer(positions, plan, hw=20, records=b"records")
+    assert arrived == Arrived(A, 12, b"records")
+    assert positions.plan(LEADER) is None, "nothing more is fetched"
+    positions.resume(A)
+    assert list(positions[A].buffered) == ["batch"] and positions[A].incarnation == incarnation
+    assert [w.offset for w in planned(positions).wanted] == [12]
+
+
+def test_paused_partitions_give_up_what_they_keep_when_others_need_the_room() -> None:
+    """Else a consumer that pauses a full partition would never be handed out anything again."""
+    positions = standing_at(7, A, B, C)
+    positions.buffer(A, "batch", 200, 12)
+    positions.buffer(B, "batch", 50, 12)
+    positions.pause(A)
+    positions.pause(B)
+    assert [w.name for w in planned(positions).wanted] == [C]
+    assert not positions[A].buffered and list(positions[B].buffered) == ["batch"]
+    positions.resume(A)
+    assert [(w.name, w.offset) for w in planned(positions).wanted] == [(A, 7)]
+
+
+def test_with_nothing_to_fetch_a_full_buffer_of_paused_partitions_is_kept() -> None:
+    positions = standing_at(7, A)
+    positions.buffer(A, "batch", 300, 12)
     positions.pause(A)
     assert positions.plan(LEADER) is None
-    positions.resume(A)
-    assert [w.offset for w in planned(positions).wanted] == [7]
+    assert list(positions[A].buffered) == ["batch"]
 
 
 def test_a_change_of_leader_keeps_position_and_buffer_and_drops_the_old_leaders_answer() -> None:

@@ -13,12 +13,14 @@ from consumer.group.committed import Committed
 from strandline.errors import (
     CoordinatorLoading,
     CoordinatorNotAvailable,
+    FencedInstanceId,
     IllegalGeneration,
     InvalidRequest,
     NotCoordinator,
     OffsetMetadataTooLarge,
     RebalanceInProgress,
     StrandlineError,
+    UnknownMemberId,
     UnknownTopicOrPartition,
 )
 from strandline.groups import CommittedOffset, OffsetCommit
@@ -38,6 +40,9 @@ class Group(Parts):
         super().__init__(**settings)
         self.identity = Identity("m", 1)
         self.outdated = False
+        self.in_listener = False
+        self.expelling = False
+        """True: a refusal makes the member lose everything."""
         self.refused: list[tuple[Identity, StrandlineError]] = []
         self.sent: list[OffsetCommit] = []
         self._script = list(script)
@@ -48,13 +53,21 @@ class Group(Parts):
             handout=self.handout,
             identity=lambda: self.identity,
             on_refused=self._refused,
+            in_listener=lambda: self.in_listener,
             settings=self.settings,
             clock=self.clock,
         )
 
     def _refused(self, identity: Identity, error: StrandlineError) -> bool:
         self.refused.append((identity, error))
+        if self.expelling:
+            self.lose([state.name for state in self.reader.positions], error.message)
+            self.identity = Identity()
         return self.outdated
+
+    def lose(self, names: list[TopicPartition], reason: str = "expelled") -> None:
+        self.commits.note_lost(names, reason)
+        self.reader.drop(names)
 
     def script(self, *answers: Answer | StrandlineError) -> None:
         """Answer so next."""
@@ -251,24 +264,155 @@ async def test_what_is_committed_of_itself_never_undoes_what_the_application_com
     assert group.reader.positions[A].committed == 3
 
 
-async def test_a_commit_of_all_says_that_all_is_done() -> None:
-    """The application that commits between two get calls need not make another one to be drained."""
+async def test_a_commit_is_not_undone_by_the_next_one_that_the_consumer_makes() -> None:
+    """Of a batch that the application works on record by record, what it committed counts as processed; and
+    the rest is in hand."""
     async with Group() as group:
         group.assign(A, B)
         group.arrive(A, 4)
         _ = await group.handout.getmany((), 0, 3)
         await group.commits.commit({A: 2})
+        await group.commits.commit_processed(timeout_s=10)
+        assert group.offsets() == [{A: 2}, {B: 0}]
         assert group.handout.in_hand({A}), "one record is still in hand"
-        await group.commits.commit({A: 3})
-        assert not group.handout.in_hand({A})
+        await group.commits.commit(None)
+        assert group.offsets()[-1] == {A: 3, B: 0} and group.handout.in_hand({A})
+        _ = await group.handout.getone()
+        await group.commits.commit_processed(timeout_s=10)
+        assert group.offsets()[-1] == {A: 3, B: 0}, "it is committed already"
+
+
+async def test_a_commit_by_hand_is_not_lost_behind_an_automatic_one() -> None:
+    """It has to be tried again, and an automatic one that knows less succeeds in between."""
+    async with Group() as group, asyncio.TaskGroup() as tasks:
+        group.assign(A)
+        group.arrive(A, 3)
+        _ = [await group.handout.getone() for _ in range(3)]
+        automatic: list[asyncio.Task[None]] = []
+
+        def refuse(_request: OffsetCommit) -> CoordinatorLoading:
+            automatic.append(tasks.create_task(group.commits.commit_processed(timeout_s=10)))
+            return CoordinatorLoading("loading")
+
+        group.script(refuse)
+        await group.commits.commit(None)
+        await automatic[0]
+        assert group.offsets() == [{A: 3}, {A: 2}, {A: 3}]
+
+
+@pytest.mark.parametrize("records", [1, 2])
+async def test_a_commit_does_not_end_the_work_on_a_record(records: int) -> None:
+    """A partition that is given up waits for the handler, and not for a commit within it or before it: of the
+    first record of a batch, which is looked for, and of one that follows in it."""
+    async with Group() as group, asyncio.TaskGroup() as tasks:
+        group.assign(A)
+        group.arrive(A, 5)
+        for _ in range(records):
+            await group.commits.commit(None)
+            _ = await group.handout.getone()
+        assert group.handout.in_hand({A})
+        drain = tasks.create_task(group.handout.drained({A}, 60))
+        await asyncio.sleep(0)
+        assert not drain.done()
+        await group.commits.commit(None)
+        await asyncio.sleep(0)
+        assert not drain.done()
+        group.handout.done()
+        assert await drain and group.reader.positions[A].processed == records
+
+
+async def test_a_listener_commits_nothing_that_the_application_still_works_on() -> None:
+    """It runs beside the application: what is in hand of a partition that stays is not done."""
+    async with Group() as group:
+        group.assign(A, B)
+        group.arrive(A, 4)
+        _ = await group.handout.getmany((), 0, 3)
+        group.in_listener = True
+        await group.commits.commit(None)
+        assert group.offsets() == [{B: 0}, {A: 0}]
+
+
+# --- what goes in the meantime --------------------------------------------------------------------
+
+
+async def test_what_stays_is_committed_though_a_partition_goes() -> None:
+    """A rebalance takes one of two: the other one is committed in the generation of then, at once, and the
+    one that went is an error."""
+
+    def rebalanced(_request: OffsetCommit) -> RebalanceInProgress:
+        group.identity = Identity("m", 2)
+        group.reader.drop([A])
+        return RebalanceInProgress("wait")
+
+    async with Group(rebalanced) as group:
+        group.assign(A, B)
+        with pytest.raises(InvalidRequest, match="t-0"):
+            await group.commits.commit({A: 3, B: 4})
+        assert group.offsets() == [{A: 3, B: 4}, {B: 4}]
+        assert group.clock.now < 1, "nothing is waited for"
+
+
+async def test_a_commit_of_all_does_not_miss_a_partition_of_which_nothing_was_handed_out() -> None:
+    def rebalanced(_request: OffsetCommit) -> RebalanceInProgress:
+        group.reader.drop([A])
+        return RebalanceInProgress("wait")
+
+    async with Group(rebalanced) as group:
+        group.assign(A, B)
+        group.arrive(B, 1)
         _ = await group.handout.getone()
         await group.commits.commit(None)
-        assert group.offsets()[-1] == {A: 4, B: 0} and not group.handout.in_hand({A})
+        assert group.offsets() == [{A: 0, B: 1}, {B: 1}]
 
 
-async def test_who_waits_for_what_is_in_hand_waits_for_its_commit() -> None:
-    """A partition that is given up by hand-made commits: not released while the commit is on its way."""
-    async with Group() as group, asyncio.TaskGroup() as tasks:
+@pytest.mark.parametrize("error", [UnknownMemberId("who?"), IllegalGeneration("gone on")])
+@pytest.mark.parametrize("named", [True, False])
+async def test_an_expelled_member_hears_that_it_was_expelled(error: StrandlineError, named: bool) -> None:
+    """(G3, G12) its partitions go with the refusal of its own commit; until the next get call it hears so
+    again, and what it names is not committed even if it owns that again."""
+    async with Group(error) as group:
+        group.expelling = True
+        group.assign(A)
+        group.arrive(A, 3)
+        _ = await group.handout.getmany((), 0, None)
+        offsets = {A: 3} if named else None
+        for _ in range(2):
+            with pytest.raises(UnknownMemberId, match=f"{error.message}.*t-0 is not committed"):
+                await group.commits.commit(offsets)
+        group.identity = Identity("m", 2)
+        group.assign(A)
+        with pytest.raises(UnknownMemberId):
+            await group.commits.commit(offsets)
+        assert all(A not in request.offsets or request.offsets[A].offset != 3 for request in group.sent[1:])
+        group.arrive(A, 1)
+        _ = await group.handout.getone()
+        await group.commits.commit({A: 1})
+
+
+async def test_a_fenced_member_hears_who_took_its_place() -> None:
+    async with Group(FencedInstanceId("another process")) as group:
+        group.expelling = True
+        group.assign(A)
+        with pytest.raises(FencedInstanceId):
+            await group.commits.commit({A: 3})
+
+
+async def test_a_listener_may_commit_what_was_lost_and_is_owned_again() -> None:
+    """It has heard of both. What is lost still is not its to commit either."""
+    async with Group() as group:
+        group.assign(A, B)
+        group.lose([A, B])
+        group.assign(A)
+        group.in_listener = True
+        await group.commits.commit({A: 1})
+        with pytest.raises(UnknownMemberId, match="t-1 is not committed"):
+            await group.commits.commit({A: 2, B: 1})
+        assert group.offsets() == [{A: 1}]
+
+
+async def test_what_is_given_up_waits_for_a_commit_that_is_under_way() -> None:
+    """Commits by hand: the partition is not released while the answer is on its way."""
+    async with Group(enable_auto_commit=False) as group, asyncio.TaskGroup() as tasks:
         answered = asyncio.Event()
 
         async def held(request: OffsetCommit) -> dict[TopicPartition, None]:
@@ -276,16 +420,16 @@ async def test_who_waits_for_what_is_in_hand_waits_for_its_commit() -> None:
             return dict.fromkeys(request.offsets)
 
         group.script(held)
-        group.assign(A)
-        group.arrive(A, 2)
-        _ = await group.handout.getmany((), 0, None)
-        drain = tasks.create_task(group.handout.drained({A}, 60))
-        commit = tasks.create_task(group.commits.commit(None))
+        group.assign(A, B)
+        commit = tasks.create_task(group.commits.commit({A: 2}))
         await eventually(lambda: group.sent, what="the commit is sent")
-        assert not drain.done()
+        release = tasks.create_task(group.commits.commit_finally([A], timeout_s=60))
+        await group.commits.commit_finally([B], timeout_s=60)
+        assert not release.done()
         answered.set()
+        await release
         await commit
-        assert await drain
+        assert group.offsets() == [{A: 2}]
 
 
 async def test_the_time_for_a_commit_is_bounded() -> None:

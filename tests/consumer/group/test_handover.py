@@ -42,6 +42,7 @@ class Group(Parts):
                 handout=self.handout,
                 identity=lambda: Identity("m", 1),
                 on_refused=lambda identity, error: False,
+                in_listener=lambda: self.listening.inside,
                 settings=self.settings,
                 clock=self.clock,
             ),

@@ -120,3 +120,19 @@ async def test_what_waits_for_the_listener_is_refused_within_it() -> None:
         assert told == []
         await check()
         returned.set()
+
+
+async def test_a_close_shortens_the_call_that_runs_and_those_that_follow() -> None:
+    """A listener that hangs holds a close for seconds, and not for `max_poll_interval_ms`."""
+
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    calls, told = listening(hang, limit_s=300)
+    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(calls.assigned([A]))
+        await asyncio.sleep(0)
+        calls.shorten(0.01)
+        await running
+        await calls.assigned([A])
+    assert [str(error) for error in told] == ["the listener's Does.on_assigned did not return within 0 s"] * 2

@@ -61,7 +61,7 @@ async def test_tasks_come_behind_what_became_of_partitions() -> None:
         stage.reports.put(report)
     stage.reports.put_tasks(tasks(2))
     async with stage.telling():
-        await stage.reports.flushed()
+        await stage.reports.flushed(60)
     assert stage.told == [tasks(1), TOOK, tasks(2)]
 
 
@@ -70,7 +70,7 @@ async def test_what_is_said_in_a_row_is_one_report_up_to_its_bound() -> None:
     for number in range(2 * TASK_CHANGES_SENT_MAX + 1):
         stage.reports.put_tasks(tasks(number))
     async with stage.telling():
-        await stage.reports.flushed()
+        await stage.reports.flushed(60)
     assert [len(report.changes) for report in stage.told] == [TASK_CHANGES_SENT_MAX] * 2 + [1]
     said = [change.at_ms for report in stage.told for change in report.changes]
     assert said == list(range(2 * TASK_CHANGES_SENT_MAX + 1))
@@ -83,7 +83,7 @@ async def test_a_report_has_one_member_and_one_generation() -> None:
     for report in said:
         stage.reports.put_tasks(report)
     async with stage.telling():
-        await stage.reports.flushed()
+        await stage.reports.flushed(60)
     assert stage.told == said
 
 
@@ -94,7 +94,7 @@ async def test_progress_does_not_push_out_what_became_of_partitions() -> None:
     for number in range(2 * REPORTS_MAX):
         stage.reports.put_tasks(tasks(number))
     async with stage.telling():
-        await stage.reports.flushed()
+        await stage.reports.flushed(60)
     assert stage.told[0] == TOOK
 
 
@@ -104,10 +104,10 @@ async def test_a_report_is_tried_again_and_then_given_up() -> None:
     stage = Coordinator(away, *[away] * TRIES_MAX, UnknownMemberId("who?"))
     async with stage.telling():
         stage.reports.put_tasks(tasks(1))
-        await stage.reports.flushed()
+        await stage.reports.flushed(60)
         assert stage.told == [tasks(1)] * TRIES_MAX
         stage.reports.put_tasks(tasks(2))
-        await stage.reports.flushed()
+        await stage.reports.flushed(60)
         stage.reports.put_tasks(tasks(3))
-        await stage.reports.flushed()
+        await stage.reports.flushed(60)
     assert stage.told[TRIES_MAX:] == [tasks(2)] * 2 + [tasks(3)]

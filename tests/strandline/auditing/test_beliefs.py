@@ -105,11 +105,13 @@ def test_two_own_a_partition_if_and_only_if_their_times_overlap(turns: list[tupl
     told: dict[int, list[Told]] = {}
     now, overlapping = 100, False
     ends: dict[int, int] = {}
+    spans: list[tuple[int, int, int]] = []
     for who, lasts, gap in turns:
         begin = now - 2 if gap == 5 else now + gap
         begin = max(begin, ends.get(who, 0))
         end = begin + lasts
-        overlapping = overlapping or any(other != who and begin < until for other, until in ends.items())
+        overlapping |= any(other != who and begin < until and since < end for other, since, until in spans)
+        spans.append((who, begin, end))
         told.setdefault(who, []).extend([("assigned", begin, 1), ("revoked", end, 1)])
         ends[who] = end
         now = max(now, end)

@@ -53,6 +53,17 @@ def test_an_offset_behind_the_end_of_the_log_is_found() -> None:
     assert found.detail == "group g has committed this, and the last record of the log is 7"
 
 
+def test_an_acknowledged_commit_that_the_group_does_not_have_is_found() -> None:
+    """G12. Only by what was asked for after the acknowledgement, and of the same group and partition."""
+    acked = Committed(1, "g", "orders", 0, 7)
+    late = replace(TOLD[3], at_ms=9_000)
+    (found,) = findings([*TOLD, late], RECEIVED, LOG, [acked])
+    assert (found.check, found.offset) == (COMMITTED.name, 7)
+    assert found.detail == "a commit of this was acknowledged at 1, and group g had 6 at 9000"
+    for well in (replace(acked, offset=6), replace(acked, at_ms=8_999), replace(acked, group="h")):
+        assert findings([*TOLD, late], RECEIVED, LOG, [well]) == []
+
+
 @given(st.lists(st.integers(0, 6), max_size=8))
 def test_offsets_fell_if_and_only_if_they_are_not_in_order(offsets: list[int]) -> None:
     told = [Committed(at, "g", "orders", 0, offset) for at, offset in enumerate(offsets)]

@@ -48,7 +48,7 @@ def test_bytes_that_are_no_text_come_back() -> None:
 def test_what_was_given_up_and_what_was_taken_are_both_known() -> None:
     for name in ("revoked", "lost"):
         told = said(event=name, partitions=[1, 2], member="m", generation=4, at_ms=9)
-        assert parse(told) == Unassigned(3, "t", (1, 2))
+        assert parse(told) == Unassigned(3, "t", (1, 2), in_order=name == "revoked")
 
 
 @pytest.mark.parametrize("name", ["error", "summary"])

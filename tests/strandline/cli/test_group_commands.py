@@ -158,6 +158,28 @@ async def test_a_reset_goes_to_names_and_times(shell: Shell) -> None:
             assert [row["new"] for row in plan["partitions"]] == [new], to
 
 
+async def test_a_member_that_works_by_hand_tells_what_it_finished_and_committed(
+    shell: Shell, member: StartMember
+) -> None:
+    """It blocks the loop for longer than the group waits, loses all, comes back, and commits all."""
+    async with produced(shell, "handmade", 2, 12) as topic:
+        running = await member(topic, "hand", "--by-hand", "--block", "1.5", "--max-poll-interval-ms", "500")
+        wanted = {(partition, offset) for partition in (0, 1) for offset in range(12)}
+
+        def told(event: str) -> set[tuple[int, int]]:
+            return {(line["partition"], line["offset"]) for line in running.of(event)}
+
+        await eventually(lambda: told("handled") == wanted, deadline_s=DEADLINE_S)
+        assert running.of("lost") and running.of("revoked") == []
+        running.process.send_signal(signal.SIGTERM)
+        await eventually(running.ended, deadline_s=DEADLINE_S)
+        assert running.process.returncode == 0
+        await eventually(lambda: running.of("summary"))
+        assert len(running.of("received")) == len(running.of("handled"))
+        assert running.of("commit_acked") and told("commit_acked") <= {(p, o + 1) for p, o in wanted}
+        assert standing(await described(shell, "hand")) == {0: (12, 12, 0), 1: (12, 12, 0)}
+
+
 async def test_a_group_with_members_is_neither_reset_nor_deleted(shell: Shell, member: StartMember) -> None:
     """G1: only what its members commit counts, so the refusal names them and says to stop them."""
     async with produced(shell, "busy", 1, 5) as topic:

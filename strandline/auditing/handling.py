@@ -1,0 +1,39 @@
+"""Whether a member finished its work on a record before it gave the partition up. Pure.
+
+A member that tells when it has finished with a record (`handled`) has it in hand from `received` until then.
+Within that time a partition may be lost, since nobody can wait for a member that is out of its group; but it
+is never revoked: the next owner would work on the partition at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from strandline.auditing.checks import HANDLED, Finding, in_order
+from strandline.auditing.history import Handled, History, Received, Unassigned
+
+Lane = tuple[str, int]
+
+
+def findings(histories: Iterable[History]) -> list[Finding]:
+    """All that is wrong, in histories of members that tell of their work; others are passed over."""
+    telling = (each for each in histories if any(isinstance(event, Handled) for event in each.events))
+    return in_order({finding for history in telling for finding in _of_one(history)})
+
+
+def _of_one(history: History) -> Iterator[Finding]:
+    at_work: dict[Lane, int] = {}
+    for event in history.events:
+        match event:
+            case Received(topic=topic, partition=partition, offset=offset):
+                at_work[topic, partition] = offset
+            case Handled(topic=topic, partition=partition):
+                at_work.pop((topic, partition), None)
+            case Unassigned(topic=topic, partitions=partitions, in_order=given_up):
+                for partition in partitions:
+                    if (topic, partition) not in at_work:
+                        continue
+                    offset = at_work.pop((topic, partition))
+                    if given_up:
+                        detail = f"{history.name} gave the partition up before it had finished with this"
+                        yield Finding(HANDLED.name, topic, partition, offset, detail)

@@ -1,0 +1,125 @@
+"""A member's driver: what it does with the heart's news, and with a departure, at a bad moment."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from consumer.core.member_effects import Assign, Report, SendLeave
+from consumer.core.member_states import State
+from consumer.group.commits import Commits, Identity
+from consumer.group.handover import Handover
+from consumer.group.heart import Beat, Heart, Overdue
+from consumer.group.listener import Listening
+from consumer.group.member import LAST_REPORTS_S_MAX, Member
+from consumer.group.topics import Topics
+from strandline.groups import LeaveGroup, LeavingMember, OwnershipChange, OwnershipKind, ReportOwnership
+from strandline.ids import TopicPartition
+from tests.consumer.brokers import Parts
+from tests.consumer.core.one_member import One
+from tests.waiting import eventually
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Driven(Parts):
+    """A stable member that owns both partitions, with records fetched of each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.core = One().stable("t0 t1").core
+        self.listening = Listening(self.handout.tell, limit_s=60)
+        self.handover = Handover(
+            reader=self.reader,
+            handout=self.handout,
+            commits=Commits(
+                self.coordinator,
+                reader=self.reader,
+                handout=self.handout,
+                identity=lambda: Identity(self.core.member, self.core.generation),
+                on_refused=lambda identity, error: False,
+                in_listener=lambda: self.listening.inside,
+                settings=self.settings,
+                clock=self.clock,
+            ),
+            listening=self.listening,
+            settings=self.settings,
+            owned=lambda: self.core.owned,
+        )
+        self.heart = Heart(
+            "g", handout=self.handout, settings=self.settings, clock=self.clock, post=lambda _: None
+        )
+        self.member = Member(
+            self.core,
+            coordinator=self.coordinator,
+            handout=self.handout,
+            handover=self.handover,
+            heart=self.heart,
+            topics=Topics(self.cluster, self.clock),
+            scope=self.scope,
+            settings=self.settings,
+            clock=self.clock,
+            on_fatal=self.handout.fail,
+            on_settled=lambda: None,
+        )
+        self.handout.on_call = self.member.polled
+
+    async def begin(self) -> None:
+        self.brokers.topics["t"] = 2
+        for rpc in ("ReportOwnership", "LeaveGroup"):
+            self.brokers.answers[rpc] = lambda _: None
+        self.reader.positions.add([A, B], held=True)
+        for name in (A, B):
+            self.reader.positions.seek(name, 0)
+        self.member.start()
+        self.member.feed([Assign((A, B), (A, B), self.core.generation)])
+        await eventually(lambda: self.reader.positions[B].readable, what="the partitions are read")
+        for name in (A, B):
+            self.arrive(name, 2)
+
+    async def __aexit__(self, *error: object) -> None:
+        await super().__aexit__(*error)
+        thread = self.heart.close()
+        if thread is not None:
+            await asyncio.to_thread(thread.join, 5)
+
+
+@pytest.mark.parametrize("call", ["getone", "getmany", "getbatches"])
+async def test_a_member_joins_again_though_it_is_found_overdue_in_the_middle_of_a_get_call(call: str) -> None:
+    """The handler blocked the loop for too long, with records fetched: the heart's news has waited for the
+    loop, and gets its turn when the next get call gives way. That call is the application's return."""
+    async with Driven() as one, asyncio.TaskGroup() as tasks:
+        await one.begin()
+        _ = await one.handout.getone()
+        one.handout.interrupt()
+        overdue = Overdue(Beat(one.core.member, one.core.generation), 9.0)
+        asked: Any = {
+            "getone": one.handout.getone,
+            "getmany": lambda: one.handout.getmany((), 60_000, None),
+            "getbatches": lambda: one.handout.getbatches((), 60_000),
+        }[call]
+        asking = tasks.create_task(asked())
+        asyncio.get_running_loop().call_soon(one.member.heard, overdue)
+        await eventually(lambda: not list(one.reader.positions), what="its partitions are lost")
+        assert not asking.done() and one.core.state is State.JOINING
+        asking.cancel()
+
+
+async def test_a_departure_is_told_though_reports_cannot_be() -> None:
+    """The others wait for the departure; what was not reported counts as lost."""
+    left: list[LeaveGroup] = []
+
+    async def never(_request: Any) -> None:
+        await asyncio.Event().wait()
+
+    async with Driven() as one:
+        one.brokers.answers["ReportOwnership"] = never
+        one.brokers.answers["LeaveGroup"] = left.append
+        one.member.start()
+        change = OwnershipChange(OwnershipKind.REVOKED, (A,), 1, 1)
+        farewell = LeaveGroup("g", (LeavingMember("a", None, "closing"),))
+        one.member.feed([Report(ReportOwnership("g", "a", 1, (change,))), SendLeave(farewell)])
+        await eventually(lambda: left, deadline_s=LAST_REPORTS_S_MAX * 5, what="it has left")
+        assert left == [farewell]
