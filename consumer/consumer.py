@@ -316,7 +316,7 @@ class Consumer(Startable):
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out and fetch nothing of these until `resume`; their positions stay."""
         for partition in partitions:
-            self._positions.pause(self._reader.assigned(partition).name)
+            self._reader.pause(self._reader.assigned(partition).name)
 
     def resume(self, *partitions: TopicPartition) -> None:
         for partition in partitions:

@@ -372,6 +372,9 @@ class ConsumerSettings(ClientSettings):
     buffer_bytes: int = Field(default=8 * MIB, ge=64 * KIB)
     """Fetched and not yet asked for; beyond it fetching pauses."""
     poll_records_max: int = Field(default=500, ge=1)
+    on_undecodable: str = Field(default="raise", pattern="^(raise|skip)$")
+    """What to do about a batch that cannot be decoded; raise: `UndecodableBatch`, and the position stays
+    before it; skip: it is left out, and an error in the log names its offsets."""
 
     # groups
     group_id: str | None = Field(default=None, strict=True, min_length=1, max_length=GROUP_ID_LENGTH_MAX)
