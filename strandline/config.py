@@ -397,6 +397,9 @@ class ConsumerSettings(ClientSettings):
     """Commit by itself what is processed."""
     auto_commit_interval_ms: int = Field(default=5_000, ge=1)
     """How often, while nothing moves; what is given up is committed first."""
+    offsets_refresh_ms: int = Field(default=600_000, ge=1)
+    """How often a consumer with `enable_auto_commit` and partitions assigned by hand commits again what has
+    not changed: less than the brokers' `offsets_retention_ms`, or its offsets expire while it is idle."""
     api_timeout_ms: int = Field(default=60_000, ge=1)
     """How long a commit, or a question for committed offsets, is tried."""
     topics_refresh_ms: int = Field(default=5_000, ge=1)

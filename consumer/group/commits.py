@@ -33,6 +33,7 @@ from strandline.groups import (
     NO_GENERATION,
     NO_MEMBER,
     CommittedOffset,
+    FetchedOffsets,
     OffsetCommit,
 )
 from strandline.ids import TopicPartition
@@ -104,6 +105,28 @@ class Commits:
         chosen = None if names is None else set(names)
         states = [s for s in self._reader.positions if chosen is None or s.name in chosen]
         await self._send(_processed(states), timeout_s, of_itself=True)
+
+    async def commit_again(self, stored: FetchedOffsets) -> None:
+        """Have the group count the retention of these offsets from now on, if nobody has members in it.
+
+        `stored` is what it has. What differs from what this consumer committed, or is gone, is another
+        client's decision, and stays as it is. Raises the first error that there is.
+        """
+        timeout_s = self._settings.request_timeout_ms / 1000
+        try:
+            async with asyncio.timeout(timeout_s), self._sending:
+                identity = self._identity()
+                if identity.member == NO_MEMBER:
+                    left = {
+                        state: entry
+                        for name, entry in stored.items()
+                        if entry is not None
+                        and (state := self._reader.positions.find(name)) is not None
+                        and state.committed == entry.offset
+                    }
+                    await self._try(left, identity, next(self._numbers))
+        except TimeoutError:
+            raise no_answer(self._group, timeout_s) from None
 
     def note_lost(self, names: Iterable[TopicPartition], reason: str) -> None:
         """These are this consumer's no longer, whatever of them was to be committed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -91,6 +92,16 @@ class Brokers:
 
     async def close(self) -> None:
         self.answers.clear()
+
+
+class SlowClock(FastClock):
+    """Sleeps for as long as it is asked to."""
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
 
 class Parts:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from strandline.client.messages import ListedOffset, OffsetQuery
 from strandline.errors import LeaderNotAvailable, NotLeaderOrFollower, OffsetNotAvailable, StrandlineError
 from strandline.groups import CommittedOffset
 from strandline.ids import NO_BROKER, TopicPartition
-from tests.consumer.brokers import Parts
+from tests.consumer.brokers import Parts, SlowClock
 from tests.strandline.client.network import FastClock
 from tests.waiting import eventually
 
@@ -26,16 +25,6 @@ GONE = TopicPartition("gone", 0)
 
 def listed(query: OffsetQuery, error: StrandlineError | None = None) -> ListedOffset:
     return ListedOffset(query.name, error, 7, -1, 1, 9, 7, 9)
-
-
-class SlowClock(FastClock):
-    """Sleeps for as long as it is asked to."""
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
 
 
 class Leaders(Parts):

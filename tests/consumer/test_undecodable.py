@@ -15,8 +15,7 @@ from strandline.ids import TopicPartition
 from strandline.records import HEADER_BYTES, BatchHeader, Codec, encode_batch, encode_values, split
 from strandline.records.header import assemble
 from strandline.records.varint import encode_varint
-from tests.consumer.brokers import Parts
-from tests.consumer.test_finder import SlowClock
+from tests.consumer.brokers import Parts, SlowClock
 from tests.waiting import eventually
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -229,7 +230,8 @@ def test_the_pauses_grow_while_what_comes_is_damaged() -> None:
 
 def test_a_partition_that_is_blocked_is_fetched_again_once_it_is_moved_or_paused() -> None:
     positions = standing_at(7, A)
-    for move in (lambda: positions.seek(A, 9), lambda: positions.pause(A)):
+    moves: list[Callable[[], None]] = [lambda: positions.seek(A, 9), lambda: positions.pause(A)]
+    for move in moves:
         positions.buffer(A, "undecodable", 5, 9)
         positions.block(A)
         assert (positions[A].position, positions[A].fetch_offset, list(positions[A].buffered)) == (7, 7, [])
