@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -12,6 +11,7 @@ from consumer.handout import HandOut
 from consumer.news import News
 from consumer.reader import Reader
 from consumer.records import FetchedBatch
+from strandline.adapters.clock import SystemClock
 from strandline.client.cluster import Cluster
 from strandline.client.group_wire import FIND_COORDINATOR
 from strandline.client.messages import MetadataAnswer, MetadataQuery
@@ -97,11 +97,8 @@ class Brokers:
 class SlowClock(FastClock):
     """Sleeps for as long as it is asked to."""
 
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
+    monotonic = staticmethod(SystemClock().monotonic)
+    sleep = staticmethod(SystemClock().sleep)
 
 
 class Parts:
