@@ -25,6 +25,7 @@ from strandline.ports import Clock
 
 logger = logging.getLogger(__name__)
 
+ADVICE: Final = "seek there, or leave such batches out with on_undecodable=skip"
 GIVE_WAY_SHARE: Final = 0.1
 GIVE_WAY_S_MIN: Final = 0.001
 GIVE_WAY_S_MAX: Final = 0.1
@@ -173,7 +174,7 @@ class HandOut:
                 reading = Reading(state, batch)
             except UndecodableBatch as error:
                 if self._settings.on_undecodable == "raise":
-                    self._reader.block(state.name, error)
+                    self._reader.block(state.name, error.advised(ADVICE))
                     return None
                 logger.error("a batch is left out: %s", error.message)
             else:

@@ -94,8 +94,8 @@ class FetchedBatch(NamedTuple):
         first, last = self.base_offset, self.next_offset - 1
         offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
         return UndecodableBatch(
-            f"{self.name}: {offsets} cannot be decoded: {error.message}; seek to {self.next_offset} to go "
-            "on, or leave such batches out with on_undecodable=skip",
+            f"{self.name}: {offsets} cannot be decoded: {error.message}; the log goes on at offset "
+            f"{self.next_offset}",
             partition=self.name,
             offset=first,
             next_offset=self.next_offset,
@@ -105,8 +105,8 @@ class FetchedBatch(NamedTuple):
 def damaged(name: TopicPartition, offset: int, next_offset: int, error: StrandlineError) -> UndecodableBatch:
     """What to raise if a batch did not come whole. `next_offset` is a guess where its header is damaged."""
     return UndecodableBatch(
-        f"{name}: the batch at offset {offset} is damaged: {error.message}; it is fetched again, "
-        f"or seek to {next_offset} to go on behind it",
+        f"{name}: the batch at offset {offset} is damaged: {error.message}; it is fetched again, and the log "
+        f"goes on at offset {next_offset}",
         partition=name,
         offset=offset,
         next_offset=next_offset,

@@ -449,6 +449,9 @@ class StreamsSettings(ClientSettings):
     """Of its own topics; None: that of the topics it reads."""
     offset_reset: str = Field(default="earliest", pattern="^(earliest|latest|none)$")
     """Where to begin in a topic of which nothing was processed yet."""
+    on_undecodable: str = Field(default="raise", pattern="^(raise|skip)$")
+    """What to do about a batch of an input that cannot be decoded; raise: the application ends with
+    `UndecodableBatch`; skip: it is left out, and an error in the log names its offsets."""
     session_timeout_ms: int = Field(default=10_000, ge=1, le=INTERVAL_MS_MAX)
     heartbeat_interval_ms: int = Field(default=1_000, ge=1, le=INTERVAL_MS_MAX)
     max_poll_interval_ms: int = Field(default=300_000, ge=1, le=INTERVAL_MS_MAX)

@@ -150,6 +150,15 @@ class UndecodableBatch(CorruptMessage):
         self.offset = offset
         self.next_offset = next_offset
 
+    def advised(self, advice: str) -> UndecodableBatch:
+        """The same, with what its reader can do about it."""
+        return UndecodableBatch(
+            f"{self.message}: {advice}",
+            partition=self.partition,
+            offset=self.offset,
+            next_offset=self.next_offset,
+        )
+
 
 class UnknownTopicOrPartition(_Retriable):
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -219,14 +219,15 @@ class Positions(Generic[BatchT]):
         state.paused = True
         self._renew(state)
 
+    def resume(self, name: TopicPartition) -> None:
+        self._positions[name].paused = False
+        self._positions[name].blocked = False
+
     def block(self, name: TopicPartition) -> None:
         """Fetch nothing more from this position."""
         state = self._positions[name]
         self._renew(state)
         state.blocked = True
-
-    def resume(self, name: TopicPartition) -> None:
-        self._positions[name].paused = False
 
     def _renew(self, state: Position[BatchT]) -> None:
         """Drop what is buffered or under way."""

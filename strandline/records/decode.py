@@ -77,11 +77,14 @@ def decode_columns(records: Bytes, header: BatchHeader) -> Columns:
     codec = header.codec
     if codec is not Codec.NONE:
         body = decompress(codec, body)
-    most = min(len(body) // _RECORD_BYTES_MIN, header.last_offset_delta + 1)
-    if not 0 <= header.record_count <= most:
+    if not 0 <= header.record_count <= len(body) // _RECORD_BYTES_MIN:
         raise CorruptMessage(
-            f"batch at offset {header.base_offset} claims {header.record_count} records in {len(body)} bytes "
-            f"and with last offset delta {header.last_offset_delta}"
+            f"batch at offset {header.base_offset} claims {header.record_count} records in {len(body)} bytes"
+        )
+    if header.record_count > header.last_offset_delta + 1:
+        raise CorruptMessage(
+            f"batch at offset {header.base_offset} claims {header.record_count} records, "
+            f"its last offset delta is {header.last_offset_delta}"
         )
     try:
         columns = _read_columns(body, header)
