@@ -76,7 +76,7 @@ class Leaders(Parts):
 async def test_a_partition_that_cannot_be_asked_for_holds_up_no_other(
     other: TopicPartition, seek: bool
 ) -> None:
-    """B has its position long before the other's time is up."""
+    """(G14) B has its position long before the other's time is up."""
     async with Leaders(SlowClock()) as parts:
         parts.reader.add([other, B])
         if seek:
@@ -88,7 +88,7 @@ async def test_a_partition_that_cannot_be_asked_for_holds_up_no_other(
 
 
 async def test_where_the_group_stands_holds_up_no_partition_without_a_committed_offset() -> None:
-    """A's position needs no leader; B's is asked for at once, though C's broker hangs."""
+    """(G14) A's position needs no leader; B's is asked for at once, though C's broker hangs."""
     async with Leaders(SlowClock(), {A: CommittedOffset(3)}) as parts:
         parts.reader.add([A, B, C])
         await eventually(lambda: parts.position(B) is not None, what="a position")

@@ -81,7 +81,7 @@ class Log(Parts):
 
 @bad
 async def test_it_is_raised_with_all_that_there_is_to_say(bad: Callable[[int], bytes]) -> None:
-    """Topic, partition, offsets and what is wrong, once before other records come; the position stays."""
+    """(G16) topic, partition, offsets and what is wrong, before other records come; the position stays."""
     async with Log() as log:
         log.fetched(A, good(0), bad(5), good(10))
         log.fetched(B, good(0))
@@ -125,7 +125,7 @@ async def test_it_is_raised_again_where_a_get_call_would_wait_for_nothing_else()
 async def test_it_is_left_out_on_request(
     bad: Callable[[int], bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With an error in the log that names the offsets; and it is committed with what lies around it."""
+    """(G16) with an error in the log that names the offsets; and it is committed with what lies around it."""
     async with Log(on_undecodable="skip") as log:
         log.fetched(A, good(0), bad(5), good(10), bad(15))
         with caplog.at_level(logging.ERROR, "consumer"):

@@ -57,7 +57,7 @@ async def test_what_the_group_has_from_this_consumer_is_committed_again_as_it_is
 
 
 async def test_what_another_client_has_set_or_removed_since_stays_so() -> None:
-    """`group reset-offsets`, another reader of the partition, or the end of the topic."""
+    """(G15) `group reset-offsets`, another reader of the partition, or the end of the topic."""
     async with Idle() as idle:
         await idle.commit(a=3, b=5)
         idle.stored[A] = CommittedOffset(0)
@@ -113,7 +113,7 @@ async def test_a_coordinator_that_says_nothing_of_it_is_an_error() -> None:
 
 
 async def test_the_offsets_of_an_idle_consumer_never_expire() -> None:
-    """The broker's own offsets, whose retention passes several times while the consumer waits for records."""
+    """(G15) the broker's own offsets, whose retention passes several times while the consumer waits."""
     stage = Stage()
     brokers = Brokers()
     brokers.topics["t"] = 1

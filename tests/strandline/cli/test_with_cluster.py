@@ -183,7 +183,7 @@ async def test_verify_tells_the_life_of_every_record(shell: Shell) -> None:
 async def test_a_batch_that_cannot_be_decoded_is_named_and_can_be_left_out(
     shell: Shell, cluster: LocalCluster
 ) -> None:
-    """Its header and its CRC are right, its body is noise: a broker takes it, and no reader can use it."""
+    """(G16) its header and its CRC are right, its body is noise: brokers take it, readers cannot use it."""
     topic = await shell.topic("undecodable")
     [header] = split(encode_values([b"noise"] * 5, 0))
     noise = assemble(header._replace(attributes=Codec.GZIP), bytes(range(40, 90)))
