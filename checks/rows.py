@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-LAST = {"T": 12, "H": 10, "I": 11, "E": 18, "Q": 7, "G": 13, "S": 9, "P": 4, "X": 6}
+LAST = {"T": 12, "H": 10, "I": 11, "E": 18, "Q": 7, "G": 16, "S": 9, "P": 4, "X": 6}
 ROWS = [f"{letter}{number}" for letter, last in LAST.items() for number in range(1, last + 1)]
 
 CITATION = re.compile(r"CORRECTNESS\s+((?:(?:[A-Z]\d+)(?:\s*(?:,\s*and|,|and|/|–|-|§\S*)\s*)?)+)")

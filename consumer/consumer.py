@@ -323,7 +323,7 @@ class Consumer(Startable):
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out and fetch nothing of these until `resume`; their positions stay, and what was fetched."""
         for partition in partitions:
-            self._positions.pause(self._reader.assigned(partition).name)
+            self._reader.pause(self._reader.assigned(partition).name)
             self._handout.interrupt()
 
     def resume(self, *partitions: TopicPartition) -> None:

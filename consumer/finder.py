@@ -11,7 +11,7 @@ from consumer.core.positions import FindPosition, Positions, Reset
 from consumer.records import FetchedBatch
 from strandline.client.cluster import Cluster
 from strandline.client.messages import EARLIEST, LATEST, ListedOffset
-from strandline.client.offsets import list_offsets
+from strandline.client.offsets import list_each_offset, list_offsets
 from strandline.config import ConsumerSettings
 from strandline.errors import OffsetOutOfRange, StrandlineError
 from strandline.groups import FetchedOffsets
@@ -62,26 +62,28 @@ class Finder:
         return listed
 
     async def find(self, searches: Sequence[FindPosition]) -> None:
-        """Find positions; what is retriable is tried for as long as it is wanted."""
-        left = await self._not_committed(searches)
-        while left := [search for search in left if self._wanted(search)]:
-            found = await list_offsets(
-                self._cluster,
-                {search.name: self._timestamp(search) for search in left},
-                self._settings,
-                self._clock,
-                timeout_s=self._cluster.request_timeout_s,
-            )
-            for search in [search for search in left if self._wanted(search)]:
-                end = found[search.name]
-                if isinstance(end, ListedOffset):
-                    self._found(search, end)
-                    left.remove(search)
-                    continue
-                logger.warning("no position found for %s: %s", search.name, end)
-                self._on_failure(search.name, end)
-                if not end.retriable:
-                    left.remove(search)
+        """Find positions, each as soon as it is known. Retriable errors are noted, and the search goes on."""
+        left = {search.name: search for search in await self._not_committed(searches) if self._wanted(search)}
+
+        def ended(name: TopicPartition, end: ListedOffset | StrandlineError) -> bool:
+            search = left[name]
+            if not self._wanted(search):
+                return False
+            if isinstance(end, ListedOffset):
+                self._found(search, end)
+                return False
+            logger.warning("no position found for %s: %s", name, end)
+            self._on_failure(name, end)
+            return end.retriable
+
+        await list_each_offset(
+            self._cluster,
+            {name: self._timestamp(search) for name, search in left.items()},
+            self._settings,
+            self._clock,
+            timeout_s=self._cluster.request_timeout_s,
+            on_end=ended,
+        )
 
     async def _not_committed(self, searches: Sequence[FindPosition]) -> builtins.list[FindPosition]:
         """Go where the group stands; the searches that are left over."""

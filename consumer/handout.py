@@ -8,7 +8,8 @@ this: the application may commit a record and go on working on it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Sequence, Sized
+import logging
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -19,10 +20,13 @@ from consumer.reading import Reading
 from consumer.records import ConsumerRecord, FetchedBatch
 from strandline.client.scope import Scope
 from strandline.config import ConsumerSettings
-from strandline.errors import StrandlineError
+from strandline.errors import UndecodableBatch
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
 
+logger = logging.getLogger(__name__)
+
+ADVICE: Final = "seek there, or leave such batches out with on_undecodable=skip"
 GIVE_WAY_SHARE: Final = 0.1
 GIVE_WAY_S_MIN: Final = 0.001
 GIVE_WAY_S_MAX: Final = 0.1
@@ -122,7 +126,7 @@ class HandOut:
             taken: dict[TopicPartition, list[ConsumerRecord]] = {}
             left = limit
             for state in self._turns(partitions):
-                while left > 0 and (reading := self._open(state, after=taken)) is not None:
+                while left > 0 and (reading := self._open(state)) is not None:
                     records = list(islice(reading.records, left))
                     left -= len(records)
                     self._hand(state, records[-1].offset + 1)
@@ -203,31 +207,32 @@ class HandOut:
             return [state for state in self._positions if state.name in wanted and state.readable]
         return [state for state in self._positions if state.readable]
 
-    def _open(self, state: Position[FetchedBatch], *, after: Sized = ()) -> Reading | None:
+    def _open(self, state: Position[FetchedBatch]) -> Reading | None:
         """The batch of this partition that is being handed out, or the next one; None if there is none.
 
-        Raises what is wrong with it, unless it comes `after` something that is handed out first: then the
-        next get call does.
+        One that cannot be decoded is left out, or is news that the next get call raises if this one hands
+        something out.
         """
         reading = self._readings.get(state.name)
         if reading is not None and reading.left:
             return reading
         while state.buffered:
+            batch = self._take(state)
             try:
-                reading = Reading(state, self._take(state))
-            except StrandlineError as error:
-                self._positions.fetch_again(state.name)  # so that nothing is skipped
-                self._reader.refuse(state.name, error)
-                if after:
+                reading = Reading(state, batch)
+            except UndecodableBatch as error:
+                if self._settings.on_undecodable == "raise":
+                    self._reader.block(state.name, error.advised(ADVICE))
                     return None
-                raise
-            if reading.left:
-                self._readings[state.name] = reading
-                return reading
-            # Compaction left none of its records. With nothing in hand the application is done with them.
+                logger.error("a batch is left out: %s", error.message)
+            else:
+                if reading.left:
+                    self._readings[state.name] = reading
+                    return reading
+            # It has no record to hand out. With nothing in hand the application is done with it.
             if state not in self._handed:
-                state.processed = reading.batch.next_offset
-            state.position = reading.batch.next_offset
+                state.processed = batch.next_offset
+            state.position = batch.next_offset
         return None
 
     def _take(self, state: Position[FetchedBatch]) -> FetchedBatch:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from consumer.arrival import batches_of
 from consumer.core.positions import (
     Arrived,
     BackOff,
@@ -30,10 +31,9 @@ from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
 from strandline.client.scope import Scope
 from strandline.config import ConsumerSettings
-from strandline.errors import InvalidRequest, StrandlineError, UnknownTopicOrPartition
+from strandline.errors import InvalidRequest, StrandlineError, UndecodableBatch, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.ports import Clock
-from strandline.records import validate
 
 logger = logging.getLogger(__name__)
 
@@ -140,9 +140,16 @@ class Reader:
         """Forget these positions and find others."""
         self.carry_out([effect for name in names for effect in self.positions.unknown(name, reset)])
 
-    def refuse(self, name: TopicPartition, error: StrandlineError) -> None:
-        """What came for this partition cannot be handed out: fetch it again, after a pause."""
-        self.carry_out(self.positions.refuse(name, error))
+    def block(self, name: TopicPartition, error: UndecodableBatch) -> None:
+        """The next batch cannot be handed out: the partition waits before it until it is moved."""
+        self.positions.block(name)
+        self._news.note(name, error)
+
+    def pause(self, name: TopicPartition) -> None:
+        """Hand out nothing until `resume`; a batch that cannot be handed out does not matter until then."""
+        if self.positions[name].blocked:
+            self._news.forget(name)
+        self.positions.pause(name)
 
     # --- what the core decides ---------------------------------------------------------------
 
@@ -165,15 +172,12 @@ class Reader:
             self._scope.spawn(self.finder.find(searches), "positions")
 
     def _arrived(self, name: TopicPartition, offset: int, records: bytes) -> None:
-        try:
-            headers = validate(records)
-        except StrandlineError as error:
-            self.refuse(name, error)
+        batches, damaged = batches_of(name, offset, records)
+        if damaged is not None and not batches:
+            self.carry_out(self.positions.refuse(name, damaged))
             return
-        for header in headers:
-            if header.next_offset > offset and not header.is_control:
-                batch = FetchedBatch(name, header, records, offset)
-                self.positions.buffer(name, batch, header.size, header.next_offset)
+        for batch in batches:
+            self.positions.buffer(name, batch, batch.size, batch.next_offset)
         self._news.forget(name)
         self._news.arrived()
 

@@ -9,7 +9,7 @@ from consumer.records import ConsumerRecord, FetchedBatch
 
 
 class Reading:
-    """Decoded when it is made, which raises CorruptMessage or UnsupportedCompression."""
+    """Decoded when it is made, which raises UndecodableBatch."""
 
     __slots__ = ("batch", "incarnation", "records", "state")
 

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from itertools import repeat
 from typing import NamedTuple
 
+from strandline.errors import StrandlineError, UndecodableBatch
 from strandline.ids import TopicPartition
 from strandline.records import BatchHeader, Columns, RecordHeaders, decode_columns
 
@@ -69,8 +70,11 @@ class FetchedBatch(NamedTuple):
         return self.header.size
 
     def columns(self) -> Columns:
-        """The records wanted, by column. Raises CorruptMessage, UnsupportedCompression."""
-        columns = decode_columns(self.data, self.header)
+        """The records wanted, by column. Raises UndecodableBatch."""
+        try:
+            columns = decode_columns(self.data, self.header)
+        except StrandlineError as error:
+            raise self.undecodable(error) from error
         if self.from_offset <= self.header.base_offset:
             return columns
         skipped = bisect_left(columns.offsets, self.from_offset)
@@ -80,7 +84,30 @@ class FetchedBatch(NamedTuple):
         )
 
     def records(self) -> list[ConsumerRecord]:
-        """The records wanted. Raises CorruptMessage, UnsupportedCompression."""
+        """The records wanted. Raises UndecodableBatch."""
         topic, partition = self.name
         rows = zip(repeat(topic), repeat(partition), *self.columns(), strict=False)
         return list(map(tuple.__new__, repeat(ConsumerRecord), rows))
+
+    def undecodable(self, error: StrandlineError) -> UndecodableBatch:
+        """What to raise if the records wanted cannot be had because of this error."""
+        first, last = self.base_offset, self.next_offset - 1
+        offsets = f"offset {first}" if first == last else f"offsets {first} to {last}"
+        return UndecodableBatch(
+            f"{self.name}: {offsets} cannot be decoded: {error.message}; the log goes on at offset "
+            f"{self.next_offset}",
+            partition=self.name,
+            offset=first,
+            next_offset=self.next_offset,
+        )
+
+
+def damaged(name: TopicPartition, offset: int, next_offset: int, error: StrandlineError) -> UndecodableBatch:
+    """What to raise if a batch did not come whole. `next_offset` is a guess where its header is damaged."""
+    return UndecodableBatch(
+        f"{name}: the batch at offset {offset} is damaged: {error.message}; it is fetched again, and the log "
+        f"goes on at offset {next_offset}",
+        partition=name,
+        offset=offset,
+        next_offset=next_offset,
+    )

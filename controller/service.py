@@ -25,7 +25,8 @@ class AdminService:
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False, internal: bool = False
     ) -> list[TopicOutcome]:
-        """One outcome a topic, in order: its id (none with `validate_only`), or why it was refused.
+        """One outcome a topic, in order: its id (none with `validate_only`), or why it was refused. With
+        TopicAlreadyExists comes the id of the topic that exists.
 
         `internal` allows the system's own names. Raises InvalidRequest for too many topics at once.
         """

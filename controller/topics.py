@@ -24,6 +24,7 @@ from strandline.errors import (
     InvalidTopic,
     OutcomeUnknown,
     StrandlineError,
+    TopicAlreadyExists,
 )
 from strandline.ids import INTERNAL_PREFIX, TopicId
 from strandline.tasks import pipelined
@@ -110,6 +111,8 @@ class Topics:
             if new.name in repeated:
                 raise InvalidRequest(f"topic {new.name!r} stands more than once in the request")
             plan = plan_topic(new, brokers, picture, internal=internal)
+        except TopicAlreadyExists as error:
+            return TopicOutcome(new.name, error, picture.topic_id(new.name))
         except StrandlineError as error:
             return TopicOutcome(new.name, error)
         if validate_only:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from consumer.records import FetchedBatch
 from pipeline.record_fields import Bytes, Fields, Flags, Numbers, read_fields, record_bounds
-from strandline.errors import CorruptMessage
+from strandline.errors import CorruptMessage, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.records import HEADER_BYTES, BatchHeader, Codec
 from strandline.records.compression import decompress
@@ -64,8 +64,7 @@ def record_batch(
     Of each batch those from its `from_offset` on are wanted, and below `stop`, if that is given. `headers`
     are null where a record has none; a timestamp that microseconds in 64 bits cannot tell is null.
 
-    Raises CorruptMessage and UnsupportedCompression where `FetchedBatch.columns` does, and ValueError if
-    the records, decompressed, are more than BYTES_MAX bytes.
+    Raises UndecodableBatch, and ValueError if the records, decompressed, are more than BYTES_MAX bytes.
     """
     bodies = [body for body in map(_opened, batches) if body.batch.header.record_count or body.size]
     if (size := sum(body.size for body in bodies)) > BYTES_MAX:
@@ -96,14 +95,17 @@ class _Body(NamedTuple):
 
 
 def _opened(batch: FetchedBatch) -> _Body:
-    """Raises CorruptMessage, UnsupportedCompression."""
+    """Raises UndecodableBatch."""
     header, data = batch.header, batch.data
     end = min(header.end, len(data))
     begin = min(header.position + HEADER_BYTES, end)
-    codec = header.codec
-    if codec is Codec.NONE:
-        return _Body(batch, data, begin, end)
-    body = decompress(codec, bytes(data[begin:end]))
+    try:
+        codec = header.codec
+        if codec is Codec.NONE:
+            return _Body(batch, data, begin, end)
+        body = decompress(codec, bytes(data[begin:end]))
+    except StrandlineError as error:
+        raise batch.undecodable(error) from error
     return _Body(batch, body, 0, len(body))
 
 
@@ -144,11 +146,11 @@ def _below(stop: int | None, offsets: Sequence[int] | Numbers) -> int:
 
 
 def _read_each(name: TopicPartition, body: _Body, stop: int | None) -> list[pa.Array]:
-    """The columns of any batch. Raises CorruptMessage."""
+    """The columns of any batch. Raises UndecodableBatch."""
     header = body.batch.header
     offsets, timestamps, keys, values, headers = _as_fetched(body).columns()
     if offsets and not -_INT64_MAX <= min(offsets) <= max(offsets) <= _INT64_MAX:
-        raise CorruptMessage(f"batch at offset {header.base_offset} has an offset of more than 64 bits")
+        raise body.batch.undecodable(CorruptMessage("a record has an offset of more than 64 bits"))
     rows = slice(_below(stop, offsets))
     told = [ms * 1000 if -_MS_MAX <= ms <= _MS_MAX else None for ms in timestamps[rows]]
     return _columns(
@@ -197,7 +199,8 @@ class _SideBySide:
             np.concatenate([of_one[:-1] for of_one in bounds]),
             np.concatenate([of_one[1:] for of_one in bounds]),
         )
-        unsound = np.concatenate(([0], np.cumsum(~self._fields.sound)))[self._rows].tolist()
+        sound = self._fields.sound & self._in_order(self._fields.offset_deltas)
+        unsound = np.concatenate(([0], np.cumsum(~sound)))[self._rows].tolist()
         self._plain = [
             count > 0 and before == after
             for count, (before, after) in zip(self._counts, pairwise(unsound), strict=True)
@@ -214,6 +217,15 @@ class _SideBySide:
         begins = [0, *accumulate(body.size for body in bodies)]
         views = [memoryview(body.buffer)[body.begin : body.end] for body in bodies]
         return cls(bodies, b"".join(views), begins[:-1])
+
+    def _in_order(self, deltas: Numbers) -> Flags:
+        """True for each record with an offset of its batch, above that of the record before."""
+        last = _each([body.batch.header.last_offset_delta for body in self._bodies], self._counts)
+        fits = (deltas >= 0) & (deltas <= last)
+        ascends = np.ones(len(deltas), np.bool_)
+        ascends[1:] = deltas[1:] > deltas[:-1]
+        ascends[[row for row in self._rows if row < len(deltas)]] = True
+        return fits & ascends
 
     def is_plain(self, index: int) -> bool:
         """True if all records of a batch are sound; False, too, if they were not even found."""
@@ -283,7 +295,8 @@ def _all_bounds(
     for body, begin in zip(bodies, begins, strict=True):
         header = body.batch.header
         found = None
-        if -_SAFE < header.base_offset < _SAFE and -_SAFE < _base_time(header) < _SAFE:
+        counted = header.record_count <= header.last_offset_delta + 1
+        if counted and -_SAFE < header.base_offset < _SAFE and -_SAFE < _base_time(header) < _SAFE:
             alike = (header.record_count, body.size)
             if (found := known.get(alike)) is None:
                 found = record_bounds(buffer, view, begin, begin + body.size, header.record_count)

@@ -23,7 +23,6 @@ from pipeline.core.ranges import OffsetRange
 from pipeline.loop_thread import LoopThread, call, loop_thread
 from pipeline.reading import RangeReader
 from strandline.config import KIB, MIB
-from strandline.errors import StrandlineError
 
 logger = logging.getLogger(__name__)
 
@@ -71,12 +70,10 @@ def record_batches(wanted: OffsetRange, scan: Scan) -> Iterator[pa.RecordBatch]:
 def _converted(chunk: Sequence[FetchedBatch], wanted: OffsetRange, scan: Scan) -> Iterator[pa.RecordBatch]:
     """One Arrow batch, or more where that would be too large.
 
-    Raises CorruptMessage and UnsupportedCompression that name the partition.
+    Raises UndecodableBatch.
     """
     try:
         whole = record_batch(chunk, include_headers=scan.include_headers, stop=wanted.end)
-    except StrandlineError as error:
-        raise type(error)(f"{wanted.name}: {error.message}") from error
     except ValueError:  # together they hold more than an Arrow batch can
         if len(chunk) == 1:
             raise

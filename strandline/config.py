@@ -380,6 +380,9 @@ class ConsumerSettings(ClientSettings):
     buffer_bytes: int = Field(default=8 * MIB, ge=64 * KIB)
     """Fetched and not yet asked for; beyond it fetching pauses."""
     poll_records_max: int = Field(default=500, ge=1)
+    on_undecodable: str = Field(default="raise", pattern="^(raise|skip)$")
+    """What to do about a batch that cannot be decoded; raise: `UndecodableBatch`, and the position stays
+    before it; skip: it is left out, and an error in the log names its offsets."""
 
     # groups
     group_id: str | None = Field(default=None, strict=True, min_length=1, max_length=GROUP_ID_LENGTH_MAX)
@@ -402,6 +405,9 @@ class ConsumerSettings(ClientSettings):
     """Commit by itself what is processed."""
     auto_commit_interval_ms: int = Field(default=5_000, ge=1)
     """How often, while nothing moves; what is given up is committed first."""
+    offsets_refresh_ms: int = Field(default=600_000, ge=1)
+    """How often a consumer with `enable_auto_commit` and partitions assigned by hand commits again what has
+    not changed: less than the brokers' `offsets_retention_ms`, or its offsets expire while it is idle."""
     api_timeout_ms: int = Field(default=60_000, ge=1)
     """How long a commit, or a question for committed offsets, is tried."""
     topics_refresh_ms: int = Field(default=5_000, ge=1)
@@ -451,6 +457,9 @@ class StreamsSettings(ClientSettings):
     """Of its own topics; None: that of the topics it reads."""
     offset_reset: str = Field(default="earliest", pattern="^(earliest|latest|none)$")
     """Where to begin in a topic of which nothing was processed yet."""
+    on_undecodable: str = Field(default="raise", pattern="^(raise|skip)$")
+    """What to do about a batch of an input that cannot be decoded; raise: the application ends with
+    `UndecodableBatch`; skip: it is left out, and an error in the log names its offsets."""
     session_timeout_ms: int = Field(default=10_000, ge=1, le=INTERVAL_MS_MAX)
     heartbeat_interval_ms: int = Field(default=1_000, ge=1, le=INTERVAL_MS_MAX)
     max_poll_interval_ms: int = Field(default=300_000, ge=1, le=INTERVAL_MS_MAX)

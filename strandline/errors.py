@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 from typing import ClassVar
 
+from strandline.ids import TopicPartition
+
 
 class ErrorCode(IntEnum):
     """Kafka's error numbers, only those that strandline answers with; from 1000 on, strandline's own."""
@@ -134,6 +136,29 @@ class CorruptMessage(StrandlineError):
     """A batch whose size, magic or CRC is wrong. It was not appended."""
 
     code = ErrorCode.CORRUPT_MESSAGE
+
+
+class UndecodableBatch(CorruptMessage):
+    """A batch in the log from which a reader gets no records.
+
+    It is a batch of `partition`; the records that are wanted of it begin at `offset`. Reading goes on at
+    `next_offset`.
+    """
+
+    def __init__(self, message: str, *, partition: TopicPartition, offset: int, next_offset: int) -> None:
+        super().__init__(message)
+        self.partition = partition
+        self.offset = offset
+        self.next_offset = next_offset
+
+    def advised(self, advice: str) -> UndecodableBatch:
+        """The same, with what its reader can do about it."""
+        return UndecodableBatch(
+            f"{self.message}: {advice}",
+            partition=self.partition,
+            offset=self.offset,
+            next_offset=self.next_offset,
+        )
 
 
 class UnknownTopicOrPartition(_Retriable):

@@ -9,15 +9,17 @@ owners at any instant:
 * claimed but unknown (the topic is gone, or the leader has not heard of it): given back to who claims it.
 
 That is for a group in which every member is cooperative (V1). Eager members (V0) have given up all they had
-before they joined, so a group of only those takes the assignor's word. In a mixed group the cooperative
-members get back what they own, and the eager ones share what is left.
+before they joined, so a group of only those takes the assignor's word. In a mixed group nothing that is
+owned moves: the cooperative members get back what they own, and what is free goes to members of both kinds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from heapq import heapify, heapreplace
 
 from consumer.core.assignors.assignor import Assignor, AssignorFailed, MemberSubscription, asked
 from consumer.core.claims import Claims, settle
@@ -111,7 +113,7 @@ def plan(members: Mapping[str, ParsedMember], partitions: Mapping[str, int], ass
         _tell(shares, told)
     else:
         consensus = Consensus.MIXED
-        rejoin = _mixed(shares, eager, cooperative, claims, partitions, assignor)
+        rejoin = _mixed(shares, members, claims, partitions, assignor)
     return Plan(
         {name: _assignment(members[name], share, rejoin=rejoin) for name, share in shares.items()},
         PlanReport(
@@ -168,39 +170,53 @@ def _incremental(
 
 def _mixed(
     shares: Mapping[str, _Share],
-    eager: Mapping[str, ParsedMember],
-    cooperative: Mapping[str, ParsedMember],
+    members: Mapping[str, ParsedMember],
     claims: Claims,
     partitions: Mapping[str, int],
     assignor: Assignor,
 ) -> bool:
-    """The first draft's case of no consensus.
+    """No consensus: nothing that is owned moves, and all members share what is free.
 
-    Partitions of a topic that no eager member subscribes to go to cooperative members, although these
-    would only get back what they own: nobody else can take them, nobody reads them, and so they can be
-    given at once.
+    Free is what nobody claims: new partitions, and all that eager members had, who revoked it before they
+    joined. A free partition goes where the assignor says, unless that member has as many partitions by now as
+    the assignor has for it in all. A cooperative member is such a one if it kept others than it was to have:
+    nothing can be taken from it before the group agrees, so it would gather more in each generation.
     """
+    wanted, _ = _wanted(members, partitions, assignor, claims, tell=False)
     for partition, owner in claims.owners.items():
         shares[owner].assigned.add(partition)
     _revoke_void(shares, claims)
-    free = {
-        topic: [n for n in range(count) if claims.unclaimed(TopicPartition(topic, n))]
-        for topic, count in partitions.items()
-    }
-    of_eager = {topic for member in eager.values() for topic in member.subscription.topics}
-    for group, its_own in ((eager, True), (cooperative, False)):
-        left = {topic: numbers for topic, numbers in free.items() if (topic in of_eager) is its_own}
-        # The assignor counts partitions from 0: it assigns places in the list of those that are left, so
-        # whatever it would tell of them means others.
-        counts = {topic: len(numbers) for topic, numbers in left.items() if numbers}
-        wanted, _ = _wanted(group, counts, assignor, Claims({}, {}), tell=False)
-        for place, member in wanted.items():
-            shares[member].assigned.add(TopicPartition(place.topic, left[place.topic][place.partition]))
-    subscribed = {t for group in (eager, cooperative) for m in group.values() for t in m.subscription.topics}
-    return any(
-        partition not in claims.owners and partition.topic in subscribed and _known(partition, partitions)
-        for partition in claims.void
-    )
+    room = Counter(wanted.values())
+    room.subtract(owner for partition, owner in claims.owners.items() if _known(partition, partitions))
+    left: dict[str, list[TopicPartition]] = {}
+    for partition, member in sorted(wanted.items()):
+        if not claims.unclaimed(partition):
+            continue
+        if room[member] > 0:
+            room[member] -= 1
+            shares[member].assigned.add(partition)
+        else:
+            left.setdefault(partition.topic, []).append(partition)
+    for topic, those in left.items():
+        _deal(shares, those, {n: m for n, m in members.items() if topic in m.subscription.topics}, room)
+    return any(partition in wanted and partition not in claims.owners for partition in claims.void)
+
+
+def _deal(
+    shares: Mapping[str, _Share],
+    partitions: Iterable[TopicPartition],
+    subscribers: Mapping[str, ParsedMember],
+    room: Counter[str],
+) -> None:
+    """Give each of these to the subscriber with the most room; of equal ones to an eager one, whose share
+    is free again in the next generation."""
+    heap = [(-room[name], not member.eager, name) for name, member in subscribers.items()]
+    heapify(heap)
+    for partition in partitions:
+        full, cooperative, name = heap[0]
+        shares[name].assigned.add(partition)
+        room[name] -= 1
+        heapreplace(heap, (full + 1, cooperative, name))
 
 
 def _revoke_void(shares: Mapping[str, _Share], claims: Claims) -> None:

@@ -106,6 +106,8 @@ class Position(Generic[BatchT]):
     search: int = 0
     """Number of the search for a position that is under way; 0: none."""
     paused: bool = False
+    blocked: bool = False
+    """Not fetched: the next batch cannot be handed out. Until the position moves, or after a pause."""
     held: bool = False
     """Neither fetched nor handed out: not yet told to the application, or on its way to somebody else."""
     high_watermark: int | None = None
@@ -221,10 +223,13 @@ class Positions(Generic[BatchT]):
 
     def resume(self, name: TopicPartition) -> None:
         self._positions[name].paused = False
+        self._positions[name].blocked = False
 
-    def fetch_again(self, name: TopicPartition) -> None:
-        """What was fetched is of no use: fetch it once more."""
-        self._renew(self._positions[name])
+    def block(self, name: TopicPartition) -> None:
+        """Fetch nothing more from this position."""
+        state = self._positions[name]
+        self._renew(state)
+        state.blocked = True
 
     def _renew(self, state: Position[BatchT]) -> None:
         """Drop what is buffered or under way."""
@@ -234,6 +239,7 @@ class Positions(Generic[BatchT]):
         state.buffered.clear()
         state.fetch = 0
         state.backing_off = False
+        state.blocked = False
         if state.position is not None:
             state.fetch_offset = state.position
 
@@ -246,6 +252,8 @@ class Positions(Generic[BatchT]):
         state.buffered_bytes += size
         self.buffered_bytes += size
         state.fetch_offset = next_offset
+        if not state.backing_off:
+            state.attempts = 0
 
     def take(self, state: Position[BatchT], size: int) -> BatchT:
         """The oldest buffered batch; its partition goes to the end of the turns."""
@@ -276,7 +284,7 @@ class Positions(Generic[BatchT]):
             if state.broker == broker
             and state.position is not None
             and state.readable
-            and not (state.fetch or state.backing_off)
+            and not (state.fetch or state.backing_off or state.blocked)
             and state.buffered_bytes < share
         ]
         if not due or not self._room():
@@ -341,7 +349,8 @@ class Positions(Generic[BatchT]):
     def _answered(self, state: Position[BatchT], answer: Answer) -> list[Effect]:
         error = answer.error
         if error is None:
-            state.attempts = 0
+            if not answer.records:
+                state.attempts = 0  # of records that come damaged again and again it grows
             if answer.high_watermark >= 0:
                 state.high_watermark = max(answer.high_watermark, state.high_watermark or 0)
             if answer.log_start_offset >= 0:

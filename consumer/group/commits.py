@@ -35,6 +35,7 @@ from strandline.groups import (
     NO_GENERATION,
     NO_MEMBER,
     CommittedOffset,
+    FetchedOffsets,
     OffsetCommit,
 )
 from strandline.ids import TopicPartition
@@ -135,6 +136,28 @@ class Commits:
         if self._settings.enable_auto_commit:
             await self.commit_processed(wanted, timeout_s=deadline - self._clock.monotonic())
 
+    async def commit_again(self, stored: FetchedOffsets) -> None:
+        """Have the group count the retention of these offsets from now on, if nobody has members in it.
+
+        `stored` is what it has. What differs from what this consumer committed, or is gone, is another
+        client's decision, and stays as it is. Raises the first error that there is.
+        """
+        timeout_s = self._settings.request_timeout_ms / 1000
+        try:
+            async with asyncio.timeout(timeout_s), self._sending:
+                identity = self._identity()
+                if identity.member == NO_MEMBER:
+                    left = {
+                        state: entry
+                        for name, entry in stored.items()
+                        if entry is not None
+                        and (state := self._reader.positions.find(name)) is not None
+                        and state.committed == entry.offset
+                    }
+                    await self._try(left, identity, next(self._numbers), of_itself=True)
+        except TimeoutError:
+            raise no_answer(self._group, timeout_s) from None
+
     def note_lost(self, names: Iterable[TopicPartition], reason: str) -> None:
         """The application cannot commit what it has of these any more."""
         for name in names:
@@ -206,7 +229,7 @@ class Commits:
                         left = _processed(left)
                     if left:
                         identity = self._identity()
-                        await self._try(left, identity, number, of_itself)
+                        await self._try(left, identity, number, of_itself=of_itself)
             except StrandlineError as error:
                 last = error
                 attempt += 1
@@ -247,6 +270,7 @@ class Commits:
         left: dict[Position[Any], CommittedOffset],
         identity: Identity,
         number: int,
+        *,
         of_itself: bool,
     ) -> None:
         """One commit; takes out of `left` what succeeded, and of what the consumer commits of itself also

@@ -14,11 +14,13 @@ from consumer.core.member_requests import MemberSettings
 from consumer.core.member_states import State
 from consumer.core.membership import Membership
 from consumer.group.commits import Commits, Identity
+from consumer.group.committed import Committed
 from consumer.group.coordinator import Coordinator
 from consumer.group.handover import Handover
 from consumer.group.heart import Heart, HeartNews, Refused
 from consumer.group.listener import Listening, RebalanceListener
 from consumer.group.member import Member
+from consumer.group.refresh import Refresh
 from consumer.group.topics import Topics
 from consumer.handout import HandOut
 from consumer.reader import Reader
@@ -86,6 +88,13 @@ class Group:
             settings=settings,
             clock=clock,
         )
+        self._refresh = Refresh(
+            self.commits,
+            Committed(coordinator, settings, clock),
+            reader=reader,
+            settings=settings,
+            clock=clock,
+        )
         self._handover = Handover(
             reader=reader,
             handout=handout,
@@ -126,6 +135,7 @@ class Group:
         self._started = True
         if self._settings.enable_auto_commit:
             self._scope.spawn(self._commit_periodically(), "auto commit")
+            self._scope.spawn(self._refresh.run(), "offsets refresh")
 
     def check_outside(self) -> None:
         """Raises InvalidRequest within a listener, which a departure would wait for."""

@@ -33,6 +33,11 @@ class ClusterPicture:
     def __contains__(self, name: object) -> bool:
         return name in self._topics
 
+    def topic_id(self, name: str) -> TopicId | None:
+        """None if there is no such topic."""
+        topic = self._topics.get(name)
+        return None if topic is None else topic.topic_id
+
     @property
     def replicas(self) -> Mapping[BrokerId, int]:
         """How many replicas each broker is assigned."""

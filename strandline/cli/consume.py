@@ -133,6 +133,10 @@ def record_json(record: ConsumerRecord) -> dict[str, Any]:
 @click.option("--max-records", type=click.IntRange(min=1), help="End after so many records.")
 @click.option("--idle-exit", type=FiniteRange(min=0), metavar="S", help="End after S seconds without any.")
 @click.option("--key-separator", metavar="S", help="As text: print the key and S before each value.")
+@click.option(
+    "--on-undecodable", type=click.Choice(["raise", "skip"]), default="raise", show_default=True,
+    help="A batch that cannot be decoded ends it with its offsets, or is left out and logged.",
+)  # fmt: skip
 @group_options
 @pass_invocation
 def consume(
@@ -143,6 +147,7 @@ def consume(
     max_records: int | None,
     idle_exit: float | None,
     key_separator: str | None,
+    on_undecodable: str,
     membership: Membership,
 ) -> None:
     """Print the records of TOPIC…, those to come too, until Ctrl-C or a limit.
@@ -166,7 +171,9 @@ def consume(
             sys.stdout.buffer.flush()
 
     async def alone() -> bool:
-        async with Consumer(invocation.bootstrap_servers(), offset_reset="none") as consumer:
+        async with Consumer(
+            invocation.bootstrap_servers(), offset_reset="none", on_undecodable=on_undecodable
+        ) as consumer:
             await assign_from(consumer, topics, partition, start)
             await read_until(consumer, write, Limits(max_records, idle_exit))
         return False
@@ -181,7 +188,9 @@ def consume(
             named = ", ".join(map(str, partitions)) or "nothing"
             invocation.out.note(f"{event} {named} (generation {who.generation})")
 
-        async with Consumer(invocation.bootstrap_servers(), **settings) as consumer:
+        async with Consumer(
+            invocation.bootstrap_servers(), on_undecodable=on_undecodable, **settings
+        ) as consumer:
             await subscribe(consumer, topics, telling(consumer, heard))
             await read_until(consumer, write, limits)
         return stop.interrupted

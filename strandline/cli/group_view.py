@@ -164,8 +164,9 @@ def mixed_warning(view: GroupView) -> str:
     eager, cooperative = (", ".join(view.sides[side]) for side in (EAGER, COOPERATIVE))
     return (
         f"warning: the members of group {view.description.group.group} follow both rebalance protocols. "
-        f"Eager: {eager}. Cooperative: {cooperative}. Only eager members share what changes hands, until "
-        "the upgrade is finished: restart each eager member with rebalance_protocol=cooperative"
+        f"Eager: {eager}. Cooperative: {cooperative}. No partition moves away from a cooperative member, so "
+        "shares may be uneven, until the upgrade is finished: restart each eager member with "
+        "rebalance_protocol=cooperative"
     )
 
 

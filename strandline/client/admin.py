@@ -39,6 +39,7 @@ from strandline.errors import (
     NotController,
     RequestTimedOut,
     StrandlineError,
+    TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
 from strandline.groups import CommittedOffset, ListedGroup
@@ -52,6 +53,9 @@ waits = logging.getLogger(WAITS_LOGGER)
 
 T = TypeVar("T")
 
+UNSEEN_S = 0.5
+"""How long brokers may not know a new topic before the controller is asked whether it still exists; also how
+long until it is asked again."""
 OFFSETS_WAIT_S = 0.5
 """How long a description waits for leaders to say how long their logs are."""
 
@@ -128,7 +132,8 @@ class Admin(BrokerAdmin, PlacementAdmin, Startable):
         """Create one topic and, unless `wait` is false, wait until each partition has a leader.
 
         Returns the topic's id. Raises what the controller refuses it with (TopicAlreadyExists,
-        InvalidReplicationFactor, InvalidConfig, …), RequestTimedOut.
+        InvalidReplicationFactor, InvalidConfig, …), RequestTimedOut, and UnknownTopicOrPartition if it is
+        deleted meanwhile.
         """
         created = await self.create_topics(
             [NewTopic(name, partitions, replication_factor, dict(config or {}))], wait=wait
@@ -349,17 +354,23 @@ class Admin(BrokerAdmin, PlacementAdmin, Startable):
         return response
 
     async def _wait_until_led(self, created: Mapping[str, TopicId]) -> None:
-        """Return once every partition has a leader. Raises RequestTimedOut."""
-        deadline = self._clock.monotonic() + self._cluster.request_timeout_s
-        left = set(created)
+        """Return once every partition has a leader. Raises RequestTimedOut, UnknownTopicOrPartition."""
+        now = self._clock.monotonic()
+        deadline, look_at = now + self._cluster.request_timeout_s, now + UNSEEN_S
+        left = dict(created)
         for attempt in itertools.count(1):
             try:
                 answer = await self._ask(MetadataQuery(sorted(left)))
             except BrokerNotAvailable as error:  # a thousand topics at once keep ZooKeeper busy
                 logger.info("asking again whether the new topics are led: %s", error.message)
             else:
-                led = (topic for topic in answer.cluster.topics if _is_led(topic, created[topic.name]))
-                left -= {topic.name for topic in led}
+                seen = [topic for topic in answer.cluster.topics if topic.topic_id == created[topic.name]]
+                unseen = sorted(left.keys() - {topic.name for topic in seen})
+                for topic in filter(_is_led, seen):
+                    del left[topic.name]
+                if unseen and self._clock.monotonic() >= look_at:
+                    await self._check_exist({name: created[name] for name in unseen})
+                    look_at = self._clock.monotonic() + UNSEEN_S
             if not left:
                 return
             if self._clock.monotonic() >= deadline:
@@ -368,9 +379,31 @@ class Admin(BrokerAdmin, PlacementAdmin, Startable):
                 )
             await self._clock.sleep(backoff_s(self._settings, attempt))
 
+    async def _check_exist(self, created: Mapping[str, TopicId]) -> None:
+        """Ask the controller for new topics that brokers do not know: of a broker that only means that it has
+        not heard of them, or not any more. Raises UnknownTopicOrPartition for those that were deleted."""
+        again = CreateTopics([NewTopic(name) for name in created], validate_only=True)
+        try:
+            results = await self._ask_controller(CREATE_TOPICS, again)
+        except StrandlineError as error:
+            logger.info("nobody says whether the new topics still exist: %s", error.message)
+            return
+        deleted = [result.topic for result in results if _is_gone(result, created[result.topic])]
+        if deleted:
+            raise UnknownTopicOrPartition(
+                f"created, but deleted while their partitions had no leader yet: {', '.join(deleted[:10])}"
+            )
 
-def _is_led(topic: TopicMetadata, topic_id: TopicId) -> bool:
-    return topic.topic_id == topic_id and all(p.leader != NO_BROKER for p in topic.partitions)
+
+def _is_gone(result: TopicResult, topic_id: TopicId) -> bool:
+    """True if a topic of this name could be created, or exists with another id."""
+    if isinstance(result.error, TopicAlreadyExists):
+        return result.topic_id not in ("", topic_id)
+    return result.error is None
+
+
+def _is_led(topic: TopicMetadata) -> bool:
+    return all(p.leader != NO_BROKER for p in topic.partitions)
 
 
 def _described(

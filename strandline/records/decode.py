@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import repeat
+from itertools import islice, repeat
+from operator import lt
 from typing import Final, NamedTuple
 
 from strandline.errors import CorruptMessage
@@ -80,6 +81,11 @@ def decode_columns(records: Bytes, header: BatchHeader) -> Columns:
         raise CorruptMessage(
             f"batch at offset {header.base_offset} claims {header.record_count} records in {len(body)} bytes"
         )
+    if header.record_count > header.last_offset_delta + 1:
+        raise CorruptMessage(
+            f"batch at offset {header.base_offset} claims {header.record_count} records, "
+            f"its last offset delta is {header.last_offset_delta}"
+        )
     try:
         columns = _read_columns(body, header)
     except (IndexError, ValueError) as error:
@@ -110,7 +116,7 @@ def _read_each(body: bytes, header: BatchHeader, columns: Columns) -> None:
     what the check at its end is for.
     """
     keys, add_timestamp, add_value = columns.keys, columns.timestamps.append, columns.values.append
-    at, lead, timestamp = 0, _FIRST_LEAD, header.base_timestamp
+    at, lead, timestamp, gaps = 0, _FIRST_LEAD, header.base_timestamp, False
     for index, number in enumerate(offset_deltas(header.record_count)):
         if (raw := body[at]) < 0x80:
             at += 1
@@ -128,6 +134,7 @@ def _read_each(body: bytes, header: BatchHeader, columns: Columns) -> None:
             lead, timestamp = body[at:after], header.base_timestamp + delta
             delta, at = decode_varint(body, after)
             columns.offsets[index] = header.base_offset + delta
+            gaps = gaps or delta != index
         add_timestamp(timestamp)
         if (raw := body[at]) < 0x80:
             at += 1
@@ -157,6 +164,19 @@ def _read_each(body: bytes, header: BatchHeader, columns: Columns) -> None:
             raise ValueError(f"a record that should end at byte {end} of its batch ends at {at}")
     if at != len(body):
         raise ValueError(f"{len(body) - at} bytes are left over after the last record")
+    if gaps:
+        _check_offsets(columns.offsets, header)
+
+
+def _check_offsets(offsets: list[int], header: BatchHeader) -> None:
+    """A reader that took an offset from outside the batch would go on there. Raises ValueError."""
+    if not all(map(lt, offsets, islice(offsets, 1, None))):
+        raise ValueError("the offsets of its records do not ascend")
+    if offsets[0] < header.base_offset or offsets[-1] > header.last_offset:
+        raise ValueError(
+            f"its records have offsets {offsets[0]} to {offsets[-1]}, "
+            f"it has {header.base_offset} to {header.last_offset}"
+        )
 
 
 def _longer(body: bytes, at: int) -> tuple[int, int]:

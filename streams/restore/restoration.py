@@ -245,7 +245,7 @@ class Restoration:
     def step(self) -> bool:
         """Apply a slice of what has come; False if nothing has.
 
-        Raises CorruptMessage, UnsupportedCompression, and as the store does.
+        Raises UndecodableBatch, and as the store does.
         """
         if self.over or not self.placed:
             return False

@@ -19,6 +19,7 @@ _SHARED: Final = frozenset(ClientSettings.model_fields)
 _CONSUMER: Final = _SHARED | {
     "client_id",
     "offset_reset",
+    "on_undecodable",
     "session_timeout_ms",
     "heartbeat_interval_ms",
     "max_poll_interval_ms",

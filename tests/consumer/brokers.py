@@ -11,6 +11,7 @@ from consumer.handout import HandOut
 from consumer.news import News
 from consumer.reader import Reader
 from consumer.records import FetchedBatch
+from strandline.adapters.clock import SystemClock
 from strandline.client.cluster import Cluster
 from strandline.client.group_wire import FIND_COORDINATOR
 from strandline.client.messages import MetadataAnswer, MetadataQuery
@@ -33,6 +34,9 @@ class Brokers:
     def __init__(self) -> None:
         self.coordinator = BROKERS[0]
         self.topics: dict[str, int] = {}
+        self.leaders: dict[TopicPartition, int] = {}
+        """Others have none."""
+        self.epoch = 0
         self.answers: dict[str, Callable[[Any], Any]] = {}
         self.asked: list[tuple[str, str]] = []
         """Address and RPC of all that was asked but for metadata."""
@@ -63,7 +67,16 @@ class Brokers:
             TopicMetadata(
                 name,
                 TopicId("0" * 32),
-                tuple(PartitionMetadata(number, NO_BROKER, 0, (), ()) for number in range(self.topics[name])),
+                tuple(
+                    PartitionMetadata(
+                        number,
+                        self.leaders.get(TopicPartition(name, number), NO_BROKER),
+                        self.epoch,
+                        (),
+                        (),
+                    )
+                    for number in range(self.topics[name])
+                ),
             )
             for name in wanted
         )
@@ -81,12 +94,19 @@ class Brokers:
         self.answers.clear()
 
 
+class SlowClock(FastClock):
+    """Sleeps for as long as it is asked to."""
+
+    monotonic = staticmethod(SystemClock().monotonic)
+    sleep = staticmethod(SystemClock().sleep)
+
+
 class Parts:
     """What a consumer is made of, without a membership: partitions are assigned and filled by the test."""
 
-    def __init__(self, **settings: Any) -> None:
+    def __init__(self, clock: FastClock | None = None, **settings: Any) -> None:
         self.brokers = Brokers()
-        self.clock = FastClock()
+        self.clock = clock or FastClock()
         self.settings = ConsumerSettings(group_id="g", **settings)
         self.cluster = Cluster("broker1:9092", self.settings, self.brokers, self.clock)
         self.scope = Scope("consumer", lambda _: None)

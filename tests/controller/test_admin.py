@@ -152,6 +152,9 @@ async def test_validate_only_refuses_the_same_and_writes_nothing(
         wanted = [NewTopic("t", 1, 1), NewTopic("there", 1, 1), NewTopic("wide", 1, 2)]
         outcomes = await controller.admin.create_topics(wanted, validate_only=True)
         assert errors(outcomes) == [None, TopicAlreadyExists, InvalidReplicationFactor]
+        known = await topic_node(session, wanted[1].name)
+        assert known is not None
+        assert [outcome.topic_id for outcome in outcomes] == [None, known.topic_id, None]
         assert await topics(session) == ["there"]
         await create(controller, NewTopic("t", 1, 1))
 

@@ -14,7 +14,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from consumer.records import FetchedBatch
 from pipeline.arrow import BYTES_MAX, arrow_schema, record_batch
 from pipeline.source import columns
-from strandline.errors import CorruptMessage, StrandlineError, UnsupportedCompression
+from strandline.errors import CorruptMessage, StrandlineError, UndecodableBatch
 from strandline.ids import TopicPartition
 from strandline.records import BatchHeader, Codec, encode_batch, encode_values, keep_records, split
 from strandline.records.compression import compress
@@ -202,7 +202,7 @@ def test_batches_of_every_codec_are_opened(codec: Codec) -> None:
 def test_a_codec_that_is_none_is_refused_as_columns_does() -> None:
     [header] = split(encode_values([b"x"], 7))
     batch = FetchedBatch(NAME, header._replace(attributes=7), encode_values([b"x"], 7), 0)
-    with pytest.raises(UnsupportedCompression):
+    with pytest.raises(UndecodableBatch, match="codec 7"):
         record_batch([batch])
 
 

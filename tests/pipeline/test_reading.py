@@ -11,7 +11,7 @@ import pytest
 from pipeline.core.ranges import OffsetRange
 from pipeline.errors import DataLost, ReadStalled
 from pipeline.reading import RangeReader
-from strandline.errors import UnsupportedCompression
+from strandline.errors import UndecodableBatch
 from tests.pipeline.log_world import CLOCK, LogWorld
 from tests.waiting import eventually
 
@@ -242,8 +242,9 @@ async def test_a_batch_that_cannot_be_understood_is_said_to_be_so(
     (log,) = world.create("t")
     log.write(10)
     log.batches[0] = with_codec(log.batches[0], 7)
-    with pytest.raises(UnsupportedCompression, match="codec 7"):
+    with pytest.raises(UndecodableBatch, match=r"t-0: offsets 0 to 9 cannot be decoded: .*codec 7") as raised:
         await read(reader, part(0, 10))
+    assert raised.value.next_offset == 10
 
 
 def with_codec(batch: bytes, codec: int) -> bytes:

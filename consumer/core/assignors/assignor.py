@@ -71,7 +71,8 @@ class TellsMembers(Protocol):
         """As `Assignor.assign`, and what each member's assignment carries as user data (absent: empty).
 
         Asked instead of `assign`, once a rebalance. In a group that is mixed of eager and cooperative
-        members `assign` is asked, once for each side, and nobody is told anything.
+        members `assign` is asked, once for all of them, and no member is told anything: what comes of the
+        answer is less than it says.
         """
         ...
 

@@ -304,6 +304,44 @@ def test_a_mixed_group_takes_nothing_from_cooperative_members() -> None:
     assert kept > WALKS // 3
 
 
+BOUNCED = 10
+SHARED = 60
+
+
+@pytest.mark.parametrize("assignor", ASSIGNORS)
+@pytest.mark.parametrize("back", [False, True], ids=["to cooperative", "back to eager"])
+def test_in_a_bounce_to_the_other_protocol_no_member_carries_more_than_its_share(
+    assignor: str, back: bool
+) -> None:
+    """KIP-429, second bounce: what eager members revoked goes to members of both kinds, by the assignor's
+    output. Nine members at least share the partitions, so none has more than seven, neither the last
+    eager one nor a cooperative one, which loses nothing before all agree."""
+    walked = Walk("mixed", assignor)
+    world = walked.world = World({"t": SHARED}, assignor=assignor)
+    names = [f"n{number}" for number in range(BOUNCED)]
+    for name in names:
+        world.start(name, ["t"], cooperative=back)
+    world.run()
+    for place, name in enumerate(names):
+        for step in ("stop", "start"):
+            mixed = {node.cooperative for node in world.nodes.values()} == {True, False}
+            before = walked.owned()
+            if step == "stop":
+                world.carry_out(world.nodes[name], world.nodes[name].membership.leave("closing", NOW_MS))
+                world.run()
+                del world.nodes[name]
+            else:
+                world.start(name, ["t"], cooperative=not back)
+                world.run()
+            walked.check()
+            mixed = mixed and {node.cooperative for node in world.nodes.values()} == {True, False}
+            for member, node in world.nodes.items():
+                owned = node.membership.owned
+                assert len(owned) <= -(-SHARED // (BOUNCED - 1)), f"{member} at {step} {place}: {world}"
+                assert not (mixed and node.cooperative) or owned >= before.get(member, frozenset())
+    assert {len(owned) for owned in walked.owned().values()} == {SHARED // BOUNCED}
+
+
 # --- each rule is needed ------------------------------------------------------------------------
 
 

@@ -181,12 +181,50 @@ def test_eager_members_get_what_the_assignor_says() -> None:
 
 
 def test_cooperative_members_of_a_mixed_group_get_back_what_they_own() -> None:
-    """ "Just giving back their existing assigned-partitions", revoked empty; the eager ones share the
-    rest, "shrinking the cluster metadata"."""
+    """ "Just giving back their existing assigned-partitions", revoked empty, though the assignor would
+    have some of it elsewhere; it hears of all members and of all that they own."""
     members = {"a": new("t0 t3 t4"), "b": new("t1"), "c": old(), "d": old()}
-    made = plan(members, {"t": 6}, RANGE)
+    assignor = Fixed({"a": "t0", "b": "t1 t3", "c": "t2 t4", "d": "t5"})
+    made = plan(members, {"t": 6}, assignor)
     assert assigned(made) == {"a": "t0 t3 t4", "b": "t1", "c": "t2", "d": "t5"}
     assert not revoked(made)
+    assert not rejoins(made)
+    assert {name: member.owned for name, member in assignor.seen.items()} == {
+        "a": parts("t0 t3 t4"),
+        "b": parts("t1"),
+        "c": (),
+        "d": (),
+    }
+
+
+def test_what_is_free_in_a_mixed_group_goes_to_cooperative_members_too() -> None:
+    """ "It is safe to move those partitions to other members immediately based on the assignor's output":
+    what eager members had is revoked, what is new was nobody's."""
+    made = plan({"a": new("t0"), "b": new(), "c": old(), "d": old()}, {"t": 6}, STICKY)
+    assert assigned(made) == {"a": "t0 t1", "b": "t2 t3", "c": "t4", "d": "t5"}
+    assert not revoked(made)
+    assert not rejoins(made)
+
+
+def test_a_cooperative_member_that_kept_its_share_gets_no_more_in_a_mixed_group() -> None:
+    """The assignor would have it give two for two others; it cannot give any, and it would gather more with
+    each generation. Others get those, and the eager one of two that have the same room."""
+    members = {"a": new("t0 t1"), "b": new(), "c": old()}
+    made = plan(members, {"t": 6}, Fixed({"a": "t4 t5", "b": "t0 t2", "c": "t1 t3"}))
+    assert assigned(made) == {"a": "t0 t1", "b": "t2 t5", "c": "t3 t4"}
+
+
+def test_what_only_a_member_with_its_share_subscribes_to_is_given_to_it_all_the_same() -> None:
+    """Nobody else could take it, and it would lie unread as long as the group is mixed."""
+    members = {"a": new("t0 t1", topics="tu"), "b": old()}
+    made = plan(members, {"t": 3, "u": 1}, Fixed({"a": "t2 u0", "b": "t0 t1"}))
+    assert assigned(made) == {"a": "t0 t1 u0", "b": "t2"}
+
+
+def test_what_the_assignor_leaves_out_stays_with_its_owner_in_a_mixed_group_or_unread() -> None:
+    """The assignor's word counts for what is free; what is owned does not move."""
+    made = plan({"a": new("t0"), "b": old()}, {"t": 3}, Fixed({"b": "t1"}))
+    assert assigned(made) == {"a": "t0", "b": "t1"}
     assert not rejoins(made)
 
 
@@ -204,26 +242,16 @@ def test_a_mixed_group_names_its_members() -> None:
     assert str(made.report) == "the members do not agree on a protocol: eager b, c; cooperative a"
 
 
-def test_eager_members_get_only_what_they_subscribe_to() -> None:
-    """And what only cooperative members want, and nobody reads, is given to these at once: the eager ones
-    could not take it, and it would lie unread as long as the group is mixed."""
+def test_members_of_a_mixed_group_get_only_what_they_subscribe_to() -> None:
     members = {"a": new("u0", topics="tu"), "b": new(topics="u"), "c": old(topics="t")}
     made = plan(members, {"t": 2, "u": 3}, STICKY)
-    assert assigned(made)["c"] == "t0 t1"
-    assert sorted(f"{assigned(made)['a']} {assigned(made)['b']}".split()) == ["u0", "u1", "u2"]
-    assert "u0" in assigned(made)["a"].split()
+    assert assigned(made) == {"a": "t0 u0", "b": "u1 u2", "c": "t1"}
     assert not rejoins(made)
-
-
-def test_a_new_cooperative_member_of_a_mixed_group_waits_for_what_eager_ones_share() -> None:
-    """It owns nothing, so it gets nothing of their topic until all agree."""
-    made = plan({"a": new(), "b": old()}, {"t": 2}, STICKY)
-    assert assigned(made) == {"a": "", "b": "t0 t1"}
 
 
 def test_a_claim_that_does_not_stand_is_revoked_in_a_mixed_group_too() -> None:
     """CORRECTNESS G2: given to nobody in this generation; all that can join again at once do."""
-    made = plan({"a": new("t0"), "b": new("t0"), "c": old()}, {"t": 2}, STICKY)
+    made = plan({"a": new("t0"), "b": new("t0"), "c": old()}, {"t": 2}, Fixed({"a": "t0", "c": "t1"}))
     assert assigned(made) == {"a": "", "b": "", "c": "t1"}
     assert revoked(made) == {"a": "t0", "b": "t0"}
     assert rejoins(made) == {"a", "b"}
@@ -327,3 +355,43 @@ def test_no_plan_gives_away_what_another_member_may_own(
     assert waiting == made.report.rejoin
     cooperative = {name for name, member in members.items() if not member.eager}
     assert rejoins(made) == (cooperative if waiting else set())
+
+
+@given(groups(), st.sampled_from([*BUILT_IN.values()]))
+def test_a_mixed_group_gives_nobody_more_than_its_share_while_another_has_less(
+    drawn: tuple[dict[str, ParsedMember], dict[str, int]], assignor: Assignor
+) -> None:
+    """Of what is free. A member's share is as many as the assignor has for it; others are those that
+    subscribe to the topic."""
+    members, counts = drawn
+    seen = Noted(assignor)
+    made = plan(members, counts, seen)
+    if made.report.consensus is not Consensus.MIXED:
+        return
+    wanted = seen.answer
+    room = {
+        name: len(wanted[name]) - sum(p.partition < counts.get(p.topic, 0) for p in assignment.assigned)
+        for name, assignment in made.assignments.items()
+    }
+    for name, assignment in made.assignments.items():
+        for partition in set(assignment.assigned) - set(members[name].subscription.owned):
+            others = {n for n, m in members.items() if partition.topic in m.subscription.topics} - {name}
+            assert room[name] >= 0 or all(room[other] <= 0 for other in others)
+
+
+@dataclass
+class Noted:
+    """An assignor, and what it said last."""
+
+    assignor: Assignor
+    answer: dict[str, list[TopicPartition]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.assignor.name
+
+    def assign(
+        self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
+    ) -> dict[str, list[TopicPartition]]:
+        self.answer = self.assignor.assign(members, partitions)
+        return self.answer

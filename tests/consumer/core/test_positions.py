@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -235,6 +236,35 @@ def test_what_will_not_get_better_is_told_and_tried_again_only_after_a_pause() -
     effects = answer(positions, planned(positions), error=CorruptMessage("CRC"))
     assert kinds(effects) == [Refused, BackOff]
     assert positions.plan(LEADER) is None
+
+
+def test_the_pauses_grow_while_what_comes_is_damaged() -> None:
+    """An answer without an error is no success before something of it is buffered, or it says that all is
+    read."""
+    positions = standing_at(7, A)
+    for attempt in (1, 2):
+        assert kinds(answer(positions, planned(positions), records=b"damaged")) == [Arrived]
+        effects = positions.refuse(A, CorruptMessage("CRC"))
+        assert effects[-1] == BackOff(A, attempt)
+        assert positions.plan(LEADER) is None
+        positions.backed_off(A, attempt)
+    answer(positions, planned(positions), records=b"whole")
+    positions.buffer(A, "whole", 5, 8)
+    assert positions.refuse(A, CorruptMessage("CRC"))[-1] == BackOff(A, 1)
+
+
+def test_a_partition_that_is_blocked_is_fetched_again_once_it_is_moved_or_paused() -> None:
+    positions = standing_at(7, A)
+    moves: list[Callable[[], None]] = [lambda: positions.seek(A, 9), lambda: positions.pause(A)]
+    for move in moves:
+        positions.buffer(A, "undecodable", 5, 9)
+        positions.block(A)
+        assert (positions[A].position, positions[A].fetch_offset, list(positions[A].buffered)) == (7, 7, [])
+        assert positions.plan(LEADER) is None
+        move()
+        positions.resume(A)
+        assert planned(positions).wanted[0].offset == positions[A].position
+        positions.seek(A, 7)
 
 
 def test_a_broken_stream_frees_what_was_asked_on_it() -> None:

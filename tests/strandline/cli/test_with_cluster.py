@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
+from strandline import Producer
 from strandline.local.cluster import LocalCluster
+from strandline.records import Codec, encode_values, split
+from strandline.records.header import assemble
 from tests.strandline.cli.cli_process import Ended, start, strandline
 from tests.strandline.cli.shell import Shell
 from tests.waiting import eventually
@@ -175,6 +178,35 @@ async def test_verify_tells_the_life_of_every_record(shell: Shell) -> None:
     received = _events(read, "received")
     assert [(line["offset"], line["value"]) for line in received] == [(n, f"v{n}") for n in range(50)]
     assert read.objects[-1]["received"] == 50
+
+
+async def test_a_batch_that_cannot_be_decoded_is_named_and_can_be_left_out(
+    shell: Shell, cluster: LocalCluster
+) -> None:
+    """(G16) its header and its CRC are right, its body is noise: brokers take it, readers cannot use it."""
+    topic = await shell.topic("undecodable")
+    [header] = split(encode_values([b"noise"] * 5, 0))
+    noise = assemble(header._replace(attributes=Codec.GZIP), bytes(range(40, 90)))
+    async with Producer(cluster.bootstrap) as producer:
+        for _ in range(2):
+            await producer.send_and_wait(topic, b"good")
+            await (await producer.send_batch(topic, 0, noise))
+        await producer.send_and_wait(topic, b"good")
+    read = ("consume", topic, "--from", "earliest", "--max-records", "3")
+    stopped = await shell(*read, "-o", "json")
+    assert stopped.status != 0
+    assert [record["offset"] for record in stopped.objects] == [0]
+    assert f"{topic}-0: offsets 1 to 5 cannot be decoded" in stopped.err
+    assert "on_undecodable=skip" in stopped.err and "Traceback" not in stopped.err
+    skipped = await shell(*read, "--on-undecodable", "skip", "-o", "json")
+    assert skipped.status == 0
+    assert [record["offset"] for record in skipped.objects] == [0, 6, 12]
+    assert "offsets 1 to 5" in skipped.err and "offsets 7 to 11" in skipped.err
+    verified = await shell("verify", *read)
+    assert verified.status != 0
+    (error,) = _events(verified, "error")
+    assert "offsets 1 to 5 cannot be decoded" in error["message"]
+    assert verified.objects[-1]["received"] == 1
 
 
 async def test_sigterm_ends_verify_with_its_summary(shell: Shell) -> None:

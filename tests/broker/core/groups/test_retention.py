@@ -36,7 +36,7 @@ def test_offsets_of_a_group_without_members_expire_and_the_group_with_them() -> 
 
 
 def test_offsets_of_a_group_with_members_never_expire() -> None:
-    """However old the commit: the members read on from there."""
+    """(G15) however old the commit: the members read on from there."""
     stage = Stage()
     generation = stage.stable("a", session_timeout_ms=1_800_000)
     stage.commit({P0: 5}, "a", generation)

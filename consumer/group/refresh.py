@@ -1,0 +1,55 @@
+"""Keeps the offsets of an idle consumer from expiring.
+
+A group forgets an offset that was committed longer ago than the broker's `offsets_retention_ms`, unless it
+has members. A consumer whose partitions were assigned by hand is no member, and commits nothing while
+nothing comes: so it commits again, every `offsets_refresh_ms`, what the group has from it. Offsets of a
+subscribed consumer need no such thing.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from consumer.group.commits import Commits
+from consumer.group.committed import Committed
+from consumer.reader import Reader
+from strandline.config import ConsumerSettings
+from strandline.errors import StrandlineError
+from strandline.ports import Clock
+
+logger = logging.getLogger(__name__)
+
+
+class Refresh:
+    """`run` is its task."""
+
+    def __init__(
+        self,
+        commits: Commits,
+        committed: Committed,
+        *,
+        reader: Reader,
+        settings: ConsumerSettings,
+        clock: Clock,
+    ) -> None:
+        self._commits = commits
+        self._committed = committed
+        self._reader = reader
+        self._settings = settings
+        self._clock = clock
+
+    async def run(self) -> None:
+        while True:
+            await self._clock.sleep(self._settings.offsets_refresh_ms / 1000)
+            try:
+                await self.once()
+            except StrandlineError as error:
+                logger.warning("offsets are not committed again, and expire if that goes on: %s", error)
+
+    async def once(self) -> None:
+        """Commit again what the group still has as this consumer knows it. Raises StrandlineError."""
+        if self._reader.subscribed:
+            return
+        names = [state.name for state in self._reader.positions if state.committed is not None]
+        if names:
+            await self._commits.commit_again(await self._committed.fetch(names))

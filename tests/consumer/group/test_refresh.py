@@ -1,0 +1,141 @@
+"""Offsets of a consumer that is assigned by hand outlive its idleness; those of others are left alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from consumer.consumer import Consumer
+from consumer.group.commits import Identity
+from consumer.group.committed import Committed
+from consumer.group.refresh import Refresh
+from strandline.errors import CoordinatorNotAvailable
+from strandline.groups import CommittedOffset, OffsetCommit, OffsetFetch
+from strandline.ids import TopicPartition
+from tests.broker.core.groups.stage import LIMITS, Stage
+from tests.consumer.brokers import Brokers
+from tests.consumer.group.test_commits import Group
+from tests.strandline.client.network import FastClock
+from tests.waiting import eventually
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Idle(Group):
+    """A consumer outside the group that keeps its offsets, and a coordinator with what the test stores."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.identity = Identity()
+        self.stored: dict[TopicPartition, CommittedOffset] = {}
+        self.brokers.answers["OffsetFetch"] = lambda request: {
+            n: self.stored.get(n) for n in request.partitions
+        }
+        committed = Committed(self.coordinator, self.settings, self.clock)
+        self.refresh = Refresh(
+            self.commits, committed, reader=self.reader, settings=self.settings, clock=self.clock
+        )
+
+    async def commit(self, **offsets: int) -> None:
+        """Have the consumer commit these, and the coordinator store them."""
+        wanted = {{"a": A, "b": B}[name]: offset for name, offset in offsets.items()}
+        self.assign(*wanted)
+        await self.commits.commit(wanted)
+        self.stored |= {name: CommittedOffset(offset) for name, offset in wanted.items()}
+        self.sent.clear()
+
+
+async def test_what_the_group_has_from_this_consumer_is_committed_again_as_it_is() -> None:
+    async with Idle() as idle:
+        await idle.commit(a=3, b=5)
+        idle.stored[A] = CommittedOffset(3, 7, "metadata")
+        await idle.refresh.once()
+        (sent,) = idle.sent
+        assert sent.offsets == {A: CommittedOffset(3, 7, "metadata"), B: CommittedOffset(5)}
+        assert (sent.member, sent.generation) == ("", -1)
+
+
+async def test_what_another_client_has_set_or_removed_since_stays_so() -> None:
+    """(G15) `group reset-offsets`, another reader of the partition, or the end of the topic."""
+    async with Idle() as idle:
+        await idle.commit(a=3, b=5)
+        idle.stored[A] = CommittedOffset(0)
+        del idle.stored[B]
+        await idle.refresh.once()
+        assert idle.sent == []
+
+
+async def test_what_was_never_committed_is_not() -> None:
+    async with Idle() as idle:
+        idle.assign(A)
+        await idle.refresh.once()
+        assert idle.brokers.asked == []
+
+
+@pytest.mark.parametrize("when", ["before it asks", "while it asks"])
+async def test_a_subscribed_consumer_commits_nothing_again(when: str) -> None:
+    """Its group has members, so its offsets do not expire."""
+    async with Idle() as idle:
+        await idle.commit(a=3)
+        if when == "before it asks":
+            idle.reader.subscribed = True
+
+        def answer(request: OffsetFetch) -> dict[TopicPartition, CommittedOffset]:
+            idle.identity = Identity("m", 1)
+            return idle.stored
+
+        idle.brokers.answers["OffsetFetch"] = answer
+        await idle.refresh.once()
+        assert idle.sent == []
+
+
+async def test_an_offset_that_moves_meanwhile_is_not_set_back() -> None:
+    async with Idle() as idle:
+        await idle.commit(a=3)
+
+        async def answer(request: OffsetFetch) -> dict[TopicPartition, CommittedOffset]:
+            before = dict(idle.stored)
+            await idle.commits.commit({A: 4})
+            return before
+
+        idle.brokers.answers["OffsetFetch"] = answer
+        await idle.refresh.once()
+        assert idle.offsets() == [{A: 4}]
+
+
+async def test_a_coordinator_that_says_nothing_of_it_is_an_error() -> None:
+    async with Idle() as idle:
+        await idle.commit(a=3)
+        idle.script(CoordinatorNotAvailable("not written"))
+        with pytest.raises(CoordinatorNotAvailable):
+            await idle.refresh.once()
+
+
+async def test_the_offsets_of_an_idle_consumer_never_expire() -> None:
+    """(G15) the broker's own offsets, whose retention passes several times while the consumer waits."""
+    stage = Stage()
+    brokers = Brokers()
+    brokers.topics["t"] = 1
+    commits = 0
+
+    def commit(request: OffsetCommit) -> dict[TopicPartition, None]:
+        nonlocal commits
+        commits += 1
+        stage.commit({name: entry.offset for name, entry in request.offsets.items()})
+        stage.later(LIMITS.offsets_retention_ms / 1000 / 2)
+        return dict.fromkeys(request.offsets)
+
+    def fetch(request: OffsetFetch) -> dict[TopicPartition, CommittedOffset | None]:
+        known = stage.committed()
+        return {n: CommittedOffset(known[n]) if n in known else None for n in request.partitions or ()}
+
+    brokers.answers |= {"OffsetCommit": commit, "OffsetFetch": fetch}
+    stage.commit({A: 7})
+    consumer = Consumer(
+        "broker1:9092", transport=brokers, clock=FastClock(), group_id="g", offsets_refresh_ms=1_000
+    )
+    async with consumer:
+        consumer.assign([A])
+        await eventually(lambda: commits >= 6, what="commits while nothing comes")
+        assert stage.committed() == {A: 7}
