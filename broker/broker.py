@@ -6,6 +6,7 @@ import asyncio
 import signal
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from random import SystemRandom
 
 import grpc
 import structlog
@@ -20,6 +21,7 @@ from broker.handlers import Handlers
 from broker.housekeeping import apply_retention, flush_aged
 from broker.internal_topics import InternalTopics
 from broker.metrics import METRICS, BrokerMetrics
+from broker.producer_ids import ProducerIds
 from broker.recorder import Recorder
 from broker.replica_manager import ReplicaManager
 from broker.replica_stream import open_replica_stream
@@ -93,7 +95,10 @@ class Broker:
             stack.callback(folder.close)
             manager = ReplicaManager(self._settings, folder, self._clock)
             view = ClusterView(manager, self._settings, self._clock)
-            handlers = Handlers(manager, view, self._settings, self._clock, self._holds_lease)
+            producer_ids = ProducerIds(
+                lambda: None if manager.session is None else manager.session.coordination, SystemRandom()
+            )
+            handlers = Handlers(manager, view, self._settings, self._clock, self._holds_lease, producer_ids)
             servers, endpoint = self._bind()
             transport = GrpcTransport()
             stack.push_async_callback(transport.close)

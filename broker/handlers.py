@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from broker.cluster_view import ClusterView
 from broker.leadership import Done
+from broker.producer_ids import ProducerIds
 from broker.pusher import FollowerLink, Hello
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
 from broker.throttle import ReassignmentThrottle
-from strandline.adapters import znodes
 from strandline.config import RECORDS_BYTES_MAX, BrokerSettings
 from strandline.errors import (
     FencedLeaderEpoch,
@@ -21,7 +21,6 @@ from strandline.errors import (
     InvalidRequest,
     InvalidRequiredAcks,
     InvalidTopic,
-    LeaderNotAvailable,
     NotLeaderOrFollower,
     OffsetNotAvailable,
     StaleBrokerEpoch,
@@ -30,10 +29,9 @@ from strandline.errors import (
 )
 from strandline.ids import INTERNAL_PREFIX, TopicPartition
 from strandline.metadata import ClusterMetadata
-from strandline.ports import Clock, ConnectionLost
+from strandline.ports import Clock
 
 LATEST, EARLIEST = -1, -2
-PRODUCER_ID_BLOCK = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +78,14 @@ class Handlers:
         settings: BrokerSettings,
         clock: Clock,
         holds_lease: Callable[[], bool],
+        producer_ids: ProducerIds,
     ) -> None:
         self._manager = manager
         self._view = view
         self._settings = settings
         self._clock = clock
         self._holds_lease = holds_lease
-        self._producer_ids = iter(range(0))
+        self._producer_ids = producer_ids
         self.throttle = ReassignmentThrottle(settings, clock)
         """Shared by the streams of all followers."""
 
@@ -298,17 +297,7 @@ class Handlers:
 
     async def new_producer_id(self) -> int:
         """An id that no other producer of this cluster has. Raises LeaderNotAvailable."""
-        while (producer_id := next(self._producer_ids, None)) is None:
-            session = self._manager.session
-            if session is None:
-                raise LeaderNotAvailable("this broker has no ZooKeeper session right now; ask another")
-            try:
-                # The version of an unconditional write is nobody else's: it names the block.
-                block = await session.coordination.set(znodes.PRODUCER_IDS, b"")
-            except ConnectionLost as error:
-                raise LeaderNotAvailable(f"no producer ids without ZooKeeper: {error}") from error
-            self._producer_ids = iter(range(block * PRODUCER_ID_BLOCK, (block + 1) * PRODUCER_ID_BLOCK))
-        return producer_id
+        return await self._producer_ids.new()
 
     # --- followers ---------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -16,6 +17,7 @@ from broker.groups.groups import Groups
 from broker.handlers import Handlers
 from broker.internal_topics import InternalTopics
 from broker.metrics import METRICS, BrokerMetrics
+from broker.producer_ids import ProducerIds
 from broker.replica_manager import ReplicaManager
 from broker.storage.data_folder import DataFolder
 from broker.throttle import ReassignmentThrottle
@@ -318,7 +320,9 @@ async def test_what_is_asked_of_a_topic_that_is_not_here_is_counted_among_the_ot
 ) -> None:
     """A client's misspelling makes no label."""
     view = ClusterView(manager, manager.settings, CLOCK)
-    handlers = Handlers(manager, view, manager.settings, CLOCK, lambda: True)
+    handlers = Handlers(
+        manager, view, manager.settings, CLOCK, lambda: True, ProducerIds(lambda: None, Random(0))
+    )
     outcomes: list[object] = []
     handlers.produce("mispeled", 0, b"", -1, 1_000, outcomes.append)
     assert len(outcomes) == 1

@@ -48,6 +48,17 @@ def put(
     return log.append_as_leader(data, log.epochs.latest, now_ms=NOW_MS).base_offset
 
 
+Remembered = dict[int, tuple[int, list[tuple[int, int, int]]]]
+
+
+def remembered(log: PartitionLog) -> Remembered:
+    """Of each producer its epoch, and its batches by sequences and offset: what compaction must not change.
+
+    The CRCs of batches that it rewrites are lost to who reads the log again.
+    """
+    return {key: (p.epoch, [batch[:3] for batch in p.batches]) for key, p in log.producers}
+
+
 def seal(log: PartitionLog) -> None:
     """Begin another segment, and sync: everything so far may be compacted."""
     log._roll()

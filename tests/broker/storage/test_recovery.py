@@ -44,7 +44,7 @@ def test_after_a_clean_close_nothing_is_scanned() -> None:
     found = open_log(files.after_crash())
     assert found.scanned_bytes == NOTHING
     assert (contents(found), found.last_epoch, len(found.producers)) == (expected, 1, 1)
-    assert append(found, b"retry", producer=(7, 0, 11)) == 11
+    assert append(found, b"x" * 200, producer=(7, 0, 11)) == 11
 
 
 def test_a_log_that_was_only_opened_is_closed_clean_without_a_write() -> None:
