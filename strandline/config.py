@@ -35,6 +35,22 @@ instead of a broken stream."""
 DECOMPRESSED_BYTES_MAX: Final = 64 * MIB
 """What the records of one batch may grow to: a few hundred bytes can be made to claim gigabytes."""
 
+COMPRESSION_RATIO_MAX: Final = 32
+"""A broker believes a batch only as many records as fit its bytes times this: no codec gets real records, of
+which each has an offset of its own, below a quarter of a byte."""
+
+BROKER_DECOMPRESSED_BYTES_MAX: Final = COMPRESSION_RATIO_MAX * RECORDS_BYTES_MAX
+"""What a broker decompresses of one batch, where it looks at records at all."""
+
+KEYED_RECORDS_MAX: Final = 65_536
+"""Records in one batch for a compacted topic, whose leader looks at each. 512 KiB have room for no more."""
+
+REQUEST_ELEMENTS_MAX: Final = 20_000
+"""Entries, partitions or names in one request: as many as a broker may have replicas. They are counted before
+the request is parsed."""
+
+REPLICAS_PER_PARTITION_MAX: Final = 100
+
 SEGMENT_INDEX_ROWS_MAX: Final = 1_000_000
 """16 bytes each in memory; a segment whose index is full is rolled."""
 
@@ -50,6 +66,8 @@ INTERVAL_MS_MAX: Final = 2**31 - 1
 """Of times that members tell their coordinator: what its messages have room for."""
 PARTITIONS_PER_TOPIC_MAX: Final = 10_000
 TOPICS_PER_REQUEST_MAX: Final = 1_000
+NEW_PARTITIONS_PER_REQUEST_MAX: Final = 20_000
+"""Of all topics that one request creates: they are placed in one go."""
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 """That one request to the controller may name, to reassign them or to have other leaders."""
 REPLICAS_PER_BROKER_MAX: Final = 20_000
@@ -173,7 +191,20 @@ class ZooKeeperSettings(_Settings):
     zookeeper_reconnect_delay_max_ms: int = Field(default=300, ge=10)
 
 
-class BrokerSettings(ZooKeeperSettings):
+class ListenerSettings(ZooKeeperSettings):
+    """What a broker or a controller takes from those who connect to it."""
+
+    handshake_timeout_ms: int = Field(default=5_000, ge=100)
+    """A connection that is not an HTTP/2 connection by then is closed."""
+    connection_calls_max: int = Field(default=1_000, ge=1)
+    """Calls and streams of one connection at the same time; further ones wait at the client."""
+    calls_max: int = Field(default=10_000, ge=10)
+    """Calls and streams of all connections to a listener at the same time; further ones are refused."""
+    call_headers_bytes_max: int = Field(default=8 * KIB, ge=1 * KIB)
+    """A call with larger headers is refused."""
+
+
+class BrokerSettings(ListenerSettings):
     """One broker."""
 
     broker_id: int = Field(ge=0, le=2**31 - 1)
@@ -229,6 +260,19 @@ class BrokerSettings(ZooKeeperSettings):
     produce_entries_in_flight_max: int = Field(default=2_000, ge=1)
     """Entries of one produce stream without an answer; the stream is not read beyond."""
     fetches_in_flight_max: int = Field(default=16, ge=1)
+    """Requests of one fetch stream without an answer; the stream is not read beyond."""
+    fetch_connection_bytes_max: int = Field(default=16 * MIB, ge=RECORDS_BYTES_MAX)
+    """Answers to fetches of one connection that were read from disk and are not written to it yet."""
+    fetch_bytes_max: int = Field(default=128 * MIB, ge=RECORDS_BYTES_MAX)
+    """The same over all connections. Up to twice as much, a connection without any may have one."""
+    fetch_connection_partitions_max: int = Field(default=100_000, ge=REQUEST_ELEMENTS_MAX)
+    """Partitions in fetches of one connection without an answer; its streams are not read beyond."""
+    fetch_partitions_max: int = Field(default=500_000, ge=REQUEST_ELEMENTS_MAX)
+    """The same over all connections."""
+    leader_waits_max: int = Field(default=100_000, ge=1)
+    """Partitions for whose leaders clients wait; further questions are answered at once."""
+    list_offsets_ms_max: int = Field(default=5_000, ge=1)
+    """For the partitions of one ListOffsets; those that are left then are refused, retriable."""
     metadata_age_ms_max: int = Field(default=500, ge=0)
     """How old a broker's picture of partitions that it does not host may be. A topic that takes long to read
     stands for ten times as long, at most 5 s."""
@@ -290,7 +334,7 @@ class BrokerSettings(ZooKeeperSettings):
     """Tests only: named points at which this process kills itself, `name` or `name:nth`, commas between."""
 
 
-class ControllerSettings(ZooKeeperSettings):
+class ControllerSettings(ListenerSettings):
     """One controller."""
 
     controller_id: int = Field(default=0, ge=0)

@@ -24,6 +24,7 @@ from broker.storage.retention import has_expired, start_after_retention
 from broker.storage.segment import Segment
 from broker.storage.segments import Segments
 from broker.storage.snapshots import load_producers, save_snapshot
+from broker.storage.time_search import Look
 from strandline.adapters.files import SYSTEM_FILES
 from strandline.config import PRODUCER_EXPIRY_MS, PRODUCERS_PER_PARTITION_MAX, TopicConfig
 from strandline.errors import OffsetOutOfRange, StorageFailed, UnexpectedOffset
@@ -71,6 +72,8 @@ class PartitionLog:
         self._fence.failed = failed
         self._state = StateFile(directory, recovered.state, files)
         self._segments = Segments(directory, files, recovered.segments)
+        for segment in self._segments:
+            segment.appended_ms = clock.wall_ms()  # at the latest
         self._leftovers = recovered.leftovers
         # What the last life wrote and did not sync is unsynced still, the names of files included.
         self._segments.names_unsynced = recovered.scanned_bytes > 0 or recovered.epochs_changed
@@ -312,14 +315,11 @@ class PartitionLog:
         with self._fence:
             return self._segments.bytes_from(offset)
 
-    def offset_for_timestamp(self, timestamp_ms: int, *, below: int) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record of this time or later, below an offset; or None.
-
-        Raises StorageFailed.
-        """
+    def look_for_time(self, timestamp_ms: int, *, start: int, below: int) -> Look:
+        """One step of a search, see `time_search`. Raises StorageFailed."""
         with self._fence:
-            found = self._segments.first_not_older(timestamp_ms, start=self.log_start_offset, below=below)
-            return None if found is None else (found.offset, found.timestamp)
+            start, below = max(start, self.log_start_offset), min(below, self.log_end_offset)
+            return self._segments.look_for_time(timestamp_ms, start=start, below=below)
 
     # --- cutting -----------------------------------------------------------------------------
 

@@ -14,9 +14,9 @@ from broker.storage.segment import (
     file_name,
     offset_in,
 )
+from broker.storage.time_search import HEADERS_LOOKED_AT_MAX, Look
 from strandline.config import TopicConfig
 from strandline.ports import Files
-from strandline.records import Record
 
 
 class Segments:
@@ -125,14 +125,21 @@ class Segments:
             size += segment.size
         return size
 
-    def first_not_older(self, timestamp_ms: int, *, start: int, below: int) -> Record | None:
-        """The first record from `start` on, below `below`, of this time or later."""
+    def look_for_time(self, timestamp_ms: int, *, start: int, below: int) -> Look:
+        """See `PartitionLog.look_for_time`."""
         for segment in self._list:
-            if start < segment.next_offset and segment.base_offset < below:
-                found = segment.first_not_older(timestamp_ms, start=start, below=below)
-                if found is not None:
-                    return found
-        return None
+            if segment.next_offset <= start:
+                continue
+            if segment.base_offset >= below:
+                break
+            header, start = segment.look_for_time(
+                timestamp_ms, max(start, segment.base_offset), headers_max=HEADERS_LOOKED_AT_MAX
+            )
+            if header is not None:
+                return Look(start, header, segment.read(header.position, header.size))
+            if start < segment.next_offset:
+                return Look(start)
+        return Look(below)
 
     # --- compacting --------------------------------------------------------------------------
 
@@ -143,6 +150,7 @@ class Segments:
             if compacted.base_offset <= segment.base_offset < compacted.next_offset
         ]  # fmt: skip
         at = self._list.index(covered[0])
+        compacted.appended_ms = max(segment.appended_ms for segment in covered)
         for segment in covered:
             segment.close()
         self._list[at : at + len(covered)] = [compacted]

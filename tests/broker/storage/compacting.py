@@ -45,7 +45,7 @@ def put(
         [(key.encode(), None if value is None else value.encode(), (), timestamp) for key, value in pairs],
         codec=codec, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence,
     )  # fmt: skip
-    return log.append_as_leader(data, log.epochs.latest, now_ms=NOW_MS).base_offset
+    return log.append_as_leader(data, log.epochs.latest, now_ms=max(NOW_MS, timestamp)).base_offset
 
 
 Remembered = dict[int, tuple[int, list[tuple[int, int, int]]]]
