@@ -19,13 +19,14 @@ from controller.metrics import METRICS, ControllerMetrics
 from controller.service import AdminService
 from controller.state_changes_stream import StateChangeStreams
 from strandline.adapters.clock import SystemClock
-from strandline.adapters.listeners import external_server
+from strandline.adapters.listeners import external_server, new_server
 from strandline.adapters.metrics_server import serve_metrics
+from strandline.adapters.refused_requests import RefusedRequests
 from strandline.adapters.request_times import RequestTimes
 from strandline.adapters.served_stream import write
-from strandline.adapters.wire_errors import abort, error_to_wire
-from strandline.config import MESSAGE_BYTES_MAX, ControllerSettings
-from strandline.errors import InvalidRequest, SettingsError, StrandlineError
+from strandline.adapters.wire_errors import error_to_wire
+from strandline.config import ControllerSettings
+from strandline.errors import SettingsError, StrandlineError
 from strandline.metadata import Endpoint
 from strandline.rpc import admin_pb2, admin_pb2_grpc
 
@@ -36,14 +37,6 @@ STOP_GRACE_S: Final = 1.0
 
 HEALTH_NAMES: Final = ("", "strandline.v1.Admin")
 """What the health service answers for: the controller as a whole, and its service; they fare alike."""
-
-SERVER_OPTIONS: Final = (
-    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.so_reuseport", 0),
-    # Clients look every second whether a quiet connection still stands: no reason to drop them.
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
-    ("grpc.http2.max_ping_strikes", 0),
-)
 
 
 class AdminServicer(admin_pb2_grpc.AdminServicer):
@@ -58,12 +51,9 @@ class AdminServicer(admin_pb2_grpc.AdminServicer):
         request: admin_pb2.CreateTopicsRequest,
         context: grpc.aio.ServicerContext[admin_pb2.CreateTopicsRequest, admin_pb2.CreateTopicsResponse],
     ) -> admin_pb2.CreateTopicsResponse:
-        try:
-            outcomes = await self._service.create_topics(
-                wire.new_topics(request), validate_only=request.validate_only, internal=request.internal
-            )
-        except InvalidRequest as error:
-            await abort(context, error)
+        outcomes = await self._service.create_topics(
+            wire.new_topics(request), validate_only=request.validate_only, internal=request.internal
+        )
         return admin_pb2.CreateTopicsResponse(results=wire.topic_results(outcomes))
 
     async def DeleteTopics(
@@ -71,10 +61,7 @@ class AdminServicer(admin_pb2_grpc.AdminServicer):
         request: admin_pb2.DeleteTopicsRequest,
         context: grpc.aio.ServicerContext[admin_pb2.DeleteTopicsRequest, admin_pb2.DeleteTopicsResponse],
     ) -> admin_pb2.DeleteTopicsResponse:
-        try:
-            outcomes = await self._service.delete_topics(list(request.topics))
-        except InvalidRequest as error:
-            await abort(context, error)
+        outcomes = await self._service.delete_topics(list(request.topics))
         return admin_pb2.DeleteTopicsResponse(results=wire.topic_results(outcomes))
 
     async def AlterTopic(
@@ -113,14 +100,11 @@ class AdminServicer(admin_pb2_grpc.AdminServicer):
         request: admin_pb2.ReassignRequest,
         context: grpc.aio.ServicerContext[admin_pb2.ReassignRequest, admin_pb2.ReassignResponse],
     ) -> admin_pb2.ReassignResponse:
-        try:
-            outcomes = await self._service.reassign(
-                wire.moves(request),
-                throttle_bytes_per_s=request.throttle_bytes_per_s,
-                validate_only=request.validate_only,
-            )
-        except InvalidRequest as error:
-            await abort(context, error)
+        outcomes = await self._service.reassign(
+            wire.moves(request),
+            throttle_bytes_per_s=request.throttle_bytes_per_s,
+            validate_only=request.validate_only,
+        )
         return admin_pb2.ReassignResponse(results=wire.partition_results(outcomes))
 
     async def ListReassignments(
@@ -167,10 +151,11 @@ async def serve(settings: ControllerSettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    times = RequestTimes(SystemClock())
-    servers, endpoint = _bind(settings, times)
+    clock = SystemClock()
+    times, refused = RequestTimes(clock), RefusedRequests(clock)
+    servers, endpoint = _bind(settings, (refused, times))
     try:
-        await _serve(servers, endpoint, settings, stop, times)
+        await _serve(servers, endpoint, settings, stop, times, refused)
     finally:
         for server in servers:
             await server.stop(None)
@@ -182,6 +167,7 @@ async def _serve(
     settings: ControllerSettings,
     stop: asyncio.Event,
     times: RequestTimes,
+    refused: RefusedRequests,
 ) -> None:
     news = asyncio.Event()
     clock = SystemClock()
@@ -189,7 +175,7 @@ async def _serve(
     streams = StateChangeStreams(activity.require, settings.state_change_streams_max, clock)
     servicer = health.aio.HealthServicer()
     await _set_health(servicer, serving=False)
-    metrics = ControllerMetrics(activity, times, clock)
+    metrics = ControllerMetrics(activity, times, refused, clock)
     admin = AdminServicer(AdminService(activity), streams)
     for server in servers:
         admin_pb2_grpc.add_AdminServicer_to_server(admin, server)
@@ -214,9 +200,11 @@ async def _serve(
             task.cancel()
 
 
-def _bind(settings: ControllerSettings, times: RequestTimes) -> tuple[list[grpc.aio.Server], Endpoint]:
+def _bind(
+    settings: ControllerSettings, interceptors: Sequence[grpc.aio.ServerInterceptor]
+) -> tuple[list[grpc.aio.Server], Endpoint]:
     """A server a listener, not serving yet, and where others will reach them. Raises SettingsError."""
-    server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=[times])
+    server = new_server(settings, interceptors)
     address = f"{settings.host}:{settings.port}"
     try:
         port = server.add_insecure_port(address)
@@ -232,7 +220,7 @@ def _bind(settings: ControllerSettings, times: RequestTimes) -> tuple[list[grpc.
     if settings.external_port is None:
         return [server], endpoint
     outer, external = external_server(
-        settings.host, settings.external_port, settings.external_host, SERVER_OPTIONS, [times]
+        settings, settings.host, settings.external_port, settings.external_host, interceptors
     )
     return [server, outer], replace(endpoint, external=external)
 

@@ -14,6 +14,8 @@ from controller.core.topics import Alteration, NewTopic
 from strandline.adapters.listeners import endpoint_to_wire
 from strandline.adapters.wire_errors import error_to_wire
 from strandline.client.messages import StateChangesQuery
+from strandline.config import REPLICAS_PER_PARTITION_MAX, REQUEST_ELEMENTS_MAX
+from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition
 from strandline.rpc import admin_pb2, common_pb2
 from strandline.state_changes import ANY_LIFE
@@ -23,32 +25,55 @@ PROBLEMS_MAX: Final = 100
 
 
 def new_topics(request: admin_pb2.CreateTopicsRequest) -> list[NewTopic]:
+    """Raises InvalidRequest for too many assignments, counted before they are looked at."""
+    _check_count("assignments", sum(len(topic.assignments) for topic in request.topics))
     return [
         NewTopic(
             topic.name,
             topic.partitions,
             topic.replication_factor,
             dict(topic.config),
-            tuple(tuple(assignment.replicas) for assignment in topic.assignments),
+            tuple(_replicas(assignment.replicas) for assignment in topic.assignments),
         )
         for topic in request.topics
     ]
 
 
 def alteration(request: admin_pb2.AlterTopicRequest) -> Alteration:
+    """Raises InvalidRequest."""
+    _check_count("assignments", len(request.assignments))
     return Alteration(
         request.topic,
         dict(request.set),
         list(request.unset),
         request.partitions,
-        tuple(tuple(assignment.replicas) for assignment in request.assignments),
+        tuple(_replicas(assignment.replicas) for assignment in request.assignments),
     )
 
 
 def moves(request: admin_pb2.ReassignRequest) -> list[Move]:
+    """Raises InvalidRequest."""
     return [
-        Move(TopicPartition(each.topic, each.partition), tuple(each.replicas)) for each in request.partitions
+        Move(TopicPartition(each.topic, each.partition), _replicas(each.replicas))
+        for each in request.partitions
     ]
+
+
+def _replicas(named: Sequence[int]) -> tuple[int, ...]:
+    if len(named) > REPLICAS_PER_PARTITION_MAX:
+        raise InvalidRequest(
+            f"{len(named)} replicas for one partition; at most {REPLICAS_PER_PARTITION_MAX} are allowed",
+            limit=REPLICAS_PER_PARTITION_MAX,
+        )
+    return tuple(named)
+
+
+def _check_count(what: str, count: int) -> None:
+    if count > REQUEST_ELEMENTS_MAX:
+        raise InvalidRequest(
+            f"{count} {what} in one request; send at most {REQUEST_ELEMENTS_MAX} at a time",
+            limit=REQUEST_ELEMENTS_MAX,
+        )
 
 
 def partition_names(request: admin_pb2.ElectPreferredRequest) -> list[TopicPartition]:
@@ -146,6 +171,9 @@ def _bounded(problems: Sequence[str]) -> list[str]:
 
 
 def state_changes_query(request: admin_pb2.StateChangesRequest) -> StateChangesQuery:
+    """Raises InvalidRequest."""
+    _check_count("brokers", len(request.brokers))
+    _check_count("offsets", len(request.from_offsets))
     return StateChangesQuery(
         brokers=tuple(request.brokers),
         topic=request.topic,

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from strandline.adapters.listeners import endpoint_to_wire
+from strandline.adapters.parsing import parse
 from strandline.adapters.wire_errors import error_to_wire
 from strandline.errors import InvalidRequest, MemberIdRequired, StrandlineError
 from strandline.groups import (
@@ -45,8 +46,6 @@ from strandline.ids import TopicPartition
 from strandline.metadata import Endpoint
 from strandline.rpc import common_pb2, group_pb2
 
-AnyMessage = TypeVar("AnyMessage", bound=Message)
-
 _KINDS: Final = {
     group_pb2.OwnershipChange.ASSIGNED: OwnershipKind.ASSIGNED,
     group_pb2.OwnershipChange.REVOKED: OwnershipKind.REVOKED,
@@ -65,13 +64,6 @@ class Rpc:
     refuse: Callable[[StrandlineError], bytes]
 
 
-def _parsed(kind: type[AnyMessage], data: bytes) -> AnyMessage:
-    try:
-        return kind.FromString(data)
-    except DecodeError as error:
-        raise InvalidRequest(f"{len(data)} bytes that are not a {kind.__name__}: {error}") from None
-
-
 def _names(partitions: Iterable[group_pb2.GroupPartition]) -> tuple[TopicPartition, ...]:
     return tuple(TopicPartition(p.topic, p.partition) for p in partitions)
 
@@ -88,7 +80,7 @@ def _error(error: StrandlineError | None) -> common_pb2.Error | None:
 
 
 def _find(data: bytes) -> str:
-    return _parsed(group_pb2.FindCoordinatorRequest, data).group
+    return parse(group_pb2.FindCoordinatorRequest, data).group
 
 
 def _found(end: Endpoint) -> bytes:
@@ -96,7 +88,7 @@ def _found(end: Endpoint) -> bytes:
 
 
 def _join(data: bytes) -> JoinGroup:
-    request = _parsed(group_pb2.JoinGroupRequest, data)
+    request = parse(group_pb2.JoinGroupRequest, data)
     return JoinGroup(
         request.group,
         request.member,
@@ -132,7 +124,7 @@ def _joined(answer: Joined | MemberIdGiven) -> bytes:
 
 
 def _sync(data: bytes) -> SyncGroup:
-    request = _parsed(group_pb2.SyncGroupRequest, data)
+    request = parse(group_pb2.SyncGroupRequest, data)
     assignments = {a.member: a.assignment for a in request.assignments}
     if len(assignments) != len(request.assignments):
         raise InvalidRequest("a member stands more than once among the assignments")
@@ -152,14 +144,14 @@ def _synced(assignment: bytes) -> bytes:
 
 
 def _heartbeat(data: bytes) -> Heartbeat:
-    request = _parsed(group_pb2.HeartbeatRequest, data)
+    request = parse(group_pb2.HeartbeatRequest, data)
     return Heartbeat(
         request.group, request.member, request.generation, request.instance or None, request.max_wait_ms
     )
 
 
 def _leave(data: bytes) -> LeaveGroup:
-    request = _parsed(group_pb2.LeaveGroupRequest, data)
+    request = parse(group_pb2.LeaveGroupRequest, data)
     return LeaveGroup(
         request.group, tuple(LeavingMember(m.member, m.instance or None, m.reason) for m in request.members)
     )
@@ -175,7 +167,7 @@ def _left(members: Sequence[LeftMember]) -> bytes:
 
 
 def _commit(data: bytes) -> OffsetCommit:
-    request = _parsed(group_pb2.OffsetCommitRequest, data)
+    request = parse(group_pb2.OffsetCommitRequest, data)
     return OffsetCommit(
         request.group,
         request.member,
@@ -198,7 +190,7 @@ def _committed(results: OffsetResults) -> bytes:
 
 
 def _offset_fetch(data: bytes) -> OffsetFetch:
-    request = _parsed(group_pb2.OffsetFetchRequest, data)
+    request = parse(group_pb2.OffsetFetchRequest, data)
     return OffsetFetch(request.group, None if request.all else _names(request.partitions))
 
 
@@ -236,7 +228,7 @@ def _change(change: group_pb2.OwnershipChange) -> OwnershipChange:
 
 
 def _report(data: bytes) -> ReportOwnership:
-    request = _parsed(group_pb2.ReportOwnershipRequest, data)
+    request = parse(group_pb2.ReportOwnershipRequest, data)
     return ReportOwnership(
         request.group, request.member, request.generation, tuple(map(_change, request.changes))
     )
@@ -259,14 +251,14 @@ def _task_change(change: group_pb2.TaskChange) -> TaskChange:
 
 
 def _task_report(data: bytes) -> ReportTasks:
-    request = _parsed(group_pb2.ReportTasksRequest, data)
+    request = parse(group_pb2.ReportTasksRequest, data)
     return ReportTasks(
         request.group, request.member, request.generation, tuple(map(_task_change, request.changes))
     )
 
 
 def _list(data: bytes) -> None:
-    _parsed(group_pb2.ListGroupsRequest, data)
+    parse(group_pb2.ListGroupsRequest, data)
 
 
 def _listed(groups: Sequence[ListedGroup]) -> bytes:
@@ -278,7 +270,7 @@ def _listed(groups: Sequence[ListedGroup]) -> bytes:
 
 
 def _describe(data: bytes) -> str:
-    return _parsed(group_pb2.DescribeGroupRequest, data).group
+    return parse(group_pb2.DescribeGroupRequest, data).group
 
 
 def _described(group: DescribedGroup) -> bytes:
@@ -307,7 +299,7 @@ def _described(group: DescribedGroup) -> bytes:
 
 
 def _delete(data: bytes) -> str:
-    return _parsed(group_pb2.DeleteGroupRequest, data).group
+    return parse(group_pb2.DeleteGroupRequest, data).group
 
 
 # --- the service --------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from broker.replica_manager import ReplicaManager
 from broker.storage.data_folder import DataFolder
 from broker.throttle import ReassignmentThrottle
 from strandline.adapters.metrics import Buckets
+from strandline.adapters.refused_requests import RefusedRequests
 from strandline.adapters.request_times import RequestTimes
 from strandline.adapters.rpc import GrpcTransport
 from strandline.adapters.session_metrics import Sessions
@@ -221,7 +222,14 @@ def metrics_of(manager: ReplicaManager) -> BrokerMetrics:
     topics = InternalTopics(manager, view, GrpcTransport())
     groups = Groups(manager, view, topics, Endpoint(1, "h", 1), manager.settings, CLOCK, lambda: True)
     return BrokerMetrics(
-        manager, groups, (groups.events,), RequestTimes(CLOCK), Sessions(), lambda: 1.5, throttle
+        manager,
+        groups,
+        (groups.events,),
+        RequestTimes(CLOCK),
+        RefusedRequests(CLOCK),
+        Sessions(),
+        lambda: 1.5,
+        throttle,
     )
 
 
