@@ -32,29 +32,19 @@ from broker.storage.data_folder import DataFolder
 from strandline.adapters import zookeeper
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.crash_points import arm
-from strandline.adapters.listeners import external_server
+from strandline.adapters.listeners import external_server, new_server
 from strandline.adapters.metrics_server import serve_metrics
+from strandline.adapters.refused_requests import RefusedRequests
 from strandline.adapters.request_times import RequestTimes
 from strandline.adapters.rpc import GrpcTransport
 from strandline.adapters.session_metrics import Sessions
-from strandline.config import MESSAGE_BYTES_MAX, BrokerSettings
+from strandline.config import BrokerSettings
 from strandline.errors import SettingsError
 from strandline.ids import BrokerId
 from strandline.metadata import Endpoint
 from strandline.tasks import group_caught
 
 logger = structlog.get_logger(__name__)
-
-SERVER_OPTIONS = (
-    ("grpc.so_reuseport", 0),  # a second process on this port has to fail
-    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.max_send_message_length", -1),
-    # Peers ping to find out that a hung broker hangs; gRPC's defaults would drop them for it.
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
-    ("grpc.http2.max_ping_strikes", 0),
-    ("grpc.keepalive_permit_without_calls", 1),
-)
-
 
 HEALTH_NAMES = ("", "strandline.v1.Log", "strandline.v1.Replication", "strandline.v1.Groups")
 """What the health service answers for: the broker as a whole, and each service; they fare alike."""
@@ -85,6 +75,8 @@ class Broker:
         self._sessions = Sessions()
         self._health = health.HealthServicer()
         self._times = RequestTimes(self._clock)
+        self._refused = RefusedRequests(self._clock)
+        self._interceptors = (self._refused, self._times)
 
     async def run(self) -> None:
         """Open the folder, listen, and serve in one session after the other."""
@@ -114,6 +106,7 @@ class Broker:
                 groups,
                 (groups.events, recorder.events),
                 self._times,
+                self._refused,
                 self._sessions,
                 self._lease_s,
                 handlers.throttle,
@@ -168,7 +161,7 @@ class Broker:
     def _bind(self) -> tuple[list[grpc.aio.Server], Endpoint]:
         """A server a listener, not serving yet, and where others will reach them. Raises SettingsError."""
         settings = self._settings
-        server = grpc.aio.server(options=SERVER_OPTIONS, interceptors=[self._times])
+        server = new_server(settings, self._interceptors)
         try:
             port = server.add_insecure_port(f"{settings.host}:{settings.port}")
         except RuntimeError as error:
@@ -182,13 +175,14 @@ class Broker:
         if settings.external_port is None:
             return [server], endpoint
         outer, external = external_server(
-            settings.host, settings.external_port, settings.external_host, SERVER_OPTIONS, [self._times]
+            settings, settings.host, settings.external_port, settings.external_host, self._interceptors
         )
         return [server, outer], replace(endpoint, external=external)
 
     def _add_services(self, server: grpc.aio.Server, handlers: Handlers, groups: Groups) -> None:
-        add_services(server, LogService(handlers, self._settings, self._times), ReplicationService(handlers))
-        add_group_service(server, groups.handlers)
+        log = LogService(handlers, self._settings, self._times, self._clock)
+        add_services(server, log, ReplicationService(handlers, self._clock))
+        add_group_service(server, groups.handlers, self._refused)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
 
     async def _set_health(self, *, serving: bool) -> None:

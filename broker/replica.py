@@ -193,12 +193,16 @@ class Replica:
             raise NotLeaderOrFollower(f"this broker does not lead {self.name}")
         return self.leadership
 
-    def read_committed(self, offset: int, bytes_max: int) -> bytes:
-        """Whole batches below the HW. Raises OffsetOutOfRange, StorageFailed."""
+    def has_committed(self, offset: int) -> bool:
+        """Whether a record at an offset is below the HW. Raises OffsetOutOfRange."""
         start, end = self.log.log_start_offset, self.log.log_end_offset
         if not start <= offset <= end:
             raise OffsetOutOfRange(f"offset {offset} of {self.name} is outside {start}..{end}")
+        return offset < self.high_watermark
+
+    def read_committed(self, offset: int, bytes_max: int) -> bytes:
+        """Whole batches below the HW. Raises OffsetOutOfRange, StorageFailed."""
         below = self.high_watermark  # once per read (H8)
-        if offset >= below:
+        if not self.has_committed(offset):
             return b""
         return self.log.read(offset, bytes_max, below=below)
