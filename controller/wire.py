@@ -12,13 +12,16 @@ from controller.core.reassignment import Move
 from controller.core.state_changes import Told
 from controller.core.topics import Alteration, NewTopic
 from strandline.adapters.listeners import endpoint_to_wire
+from strandline.adapters.parsing import REQUEST_ELEMENTS_MAX
 from strandline.adapters.wire_errors import error_to_wire
 from strandline.client.messages import StateChangesQuery
-from strandline.config import REPLICAS_PER_PARTITION_MAX, REQUEST_ELEMENTS_MAX
 from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition
 from strandline.rpc import admin_pb2, common_pb2
 from strandline.state_changes import ANY_LIFE
+
+REPLICAS_PER_PARTITION_MAX: Final = 100
+"""That a request may name."""
 
 PROBLEMS_MAX: Final = 100
 """Told one by one in an answer; the rest is counted."""

@@ -35,22 +35,6 @@ instead of a broken stream."""
 DECOMPRESSED_BYTES_MAX: Final = 64 * MIB
 """What the records of one batch may grow to: a few hundred bytes can be made to claim gigabytes."""
 
-COMPRESSION_RATIO_MAX: Final = 32
-"""A broker believes a batch only as many records as fit its bytes times this: no codec gets real records, of
-which each has an offset of its own, below a quarter of a byte."""
-
-BROKER_DECOMPRESSED_BYTES_MAX: Final = COMPRESSION_RATIO_MAX * RECORDS_BYTES_MAX
-"""What a broker decompresses of one batch, where it looks at records at all."""
-
-KEYED_RECORDS_MAX: Final = 65_536
-"""Records in one batch for a compacted topic, whose leader looks at each. 512 KiB have room for no more."""
-
-REQUEST_ELEMENTS_MAX: Final = 20_000
-"""Entries, partitions or names in one request: as many as a broker may have replicas. They are counted before
-the request is parsed."""
-
-REPLICAS_PER_PARTITION_MAX: Final = 100
-
 SEGMENT_INDEX_ROWS_MAX: Final = 1_000_000
 """16 bytes each in memory; a segment whose index is full is rolled."""
 
@@ -66,8 +50,6 @@ INTERVAL_MS_MAX: Final = 2**31 - 1
 """Of times that members tell their coordinator: what its messages have room for."""
 PARTITIONS_PER_TOPIC_MAX: Final = 10_000
 TOPICS_PER_REQUEST_MAX: Final = 1_000
-NEW_PARTITIONS_PER_REQUEST_MAX: Final = 20_000
-"""Of all topics that one request creates: they are placed in one go."""
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 """That one request to the controller may name, to reassign them or to have other leaders."""
 REPLICAS_PER_BROKER_MAX: Final = 20_000
@@ -265,9 +247,9 @@ class BrokerSettings(ListenerSettings):
     """Answers to fetches of one connection that were read from disk and are not written to it yet."""
     fetch_bytes_max: int = Field(default=128 * MIB, ge=RECORDS_BYTES_MAX)
     """The same over all connections. Up to twice as much, a connection without any may have one."""
-    fetch_connection_partitions_max: int = Field(default=100_000, ge=REQUEST_ELEMENTS_MAX)
+    fetch_connection_partitions_max: int = Field(default=100_000, ge=20_000)
     """Partitions in fetches of one connection without an answer; its streams are not read beyond."""
-    fetch_partitions_max: int = Field(default=500_000, ge=REQUEST_ELEMENTS_MAX)
+    fetch_partitions_max: int = Field(default=500_000, ge=20_000)
     """The same over all connections."""
     leader_waits_max: int = Field(default=100_000, ge=1)
     """Partitions for whose leaders clients wait; further questions are answered at once."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from strandline.config import COMPRESSION_RATIO_MAX, KEYED_RECORDS_MAX
+from typing import Final
+
 from strandline.errors import CorruptMessage, InvalidRecord, UnsupportedCompression
 from strandline.records import HEADER_BYTES, BatchHeader, Codec, gap_batch, validate
 from strandline.records.decode import RECORD_BYTES_MIN
-from strandline.records.scan import first_without_key
+from strandline.records.scan import COMPRESSION_RATIO_MAX, first_without_key
+
+KEYED_RECORDS_MAX: Final = 65_536
+"""Records in one batch for a compacted topic, whose leader looks at each. 512 KiB have room for no more."""
 
 
 def from_producer(records: bytes, *, bytes_max: int, keyed: bool = False) -> BatchHeader:

@@ -11,7 +11,6 @@ from controller.core.cluster import ClusterPicture
 from controller.core.placement import Assignment, place
 from controller.core.words import listed
 from strandline.config import (
-    NEW_PARTITIONS_PER_REQUEST_MAX,
     PARTITIONS_PER_REQUEST_MAX,
     PARTITIONS_PER_TOPIC_MAX,
     REPLICAS_PER_BROKER_MAX,
@@ -30,6 +29,9 @@ from strandline.errors import (
 from strandline.ids import INTERNAL_PREFIX, BrokerId, TopicPartition
 from strandline.metadata import Registration
 from strandline.topics import check_topic_name
+
+NEW_PARTITIONS_PER_REQUEST_MAX: Final = 20_000
+"""Of all topics that one request creates: they are placed in one go."""
 
 INTERNAL_CONFIGS: Final = frozenset(
     {"cleanup.policy", "unclean.leader.election.enable", "max.message.bytes", "min.compaction.lag.ms"}

@@ -9,10 +9,12 @@ from typing import Final, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from strandline.config import REQUEST_ELEMENTS_MAX
 from strandline.errors import InvalidRequest
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
+
+REQUEST_ELEMENTS_MAX: Final = 20_000
+"""Entries, partitions or names in one request: as many as a broker may have replicas."""
 
 _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
 _FIXED_BYTES: Final = {_FIXED64: 8, _FIXED32: 4}

@@ -15,10 +15,10 @@ import grpc
 import structlog
 
 from strandline.adapters.metrics import Sample, counter
-from strandline.adapters.parsing import MalformedRequest, parse
+from strandline.adapters.parsing import REQUEST_ELEMENTS_MAX, MalformedRequest, parse
 from strandline.adapters.request_times import Handler
 from strandline.adapters.wire_errors import abort
-from strandline.config import REPLICAS_PER_BROKER_MAX, REQUEST_ELEMENTS_MAX
+from strandline.config import REPLICAS_PER_BROKER_MAX
 from strandline.errors import StrandlineError
 from strandline.ports import Clock
 from strandline.tasks import group_caught

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from strandline.config import BROKER_DECOMPRESSED_BYTES_MAX
+from strandline.config import RECORDS_BYTES_MAX
 from strandline.errors import CorruptMessage, InvalidRecord
 from strandline.records.compression import Codec, decompress
 from strandline.records.encode import offset_deltas
 from strandline.records.header import HEADER_BYTES, BatchHeader, Bytes
 from strandline.records.varint import decode_varint
+
+COMPRESSION_RATIO_MAX: Final = 32
+"""A broker believes a batch only as many records as fit its bytes times this: no codec gets real records, of
+which each has an offset of its own, below a quarter of a byte."""
+
+BROKER_DECOMPRESSED_BYTES_MAX: Final = COMPRESSION_RATIO_MAX * RECORDS_BYTES_MAX
+"""What a broker decompresses of one batch, where it looks at records at all."""
 
 _NULL: Final = 1
 """The length -1, zigzag."""

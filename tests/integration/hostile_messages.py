@@ -10,7 +10,8 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from strandline.config import MESSAGE_BYTES_MAX, REQUEST_ELEMENTS_MAX
+from strandline.adapters.parsing import REQUEST_ELEMENTS_MAX
+from strandline.config import MESSAGE_BYTES_MAX
 from strandline.records import Codec, encode_values, pack
 from strandline.records.header import HEADER, BatchHeader, assemble
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from broker.storage import admission
-from strandline.config import BROKER_DECOMPRESSED_BYTES_MAX, KEYED_RECORDS_MAX, RECORDS_BYTES_MAX
+from broker.storage.admission import KEYED_RECORDS_MAX
+from strandline.config import RECORDS_BYTES_MAX
 from strandline.errors import CorruptMessage, InvalidRecord
 from strandline.records import HEADER_BYTES, BatchHeader, Codec, decode_columns, encode_batch, encode_values
 from strandline.records.header import assemble
+from strandline.records.scan import BROKER_DECOMPRESSED_BYTES_MAX
 
 BYTES_MAX = RECORDS_BYTES_MAX
 CODECS = [codec for codec in Codec if codec is not Codec.NONE]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from controller.core.cluster import ClusterPicture, PlacedTopic
 from controller.core.topics import (
     INTERNAL_CONFIGS,
+    NEW_PARTITIONS_PER_REQUEST_MAX,
     Brokers,
     NewTopic,
     change_config,
@@ -20,7 +21,6 @@ from controller.core.topics import (
     plan_topic,
 )
 from strandline.config import (
-    NEW_PARTITIONS_PER_REQUEST_MAX,
     PARTITIONS_PER_TOPIC_MAX,
     REPLICAS_PER_BROKER_MAX,
     TOPIC_NAME_LENGTH_MAX,
