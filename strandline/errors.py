@@ -231,7 +231,10 @@ class InvalidRequest(StrandlineError):
 
 
 class OutOfOrderSequence(StrandlineError):
-    """An earlier batch of this producer is missing; appending this one would reorder."""
+    """An earlier batch of this producer is missing, or another batch has these sequences.
+
+    To append this one would reorder; to call it a duplicate would lose its records.
+    """
 
     code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
