@@ -228,18 +228,6 @@ async def test_a_broker_survives_hostile_requests(
     assert cluster.pid(1) == broker.pid
 
 
-@pytest.mark.parametrize(
-    ("path", "request_type", "response_type"),
-    ADMIN_RPCS,
-    ids=[rpc[0].rpartition("/")[2] for rpc in ADMIN_RPCS],
-)
-async def test_a_controller_survives_hostile_requests(
-    controller: Target, path: str, request_type: Any, response_type: Any
-) -> None:
-    """Every field at its bounds, counts that lie, bytes that are no request."""
-    await survives(controller, path, request_type, response_type, {"validate_only": lambda r: True})
-
-
 # --- what a clever client could do with a few kilobytes ---------------------------------------------
 
 STREAMS_UNREAD = 60
@@ -317,3 +305,18 @@ async def test_a_look_by_time_into_what_was_compressed_well_stalls_nobody(
     outcomes = {(each.offset, each.error.code) for each in answer.partitions}
     assert outcomes <= {(-1, 0), (0, ErrorCode.OFFSET_NOT_AVAILABLE), (-1, ErrorCode.OFFSET_NOT_AVAILABLE)}
     assert len(answer.partitions) == len(queries)
+
+
+# --- the controller, last: what it is asked may drain the broker, or delete topics ------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "request_type", "response_type"),
+    ADMIN_RPCS,
+    ids=[rpc[0].rpartition("/")[2] for rpc in ADMIN_RPCS],
+)
+async def test_a_controller_survives_hostile_requests(
+    controller: Target, path: str, request_type: Any, response_type: Any
+) -> None:
+    """Every field at its bounds, counts that lie, bytes that are no request."""
+    await survives(controller, path, request_type, response_type, {"validate_only": lambda r: True})
