@@ -16,7 +16,6 @@ from bench.report import RUNS, heading, median_of, resident_mib, table
 from broker.storage.key_map import ENTRY_BYTES, KeyMap
 from broker.storage.log import PartitionLog
 from strandline.adapters.clock import SystemClock
-from strandline.config import TopicConfig
 from strandline.records import (
     Codec,
     decode,
@@ -25,6 +24,7 @@ from strandline.records import (
     split,
     validate,
 )
+from strandline.topic_config import TopicConfig
 
 RECORD_BYTES: Final = 100
 RECORDS: Final = 5_000

@@ -6,6 +6,7 @@ import asyncio
 import signal
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from random import SystemRandom
 
 import grpc
 import structlog
@@ -20,6 +21,7 @@ from broker.handlers import Handlers
 from broker.housekeeping import apply_retention, flush_aged
 from broker.internal_topics import InternalTopics
 from broker.metrics import METRICS, BrokerMetrics
+from broker.producer_ids import ProducerIds
 from broker.recorder import Recorder
 from broker.replica_manager import ReplicaManager
 from broker.replica_stream import open_replica_stream
@@ -30,33 +32,22 @@ from broker.storage.data_folder import DataFolder
 from strandline.adapters import zookeeper
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.crash_points import arm
-from strandline.adapters.descriptors import connection_options
 from strandline.adapters.fail_fast import FailFast
 from strandline.adapters.guarded_calls import GuardedCalls
-from strandline.adapters.listeners import external_server
+from strandline.adapters.listeners import external_server, new_server
 from strandline.adapters.member_key import MemberKey
 from strandline.adapters.metrics_server import serve_metrics
+from strandline.adapters.refused_requests import RefusedRequests
 from strandline.adapters.request_times import RequestTimes
 from strandline.adapters.rpc import GrpcTransport
 from strandline.adapters.session_metrics import Sessions
-from strandline.config import MESSAGE_BYTES_MAX, BrokerSettings
+from strandline.config import BrokerSettings
 from strandline.errors import SettingsError
 from strandline.ids import BrokerId
 from strandline.metadata import Endpoint
 from strandline.tasks import group_caught
 
 logger = structlog.get_logger(__name__)
-
-SERVER_OPTIONS = (
-    ("grpc.so_reuseport", 0),  # a second process on this port has to fail
-    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.max_send_message_length", -1),
-    # Peers ping to find out that a hung broker hangs; gRPC's defaults would drop them for it.
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
-    ("grpc.http2.max_ping_strikes", 0),
-    ("grpc.keepalive_permit_without_calls", 1),
-)
-
 
 HEALTH_NAMES = ("", "strandline.v1.Log", "strandline.v1.Replication", "strandline.v1.Groups")
 """What the health service answers for: the broker as a whole, and each service; they fare alike."""
@@ -93,6 +84,8 @@ class Broker:
         self._health = health.HealthServicer()
         self._times = RequestTimes(self._clock)
         self._key = MemberKey()
+        self._refused = RefusedRequests(self._clock)
+        self._interceptors = (GuardedCalls(), self._refused, self._times)
 
     async def run(self) -> None:
         """Open the folder, listen, and serve in one session after the other."""
@@ -104,7 +97,10 @@ class Broker:
             stack.callback(folder.close)
             manager = ReplicaManager(self._settings, folder, self._clock)
             view = ClusterView(manager, self._settings, self._clock)
-            handlers = Handlers(manager, view, self._settings, self._clock, self._holds_lease)
+            producer_ids = ProducerIds(
+                lambda: None if manager.session is None else manager.session.coordination, SystemRandom()
+            )
+            handlers = Handlers(manager, view, self._settings, self._clock, self._holds_lease, producer_ids)
             servers, endpoint = self._bind()
             transport = GrpcTransport(self._key)
             stack.push_async_callback(transport.close)
@@ -122,6 +118,7 @@ class Broker:
                 groups,
                 (groups.events, recorder.events),
                 self._times,
+                self._refused,
                 self._sessions,
                 self._lease_s,
                 handlers.throttle,
@@ -180,9 +177,7 @@ class Broker:
     def _bind(self) -> tuple[list[grpc.aio.Server], Endpoint]:
         """A server a listener, not serving yet, and where others will reach them. Raises SettingsError."""
         settings = self._settings
-        interceptors = (GuardedCalls(), self._times)
-        options = (*SERVER_OPTIONS, *connection_options(1 if settings.external_port is None else 2))
-        server = grpc.aio.server(options=options, interceptors=interceptors)
+        server = new_server(settings, self._interceptors)
         try:
             port = server.add_insecure_port(f"{settings.host}:{settings.port}")
         except RuntimeError as error:
@@ -196,7 +191,7 @@ class Broker:
         if settings.external_port is None:
             return [server], endpoint
         outer, external = external_server(
-            settings.host, settings.external_port, settings.external_host, options, interceptors
+            settings, settings.host, settings.external_port, settings.external_host, self._interceptors
         )
         return [server, outer], replace(endpoint, external=external)
 
@@ -204,10 +199,11 @@ class Broker:
         self, server: grpc.aio.Server, handlers: Handlers, groups: Groups, *, external: bool
     ) -> None:
         """The external listener is for clients: what brokers do among themselves is not served there."""
-        add_log_service(server, LogService(handlers, self._settings, self._times, self._key))
+        log = LogService(handlers, self._settings, self._times, self._clock, self._key)
+        add_log_service(server, log)
         if not external:
-            add_replication_service(server, ReplicationService(handlers))
-        add_group_service(server, groups.handlers)
+            add_replication_service(server, ReplicationService(handlers, self._clock))
+        add_group_service(server, groups.handlers, self._refused)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
 
     async def _set_health(self, *, serving: bool) -> None:

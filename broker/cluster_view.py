@@ -26,7 +26,8 @@ from strandline.errors import (
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicPartition
 from strandline.metadata import ClusterMetadata, Endpoint, PartitionMetadata, Registration, TopicMetadata
 from strandline.ports import Clock, ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
-from strandline.tasks import pipelined
+from strandline.tasks import Slices, pipelined
+from strandline.topics import is_topic_name
 
 T = TypeVar("T")
 
@@ -42,27 +43,30 @@ class ClusterView:
         self._topics = TopicCache(
             self._get, self._life, lambda: manager.live, settings.metadata_age_ms_max / 1000, clock
         )
-        self._counts: dict[str, int] = {}
         self._existing = ExistingPartitions(self._connected, settings.reconcile_ms / 1000, clock)
+        self._counts: dict[str, int] = {}
+        """Of the topics that were found when they were last asked for."""
+        self._waits_max = settings.leader_waits_max
+        self._waited_for = 0
+        """Partitions for whose leaders answers are held."""
         self.cluster_id = ""
 
     async def describe(
         self, topics: Sequence[str], *, omit_topics: bool = False
     ) -> tuple[ClusterMetadata, list[str]]:
-        """The cluster with these topics, and those of them that are unknown; with all that can be read if
-        none is named.
+        """The cluster with these topics (all of them if none is named), and the names of which there is none.
 
         `omit_topics`: with none at all, for who only looks for brokers or the controller.
         """
         if self._manager.session is None:
             raise LeaderNotAvailable("this broker has no ZooKeeper session right now; ask another")
         try:
-            names = list(topics)
+            names = list(dict.fromkeys(topics))
             if not names and not omit_topics:
-                names = sorted(await self._children(znodes.TOPICS))
+                names = sorted(filter(is_topic_name, await self._children(znodes.TOPICS)))
         except CoordinationError:
             names = self._topics.names
-        found = await self._read_topics(names)
+        found = await self._read_topics(filter(is_topic_name, names))
         brokers = tuple(r.endpoint for _, r in sorted(self._manager.live.items()) if not r.shutting_down)
         known = tuple(found[name] for name in names if name in found)
         controller, unknown = await self._controller()
@@ -84,11 +88,13 @@ class ClusterView:
             except znodes.UnreadableZnode:
                 return self._counts.get(name, 0)
 
+        names = list(dict.fromkeys(filter(is_topic_name, topics)))
         try:
-            names = list(topics) or await self._children(znodes.TOPICS)
+            if not topics:
+                names = [name for name in await self._children(znodes.TOPICS) if is_topic_name(name)]
             counts = await pipelined(read, names, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
         except CoordinationError as error:
-            names = list(topics) or list(self._counts)
+            names = names if topics else list(self._counts)
             unread = [name for name in names if name not in self._counts]
             if unread or not names:
                 raise LeaderNotAvailable(
@@ -213,10 +219,21 @@ class ClusterView:
     async def wait_for_leaders(self, waits: Sequence[tuple[TopicPartition, int]], max_wait_s: float) -> None:
         """Hold an answer until every one of these has a leader of a higher epoch than this, bounded by the
         settings. Of those that this broker does not host, ZooKeeper is asked at once."""
+        if self._waited_for + len(waits) > self._waits_max:
+            max_wait_s = 0.0
         deadline = self._clock.monotonic() + min(max_wait_s, self._wait_max_s)
-        for partition, above_epoch in waits:
-            if not await self._leader_known(partition, above_epoch, deadline):
-                self._topics.outdated(partition)
+        slices = Slices(self._clock)
+        self._waited_for += len(waits)
+        try:
+            for partition, above_epoch in waits:
+                if slices.used_up:
+                    await slices.next()
+                if partition.partition < 0:
+                    continue
+                if not await self._leader_known(partition, above_epoch, deadline):
+                    self._topics.outdated(partition)
+        finally:
+            self._waited_for -= len(waits)
 
     async def _leader_known(self, partition: TopicPartition, above_epoch: int, deadline: float) -> bool:
         """Wait until this broker knows a leader of a higher epoch; False if it does not by the deadline."""

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from broker.cluster_view import ClusterView
 from broker.leadership import Done
+from broker.producer_ids import ProducerIds
 from broker.pusher import FollowerLink, Hello
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
 from broker.throttle import ReassignmentThrottle
-from strandline.adapters import znodes
+from broker.time_lookup import TimeLookup
 from strandline.adapters.crash_points import defect_point
 from strandline.config import RECORDS_BYTES_MAX, BrokerSettings
 from strandline.errors import (
@@ -23,7 +24,6 @@ from strandline.errors import (
     InvalidRequest,
     InvalidRequiredAcks,
     InvalidTopic,
-    LeaderNotAvailable,
     NotLeaderOrFollower,
     OffsetNotAvailable,
     StaleBrokerEpoch,
@@ -32,10 +32,15 @@ from strandline.errors import (
 )
 from strandline.ids import INTERNAL_PREFIX, TopicPartition
 from strandline.metadata import ClusterMetadata
-from strandline.ports import Clock, ConnectionLost
+from strandline.ports import Clock
+from strandline.tasks import Slices
 
 LATEST, EARLIEST = -1, -2
-PRODUCER_ID_BLOCK = 1_000
+
+
+def answer_bytes(bytes_max: int) -> int:
+    """What one answer to a fetch may carry, if so much is asked for; more if its first batch is larger."""
+    return min(max(bytes_max, 1), RECORDS_BYTES_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,13 +88,15 @@ class Handlers:
         settings: BrokerSettings,
         clock: Clock,
         holds_lease: Callable[[], bool],
+        producer_ids: ProducerIds,
     ) -> None:
         self._manager = manager
         self._view = view
         self._settings = settings
         self._clock = clock
         self._holds_lease = holds_lease
-        self._producer_ids = iter(range(0))
+        self._producer_ids = producer_ids
+        self._times = TimeLookup(clock)
         self.throttle = ReassignmentThrottle(settings, clock)
         """Shared by the streams of all followers."""
 
@@ -176,36 +183,79 @@ class Handlers:
 
     # --- fetch -------------------------------------------------------------------------------
 
-    async def fetch(
+    async def fetchable(
         self, partitions: Sequence[FetchPartition], *, wait_ms: int, bytes_min: int, bytes_max: int
-    ) -> list[Fetched]:
-        """Long poll: what is committed at these positions, once it is enough, an error, or late."""
+    ) -> None:
+        """Long poll: return once enough is committed at these positions, one of them is wrong, or it is late.
+
+        Nothing that is read meanwhile is kept.
+        """
         deadline = self._clock.monotonic() + min(max(wait_ms, 0), self._settings.fetch_wait_ms_max) / 1000
-        bytes_max = min(max(bytes_max, 1), RECORDS_BYTES_MAX)
+        bytes_max = answer_bytes(bytes_max)
+        bytes_min = min(bytes_min, bytes_max)
+        if bytes_min <= 0:
+            return
         news = asyncio.Event()
         watched = self._listen(partitions, news.set)
         try:
             while True:
                 news.clear()
-                found, size = self._read(partitions, bytes_max)
+                enough = await self._is_enough(partitions, bytes_min, bytes_max)
                 left = deadline - self._clock.monotonic()
-                if size >= bytes_min or left <= 0 or any(f.error is not None for f in found):
-                    self._count(found)
-                    return found
+                if enough or left <= 0:
+                    return
                 try:
                     async with asyncio.timeout(left):
                         await news.wait()
                 except TimeoutError:
-                    continue
+                    return
         finally:
             for replica in watched:
                 replica.unlisten(news.set)
 
-    def _count(self, found: Sequence[Fetched]) -> None:
-        """What leaves for a consumer; it was read in this turn of the loop."""
-        for fetched in found:
+    async def _is_enough(self, partitions: Sequence[FetchPartition], bytes_min: int, bytes_max: int) -> bool:
+        """Whether so much is committed, or a position is wrong."""
+        slices, size = Slices(self._clock), 0
+        for wanted in partitions:
+            if slices.used_up:
+                await slices.next()
+            found = self._bytes_at(wanted, bytes_max - size) if bytes_min > 1 else self._any_at(wanted)
+            if found is None or (size := size + found) >= bytes_min:
+                return True
+        return False
+
+    def _any_at(self, wanted: FetchPartition) -> int | None:
+        """1 if something is committed at a position, 0 if nothing is, None if the position is wrong."""
+        try:
+            replica = self._manager.named(*wanted.name)
+            self._check_epoch(replica, wanted.leader_epoch)
+            replica.led()
+            return int(replica.has_committed(wanted.offset))
+        except StrandlineError:
+            return None
+
+    def _bytes_at(self, wanted: FetchPartition, room: int) -> int | None:
+        """How much would be read at a position, None if the position is wrong."""
+        fetched = self._read_one(wanted, room)
+        return len(fetched.records) if fetched.error is None else None
+
+    async def read(self, partitions: Sequence[FetchPartition], bytes_max: int) -> list[Fetched]:
+        """What is committed at these positions now."""
+        slices, bytes_max, size = Slices(self._clock), answer_bytes(bytes_max), 0
+        found: list[Fetched] = []
+        for wanted in partitions:
+            if slices.used_up:
+                await slices.next()
+            if size >= bytes_max:
+                break
+            fetched = self._read_one(wanted, bytes_max - size)
+            if size and size + len(fetched.records) > bytes_max:
+                continue  # a batch that does not fit comes first next time
+            size += len(fetched.records)
+            found.append(fetched)
             if fetched.records:
                 self._manager.named(*fetched.name).counts.bytes_out += len(fetched.records)
+        return found
 
     def _listen(self, partitions: Sequence[FetchPartition], listener: Callable[[], None]) -> list[Replica]:
         watched: list[Replica] = []
@@ -217,19 +267,6 @@ class Handlers:
             replica.listen(listener)
             watched.append(replica)
         return watched
-
-    def _read(self, partitions: Sequence[FetchPartition], bytes_max: int) -> tuple[list[Fetched], int]:
-        found: list[Fetched] = []
-        size = 0
-        for wanted in partitions:
-            if size >= bytes_max:
-                break
-            fetched = self._read_one(wanted, bytes_max - size)
-            if size and size + len(fetched.records) > bytes_max:
-                continue  # a batch that does not fit comes first next time
-            size += len(fetched.records)
-            found.append(fetched)
-        return found, size
 
     def _read_one(self, wanted: FetchPartition, room: int) -> Fetched:
         try:
@@ -267,20 +304,32 @@ class Handlers:
 
     # --- offsets -----------------------------------------------------------------------------
 
-    def list_offset(self, name: TopicPartition, timestamp_ms: int) -> Listed:
-        """-1 latest (the HW), -2 earliest, else the first committed record not older."""
+    async def list_offsets(self, wanted: Sequence[tuple[TopicPartition, int]]) -> list[Listed]:
+        """For each partition and time: -1 latest (the HW), -2 earliest, else the first committed record of
+        that time or later."""
+        deadline = self._clock.monotonic() + self._settings.list_offsets_ms_max / 1000
+        slices = Slices(self._clock)
+        known: dict[tuple[TopicPartition, int], Listed] = {}
+        for name, timestamp_ms in wanted:
+            if slices.used_up:
+                await slices.next()
+            if (name, timestamp_ms) not in known:
+                known[name, timestamp_ms] = await self._list_one(name, timestamp_ms, deadline)
+        return [known[each] for each in wanted]
+
+    async def _list_one(self, name: TopicPartition, timestamp_ms: int, deadline: float) -> Listed:
         try:
             replica = self._manager.named(*name)
         except StrandlineError as error:
             return Listed(name, error)
         try:
-            return self._list(replica, timestamp_ms)
+            return await self._list(replica, timestamp_ms, deadline)
         except NotLeaderOrFollower as error:
             return Listed(name, NotLeaderOrFollower(error.message, leader=self._manager.hint(replica)))
         except StrandlineError as error:
             return Listed(name, error)
 
-    def _list(self, replica: Replica, timestamp_ms: int) -> Listed:
+    async def _list(self, replica: Replica, timestamp_ms: int, deadline: float) -> Listed:
         """What lies below this leader's HW is committed, also while it does not know the cluster's (H1): the
         start of the log, and a record of a time that is found there, do not depend on what is withheld.
         LATEST does, and so does a time that no such record has: an answer smaller than the predecessor's
@@ -296,7 +345,8 @@ class Handlers:
         elif timestamp_ms < 0:
             raise InvalidRequest(f"timestamp {timestamp_ms}: use -1 (latest), -2 (earliest) or milliseconds")
         else:
-            offset, timestamp = log.offset_for_timestamp(timestamp_ms, below=watermark) or (-1, -1)
+            found = await self._times.first_not_older(replica, timestamp_ms, watermark, deadline)
+            offset, timestamp = found or (-1, -1)
         if offset < 0 and not known:
             raise OffsetNotAvailable(
                 f"{replica.name}: the new leader knows that offsets below {watermark} are committed, and "
@@ -334,17 +384,7 @@ class Handlers:
 
     async def new_producer_id(self) -> int:
         """An id that no other producer of this cluster has. Raises LeaderNotAvailable."""
-        while (producer_id := next(self._producer_ids, None)) is None:
-            session = self._manager.session
-            if session is None:
-                raise LeaderNotAvailable("this broker has no ZooKeeper session right now; ask another")
-            try:
-                # The version of an unconditional write is nobody else's: it names the block.
-                block = await session.coordination.set(znodes.PRODUCER_IDS, b"")
-            except ConnectionLost as error:
-                raise LeaderNotAvailable(f"no producer ids without ZooKeeper: {error}") from error
-            self._producer_ids = iter(range(block * PRODUCER_ID_BLOCK, (block + 1) * PRODUCER_ID_BLOCK))
-        return producer_id
+        return await self._producer_ids.new()
 
     # --- followers ---------------------------------------------------------------------------
 

@@ -11,11 +11,12 @@ from broker.replica import Replica
 from broker.storage.data_folder import DataFolder
 from broker.storage.log import PartitionLog
 from broker.storage.partition_folder import VERSION, Description
-from strandline.config import BrokerSettings, TopicConfig
+from strandline.config import BrokerSettings
 from strandline.errors import StorageFailed
 from strandline.ids import BrokerEpoch, TopicPartition
 from strandline.metadata import IsrMember, LogCondition, LogStatement, PartitionState
 from strandline.ports import Clock
+from strandline.topic_config import TopicConfig
 
 logger = structlog.get_logger(__name__)
 

@@ -19,6 +19,7 @@ from broker.leadership import Leadership
 from broker.replica_manager import ReplicaManager
 from broker.throttle import ReassignmentThrottle
 from strandline.adapters.metrics import Sample, counter, gauge, histogram
+from strandline.adapters.refused_requests import MALFORMED, RefusedRequests
 from strandline.adapters.request_times import TOTAL_TIME_MS, RequestTimes
 from strandline.adapters.session_metrics import SESSION_METRICS, Sessions
 from strandline.client.event_metrics import EVENT_METRICS, read_writer
@@ -144,7 +145,7 @@ METRICS: Final = (
     PARTITIONS, LEADERS, UNDER_REPLICATED, UNDER_MIN_ISR, AT_MIN_ISR, OFFLINE_REPLICAS, REASSIGNING,
     ISR_SHRINKS, ISR_EXPANDS, ELECTIONS_MS, UNCLEAN_ELECTIONS, COMMIT_QUEUE, WITHOUT_LEADER,
     *BY_TOPIC, REASSIGNMENT_HOLDS,
-    TOTAL_TIME_MS,
+    TOTAL_TIME_MS, MALFORMED,
     *SESSION_METRICS, LEASE_S,
     *EVENT_METRICS,
     GROUPS, *GROUPS_IN.values(),
@@ -184,6 +185,7 @@ class BrokerMetrics:
         groups: Groups,
         writers: Sequence[EventWriter],
         times: RequestTimes,
+        refused: RefusedRequests,
         sessions: Sessions,
         lease_s: Callable[[], float],
         throttle: ReassignmentThrottle,
@@ -192,6 +194,7 @@ class BrokerMetrics:
         self._groups = groups
         self._writers = writers
         self._times = times
+        self._refused = refused
         self._sessions = sessions
         self._lease_s = lease_s
         self._throttle = throttle
@@ -202,6 +205,7 @@ class BrokerMetrics:
             *self._read_replicas(),
             *_read_counts(self._manager.counts),
             *self._times.read(),
+            *self._refused.read(),
             *self._sessions.read(),
             LEASE_S.is_now(self._lease_s()),
             REASSIGNMENT_HOLDS.is_now(self._throttle.holds),

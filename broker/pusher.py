@@ -16,7 +16,7 @@ import structlog
 from broker.leadership import Leadership
 from broker.replica import Replica
 from broker.throttle import Grant, ReassignmentThrottle
-from strandline.config import BrokerSettings
+from strandline.config import REPLICAS_PER_BROKER_MAX, BrokerSettings
 from strandline.errors import (
     FencedLeaderEpoch,
     InvalidRequest,
@@ -183,7 +183,13 @@ class FollowerLink:
             question.answer.set_result(question.subscription.id in self._subscriptions)
 
     def subscribe(self, request: Subscribe) -> None:
-        """Start a flow, or answer why not."""
+        """Start a flow, or answer why not. Raises InvalidRequest for more than a broker may have replicas."""
+        if max(len(self._subscriptions), len(self._endings)) >= REPLICAS_PER_BROKER_MAX:
+            raise InvalidRequest(
+                f"broker {self.hello.broker_id} follows {len(self._subscriptions)} partitions on one stream, "
+                f"and has {len(self._endings)} refusals to read; {REPLICAS_PER_BROKER_MAX} each are allowed",
+                limit=REPLICAS_PER_BROKER_MAX,
+            )
         try:
             opened = self._open(request)
         except StrandlineError as error:

@@ -13,10 +13,10 @@ from broker.core.replica_states import ReplicaState, transition
 from broker.counts import TopicCounts
 from broker.storage.log import PartitionLog
 from broker.trail import PartitionTrail
-from strandline.config import TopicConfig
 from strandline.errors import NotLeaderOrFollower, OffsetOutOfRange, StorageFailed
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerId, LeaderEpoch, Offset, PartitionKey, TopicPartition
 from strandline.metadata import Reassignment
+from strandline.topic_config import TopicConfig
 
 if TYPE_CHECKING:
     from broker.leadership import Leadership
@@ -213,12 +213,16 @@ class Replica:
             raise NotLeaderOrFollower(f"this broker does not lead {self.name}")
         return self.leadership
 
-    def read_committed(self, offset: int, bytes_max: int) -> bytes:
-        """Whole batches below the HW. Raises OffsetOutOfRange, StorageFailed."""
+    def has_committed(self, offset: int) -> bool:
+        """Whether a record at an offset is below the HW. Raises OffsetOutOfRange."""
         start, end = self.log.log_start_offset, self.log.log_end_offset
         if not start <= offset <= end:
             raise OffsetOutOfRange(f"offset {offset} of {self.name} is outside {start}..{end}")
+        return offset < self.high_watermark
+
+    def read_committed(self, offset: int, bytes_max: int) -> bytes:
+        """Whole batches below the HW. Raises OffsetOutOfRange, StorageFailed."""
         below = self.high_watermark  # once per read (H8)
-        if offset >= below:
+        if not self.has_committed(offset):
             return b""
         return self.log.read(offset, bytes_max, below=below)

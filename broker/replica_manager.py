@@ -29,7 +29,7 @@ from broker.storage.data_folder import DataFolder
 from broker.storage.log import PartitionLog
 from broker.storage.partition_folder import DELETED_SUFFIX, Description, folder_name
 from strandline.adapters.crash_points import crash_point
-from strandline.config import BrokerSettings, TopicConfig
+from strandline.config import BrokerSettings
 from strandline.errors import (
     InvalidConfig,
     LeaderHint,
@@ -48,6 +48,7 @@ from strandline.ids import (
 )
 from strandline.metadata import PartitionState, Registration
 from strandline.ports import Clock
+from strandline.topic_config import TopicConfig
 
 logger = structlog.get_logger(__name__)
 

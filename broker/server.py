@@ -12,9 +12,10 @@ import grpc
 import structlog
 
 from broker import wire
-from broker.handlers import Handlers
+from broker.handlers import Handlers, answer_bytes
 from broker.leadership import Outcome
 from broker.pusher import FollowerLink
+from broker.room import Room
 from strandline.adapters.member_key import MemberKey
 from strandline.adapters.request_times import RequestTimes
 from strandline.adapters.served_stream import write
@@ -22,7 +23,9 @@ from strandline.adapters.wire_errors import abort, error_to_wire
 from strandline.config import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
+from strandline.ports import Clock
 from strandline.rpc import log_pb2, replication_pb2
+from strandline.tasks import Slices
 
 logger = structlog.get_logger(__name__)
 
@@ -42,6 +45,10 @@ class _Arrived:
     entries: int
 
 
+RESULTS_MAX: Final = 500
+"""Results in one message of a produce stream: with the longest error messages they fit MESSAGE_BYTES_MAX."""
+
+
 class _ProduceStream:
     """One produce stream: entries in, results out in the order in which they are known, coalesced."""
 
@@ -50,15 +57,18 @@ class _ProduceStream:
         handlers: Handlers,
         settings: BrokerSettings,
         times: RequestTimes,
+        clock: Clock,
         stranger: StrandlineError | None,
     ) -> None:
         self._handlers = handlers
+        self._clock = clock
         self._stranger = stranger
         """Why the client may not write to internal topics; None for a member of the cluster."""
         self._times = times
         self._times_ms = times.of("Produce")
         self._in_flight_max = settings.produce_entries_in_flight_max
         self._in_flight = 0
+        """Entries whose results are not written yet."""
         self._results: list[tuple[int, Outcome]] = []
         """Put into messages by `write`, within the call: what is told of a leader depends on the listener."""
         self._news = asyncio.Event()
@@ -69,19 +79,26 @@ class _ProduceStream:
         arrived.entries -= 1
         if arrived.entries == 0:
             self._times_ms.observe(self._times.since_ms(arrived.at))
-        self._in_flight -= 1
-        self._room.set()
         if acks != 0 or isinstance(outcome, StrandlineError):  # acks=0: only bad news is news
             self._results.append((correlation_id, outcome))
+        else:
+            self._let_go(1)
         self._news.set()
+
+    def _let_go(self, entries: int) -> None:
+        self._in_flight -= entries
+        self._room.set()
 
     async def read(self, requests: AsyncIterator[log_pb2.ProduceRequest]) -> None:
         produce, done = self._handlers.produce, self._done
         async for request in requests:
+            slices = Slices(self._clock)
             arrived = _Arrived(self._times.now(), len(request.entries))
             alone = {TopicPartition(e.topic, e.partition) for e in request.entries if e.acks != ACKS_ALL}
             unsure = await self._handlers.unsure(alone) if alone else frozenset[TopicPartition]()
             for entry in request.entries:
+                if slices.used_up:
+                    await slices.next()
                 self._in_flight += 1
                 if entry.internal and self._stranger is not None:
                     done(arrived, entry.correlation_id, entry.acks, self._stranger)
@@ -108,28 +125,42 @@ class _ProduceStream:
             await self._news.wait()
             self._news.clear()
             if self._results:
-                results, self._results = self._results, []
+                results, self._results = self._results[:RESULTS_MAX], self._results[RESULTS_MAX:]
                 await write(
                     context, log_pb2.ProduceResponse(results=[wire.produce_result(*r) for r in results])
                 )
+                self._let_go(len(results))  # who does not read its results is not read either
+                self._news.set()
 
 
 class LogService:
     """`strandline.v1.Log`."""
 
     def __init__(
-        self, handlers: Handlers, settings: BrokerSettings, times: RequestTimes, key: MemberKey
+        self,
+        handlers: Handlers,
+        settings: BrokerSettings,
+        times: RequestTimes,
+        clock: Clock,
+        key: MemberKey,
     ) -> None:
         self._handlers = handlers
         self._settings = settings
         self._times = times
         self._key = key
+        self._clock = clock
+        self._answers = Room(of_one=settings.fetch_connection_bytes_max, of_all=settings.fetch_bytes_max)
+        """Bytes that were read and are not written, by connection."""
+        self._asked = Room(
+            of_one=settings.fetch_connection_partitions_max, of_all=settings.fetch_partitions_max
+        )
+        """Partitions in requests that are not answered, by connection."""
 
     async def Produce(
         self, request_iterator: AsyncIterator[log_pb2.ProduceRequest], context: ProduceContext
     ) -> None:
         stranger = self._key.refusal(context.invocation_metadata())
-        stream = _ProduceStream(self._handlers, self._settings, self._times, stranger)
+        stream = _ProduceStream(self._handlers, self._settings, self._times, self._clock, stranger)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(stream.read(request_iterator))
             tasks.create_task(stream.write(context))
@@ -140,35 +171,37 @@ class LogService:
         times_ms = self._times.of("Fetch")
         slots = asyncio.Semaphore(self._settings.fetches_in_flight_max)
         writing = asyncio.Lock()
+        peer = context.peer()
 
         async def answer(request: log_pb2.FetchRequest, arrived: float) -> None:
+            partitions, bytes_max = wire.fetch_partitions(request), request.max_bytes
+            await self._handlers.fetchable(
+                partitions, wait_ms=request.max_wait_ms, bytes_min=request.min_bytes, bytes_max=bytes_max
+            )
+            # What a client does not read is not read from the disk either, but for one answer a stream.
+            async with writing, self._answers.taken(peer, answer_bytes(bytes_max)):
+                found = await self._handlers.read(partitions, bytes_max)
+                await write(context, wire.fetch_response(request.correlation_id, found))
+            times_ms.observe(self._times.since_ms(arrived))
+
+        async def answered(request: log_pb2.FetchRequest, arrived: float, asked: int) -> None:
             try:
-                found = await self._handlers.fetch(
-                    wire.fetch_partitions(request),
-                    wait_ms=request.max_wait_ms,
-                    bytes_min=request.min_bytes,
-                    bytes_max=request.max_bytes,
-                )
-                response = wire.fetch_response(request.correlation_id, found)
-                async with writing:
-                    await write(context, response)
-                times_ms.observe(self._times.since_ms(arrived))
+                await answer(request, arrived)
             finally:
+                self._asked.give_back(peer, asked)
                 slots.release()
 
         async with asyncio.TaskGroup() as tasks:
             async for request in request_iterator:
                 arrived = self._times.now()
                 await slots.acquire()
-                tasks.create_task(answer(request, arrived))
+                asked = await self._asked.take(peer, len(request.partitions))
+                tasks.create_task(answered(request, arrived, asked))
 
     async def ListOffsets(
         self, request: log_pb2.ListOffsetsRequest, context: object
     ) -> log_pb2.ListOffsetsResponse:
-        listed = [
-            self._handlers.list_offset(TopicPartition(p.topic, p.partition), p.timestamp_ms)
-            for p in request.partitions
-        ]
+        listed = await self._handlers.list_offsets(wire.offset_queries(request))
         return log_pb2.ListOffsetsResponse(partitions=map(wire.listed_offset, listed))
 
     async def Metadata(
@@ -211,8 +244,9 @@ class LogService:
 class ReplicationService:
     """`strandline.v1.Replication`."""
 
-    def __init__(self, handlers: Handlers) -> None:
+    def __init__(self, handlers: Handlers, clock: Clock) -> None:
         self._handlers = handlers
+        self._clock = clock
 
     async def ReplicaFetch(
         self,
@@ -224,15 +258,15 @@ class ReplicationService:
             return
         try:
             link = await self._handlers.follower(wire.hello(first))
-            self._take(link, first)
         except StrandlineError as error:
             await abort(context, error)
         refusal: BaseException | None = None
         try:
             async with asyncio.TaskGroup() as tasks:
                 pushing = tasks.create_task(self._push(link, context))
+                await self._take(link, first)
                 async for request in request_iterator:
-                    self._take(link, request)
+                    await self._take(link, request)
                 pushing.cancel()
         except* StrandlineError as group:
             refusal = group.exceptions[0]
@@ -246,11 +280,13 @@ class ReplicationService:
             )
             await abort(context, refusal)
 
-    @staticmethod
-    def _take(link: FollowerLink, request: replication_pb2.ReplicaFetchRequest) -> None:
+    async def _take(self, link: FollowerLink, request: replication_pb2.ReplicaFetchRequest) -> None:
+        slices = Slices(self._clock)
         for sub_id in request.unsubscribe:
             link.unsubscribe(sub_id)
         for subscribe in wire.subscriptions(request):
+            if slices.used_up:
+                await slices.next()
             link.subscribe(subscribe)
         if request.progress:
             link.progress([(p.subscription_id, p.log_end_offset) for p in request.progress])

@@ -11,10 +11,11 @@ from broker.pusher import Hello, Push, Subscribe
 from strandline.adapters.frames import nested, tag
 from strandline.adapters.listeners import endpoint_to_wire
 from strandline.adapters.wire_errors import error_from_wire, error_to_wire
-from strandline.errors import InvalidRequest, UnknownTopicOrPartition
+from strandline.errors import InvalidRequest, InvalidTopic, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import BrokerEpoch, BrokerId, PartitionId, PartitionKey, TopicId, TopicPartition
 from strandline.metadata import ClusterMetadata
 from strandline.rpc import log_pb2, replication_pb2
+from strandline.topics import check_topic_name
 
 # --- produce ------------------------------------------------------------------------------------
 
@@ -60,6 +61,10 @@ def fetch_response(correlation_id: int, found: Iterable[Fetched]) -> bytes:
     return b"".join(parts)
 
 
+def offset_queries(request: log_pb2.ListOffsetsRequest) -> list[tuple[TopicPartition, int]]:
+    return [(TopicPartition(p.topic, p.partition), p.timestamp_ms) for p in request.partitions]
+
+
 def listed_offset(listed: Listed) -> log_pb2.ListedOffset:
     return log_pb2.ListedOffset(
         topic=listed.name.topic,
@@ -103,9 +108,16 @@ def metadata_response(
                 isr=p.isr,
             )
     for name in unknown:
-        error = UnknownTopicOrPartition(f"topic {name!r} does not exist")
-        response.topics.add(topic=name, error=error_to_wire(error))
+        response.topics.add(topic=name, error=error_to_wire(_no_topic(name)))
     return response
+
+
+def _no_topic(name: str) -> StrandlineError:
+    try:
+        check_topic_name(name)
+    except InvalidTopic as error:
+        return error
+    return UnknownTopicOrPartition(f"topic {name!r} does not exist")
 
 
 # --- replication --------------------------------------------------------------------------------

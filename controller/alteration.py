@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
-from controller.core.topics import change_config
+from controller.core.topics import change_config, check_internal_config
 from controller.placements import read_placements
 from controller.reading import read_topic
 from controller.term import Term
@@ -27,6 +27,7 @@ async def alter_config(term: Term, name: str, set_: Mapping[str, str], unset: Co
     after its config was written; what a crash leaves out, brokers find when they reconcile. Raises
     UnknownTopicOrPartition, InvalidConfig, InvalidRequest, Deposed, SessionEnded.
     """
+    check_internal_config(name, {*set_, *unset})
     for _ in range(ATTEMPTS_MAX):
         try:
             await _alter(term, name, set_, unset)

@@ -12,6 +12,7 @@ from typing import Final
 from controller.activity import Activity
 from controller.vitals import Vitals
 from strandline.adapters.metrics import Sample, gauge
+from strandline.adapters.refused_requests import MALFORMED, RefusedRequests
 from strandline.adapters.request_times import TOTAL_TIME_MS, RequestTimes
 from strandline.adapters.session_metrics import SESSION_METRICS
 from strandline.client.event_metrics import EVENT_METRICS, read_writer
@@ -65,7 +66,7 @@ METRICS: Final = (
     ACTIVE, EPOCH, TOPICS, PARTITIONS, OFFLINE, NOT_PREFERRED, BROKERS, BROKERS_GONE,
     UNDER_REPLICATED, UNDER_MIN_INSYNC, REASSIGNING, DRAINED,
     ALIVE, QUEUE_REQUESTS, QUEUE_AGE_S, QUEUE_ZNODES, LOOK_AGE_S,
-    TOTAL_TIME_MS,
+    TOTAL_TIME_MS, MALFORMED,
     *SESSION_METRICS,
     *EVENT_METRICS,
 )  # fmt: skip
@@ -74,9 +75,12 @@ METRICS: Final = (
 class ControllerMetrics:
     """Reads one controller."""
 
-    def __init__(self, activity: Activity, times: RequestTimes, clock: Clock) -> None:
+    def __init__(
+        self, activity: Activity, times: RequestTimes, refused: RefusedRequests, clock: Clock
+    ) -> None:
         self._activity = activity
         self._times = times
+        self._refused = refused
         self._clock = clock
 
     def read(self) -> list[Sample]:
@@ -85,6 +89,7 @@ class ControllerMetrics:
         samples = [
             ACTIVE.is_now(active is not None),
             *self._times.read(),
+            *self._refused.read(),
             *self._activity.sessions.read(),
         ]
         if active is not None:

@@ -31,7 +31,7 @@ from controller.term import Term
 from controller.topic_writes import Multi, Step, Subject, pack_each, requests
 from strandline.adapters import znodes
 from strandline.adapters.crash_points import crash_point
-from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX, TopicConfig
+from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.errors import InvalidRequest, OutcomeUnknown, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import PartitionId, PartitionKey, TopicPartition
 from strandline.metadata import Reassignment
@@ -39,6 +39,7 @@ from strandline.ports import BadVersion, Check, Create, MultiFailed, NodeExists,
 from strandline.reassignment_events import reassignment_asked
 from strandline.state_changes import Command
 from strandline.tasks import pipelined
+from strandline.topic_config import TopicConfig
 
 logger = structlog.get_logger(__name__)
 

@@ -19,17 +19,17 @@ from controller.metrics import METRICS, ControllerMetrics
 from controller.service import AdminService
 from controller.state_changes_stream import StateChangeStreams
 from strandline.adapters.clock import SystemClock
-from strandline.adapters.descriptors import connection_options
 from strandline.adapters.fail_fast import FailFast
 from strandline.adapters.guarded_calls import GuardedCalls
-from strandline.adapters.listeners import external_server
+from strandline.adapters.listeners import external_server, new_server
 from strandline.adapters.member_key import MemberKey
 from strandline.adapters.metrics_server import serve_metrics
+from strandline.adapters.refused_requests import RefusedRequests
 from strandline.adapters.request_times import RequestTimes
 from strandline.adapters.served_stream import write
-from strandline.adapters.wire_errors import abort, error_to_wire
-from strandline.config import MESSAGE_BYTES_MAX, ControllerSettings
-from strandline.errors import InvalidRequest, SettingsError, StrandlineError
+from strandline.adapters.wire_errors import error_to_wire
+from strandline.config import ControllerSettings
+from strandline.errors import SettingsError, StrandlineError
 from strandline.metadata import Endpoint
 from strandline.rpc import admin_pb2, admin_pb2_grpc
 
@@ -40,14 +40,6 @@ STOP_GRACE_S: Final = 1.0
 
 HEALTH_NAMES: Final = ("", "strandline.v1.Admin")
 """What the health service answers for: the controller as a whole, and its service; they fare alike."""
-
-SERVER_OPTIONS: Final = (
-    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
-    ("grpc.so_reuseport", 0),
-    # Clients look every second whether a quiet connection still stands: no reason to drop them.
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
-    ("grpc.http2.max_ping_strikes", 0),
-)
 
 
 class AdminServicer(admin_pb2_grpc.AdminServicer):
@@ -64,13 +56,10 @@ class AdminServicer(admin_pb2_grpc.AdminServicer):
         context: grpc.aio.ServicerContext[admin_pb2.CreateTopicsRequest, admin_pb2.CreateTopicsResponse],
     ) -> admin_pb2.CreateTopicsResponse:
         if request.internal and (stranger := self._key.refusal(context.invocation_metadata())) is not None:
-            await abort(context, stranger)
-        try:
-            outcomes = await self._service.create_topics(
-                wire.new_topics(request), validate_only=request.validate_only, internal=request.internal
-            )
-        except InvalidRequest as error:
-            await abort(context, error)
+            raise stranger
+        outcomes = await self._service.create_topics(
+            wire.new_topics(request), validate_only=request.validate_only, internal=request.internal
+        )
         return admin_pb2.CreateTopicsResponse(results=wire.topic_results(outcomes))
 
     async def DeleteTopics(
@@ -78,10 +67,7 @@ class AdminServicer(admin_pb2_grpc.AdminServicer):
         request: admin_pb2.DeleteTopicsRequest,
         context: grpc.aio.ServicerContext[admin_pb2.DeleteTopicsRequest, admin_pb2.DeleteTopicsResponse],
     ) -> admin_pb2.DeleteTopicsResponse:
-        try:
-            outcomes = await self._service.delete_topics(list(request.topics))
-        except InvalidRequest as error:
-            await abort(context, error)
+        outcomes = await self._service.delete_topics(list(request.topics))
         return admin_pb2.DeleteTopicsResponse(results=wire.topic_results(outcomes))
 
     async def AlterTopic(
@@ -121,14 +107,11 @@ class AdminServicer(admin_pb2_grpc.AdminServicer):
         request: admin_pb2.ReassignRequest,
         context: grpc.aio.ServicerContext[admin_pb2.ReassignRequest, admin_pb2.ReassignResponse],
     ) -> admin_pb2.ReassignResponse:
-        try:
-            outcomes = await self._service.reassign(
-                wire.moves(request),
-                throttle_bytes_per_s=request.throttle_bytes_per_s,
-                validate_only=request.validate_only,
-            )
-        except InvalidRequest as error:
-            await abort(context, error)
+        outcomes = await self._service.reassign(
+            wire.moves(request),
+            throttle_bytes_per_s=request.throttle_bytes_per_s,
+            validate_only=request.validate_only,
+        )
         return admin_pb2.ReassignResponse(results=wire.partition_results(outcomes))
 
     async def ListReassignments(
@@ -185,14 +168,15 @@ async def serve(settings: ControllerSettings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    times = RequestTimes(SystemClock())
-    servers, endpoint = _bind(settings, times)
+    clock = SystemClock()
+    times, refused = RequestTimes(clock), RefusedRequests(clock)
+    servers, endpoint = _bind(settings, (GuardedCalls(), refused, times))
     news = asyncio.Event()
-    activity = Activity(endpoint, settings, SystemClock(), news.set)
+    activity = Activity(endpoint, settings, clock, news.set)
     fail_fast = FailFast(activity.withdraw)
     fail_fast.install(loop)
     try:
-        await _serve(servers, activity, news, settings, stop, times)
+        await _serve(servers, activity, news, settings, stop, times, refused)
     except BaseExceptionGroup as group:
         if group.subgroup(SettingsError) is not None:
             raise
@@ -209,12 +193,13 @@ async def _serve(
     settings: ControllerSettings,
     stop: asyncio.Event,
     times: RequestTimes,
+    refused: RefusedRequests,
 ) -> None:
     clock, endpoint = SystemClock(), activity.endpoint
     streams = StateChangeStreams(activity.require, settings.state_change_streams_max, clock)
     servicer = health.aio.HealthServicer()
     await _set_health(servicer, serving=False)
-    metrics = ControllerMetrics(activity, times, clock)
+    metrics = ControllerMetrics(activity, times, refused, clock)
     admin = AdminServicer(AdminService(activity), streams, activity.key)
     for server in servers:
         admin_pb2_grpc.add_AdminServicer_to_server(admin, server)
@@ -239,11 +224,11 @@ async def _serve(
             task.cancel()
 
 
-def _bind(settings: ControllerSettings, times: RequestTimes) -> tuple[list[grpc.aio.Server], Endpoint]:
+def _bind(
+    settings: ControllerSettings, interceptors: Sequence[grpc.aio.ServerInterceptor]
+) -> tuple[list[grpc.aio.Server], Endpoint]:
     """A server a listener, not serving yet, and where others will reach them. Raises SettingsError."""
-    interceptors = (GuardedCalls(), times)
-    options = (*SERVER_OPTIONS, *connection_options(1 if settings.external_port is None else 2))
-    server = grpc.aio.server(options=options, interceptors=interceptors)
+    server = new_server(settings, interceptors)
     address = f"{settings.host}:{settings.port}"
     try:
         port = server.add_insecure_port(address)
@@ -259,7 +244,7 @@ def _bind(settings: ControllerSettings, times: RequestTimes) -> tuple[list[grpc.
     if settings.external_port is None:
         return [server], endpoint
     outer, external = external_server(
-        settings.host, settings.external_port, settings.external_host, options, interceptors
+        settings, settings.host, settings.external_port, settings.external_host, interceptors
     )
     return [server, outer], replace(endpoint, external=external)
 

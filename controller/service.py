@@ -10,7 +10,13 @@ from controller.answers import ClusterDescription, Ongoing, PartitionOutcome, To
 from controller.core.drains import Progress
 from controller.core.readiness import Readiness
 from controller.core.reassignment import Move
-from controller.core.topics import Alteration, NewTopic, check_partitions_asked, check_request
+from controller.core.topics import (
+    Alteration,
+    NewTopic,
+    check_new_partitions,
+    check_partitions_asked,
+    check_request,
+)
 from strandline.adapters.crash_points import defect_point
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.ids import BrokerId, TopicPartition
@@ -28,11 +34,13 @@ class AdminService:
         """One outcome a topic, in order: its id (none with `validate_only`), or why it was refused. With
         TopicAlreadyExists comes the id of the topic that exists.
 
-        `internal` allows the system's own names. Raises InvalidRequest for too many topics at once.
+        `internal` allows the system's own names. Raises InvalidRequest for too many topics, or
+        partitions of them, at once.
         """
         defect_point("controller.create_topics")
         names = [new.name for new in topics]
         repeated = check_request(names)
+        check_new_partitions(topics)
         return await self._for_each(
             names,
             lambda active: active.create_topics(

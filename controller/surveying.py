@@ -17,12 +17,13 @@ from controller.fenced_session import FencedSession
 from controller.placements import read_moving
 from controller.reading import Partition, read_partitions, read_topic, read_znode
 from strandline.adapters import queue_znodes, znodes
-from strandline.config import STATE_QUEUE_ENTRIES_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX, TopicConfig
+from strandline.config import STATE_QUEUE_ENTRIES_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.errors import InvalidConfig
 from strandline.ids import BrokerId, PartitionId, PartitionKey, TopicId, TopicPartition
 from strandline.metadata import Drain, Reassignment
 from strandline.ports import NoNode, Znode
 from strandline.tasks import pipelined
+from strandline.topic_config import TopicConfig
 
 logger = structlog.get_logger(__name__)
 

@@ -19,43 +19,71 @@ from controller.core.reassignment import Move
 from controller.core.state_changes import Told
 from controller.core.topics import Alteration, NewTopic
 from strandline.adapters.listeners import endpoint_to_wire
+from strandline.adapters.parsing import REQUEST_ELEMENTS_MAX
 from strandline.adapters.wire_errors import error_to_wire
 from strandline.client.messages import StateChangesQuery
+from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition
 from strandline.rpc import admin_pb2, common_pb2
 from strandline.state_changes import ANY_LIFE
+
+REPLICAS_PER_PARTITION_MAX: Final = 100
+"""That a request may name."""
 
 PROBLEMS_MAX: Final = 100
 """Told one by one in an answer; the rest is counted."""
 
 
 def new_topics(request: admin_pb2.CreateTopicsRequest) -> list[NewTopic]:
+    """Raises InvalidRequest for too many assignments, counted before they are looked at."""
+    _check_count("assignments", sum(len(topic.assignments) for topic in request.topics))
     return [
         NewTopic(
             topic.name,
             topic.partitions,
             topic.replication_factor,
             dict(topic.config),
-            tuple(tuple(assignment.replicas) for assignment in topic.assignments),
+            tuple(_replicas(assignment.replicas) for assignment in topic.assignments),
         )
         for topic in request.topics
     ]
 
 
 def alteration(request: admin_pb2.AlterTopicRequest) -> Alteration:
+    """Raises InvalidRequest."""
+    _check_count("assignments", len(request.assignments))
     return Alteration(
         request.topic,
         dict(request.set),
         list(request.unset),
         request.partitions,
-        tuple(tuple(assignment.replicas) for assignment in request.assignments),
+        tuple(_replicas(assignment.replicas) for assignment in request.assignments),
     )
 
 
 def moves(request: admin_pb2.ReassignRequest) -> list[Move]:
+    """Raises InvalidRequest."""
     return [
-        Move(TopicPartition(each.topic, each.partition), tuple(each.replicas)) for each in request.partitions
+        Move(TopicPartition(each.topic, each.partition), _replicas(each.replicas))
+        for each in request.partitions
     ]
+
+
+def _replicas(named: Sequence[int]) -> tuple[int, ...]:
+    if len(named) > REPLICAS_PER_PARTITION_MAX:
+        raise InvalidRequest(
+            f"{len(named)} replicas for one partition; at most {REPLICAS_PER_PARTITION_MAX} are allowed",
+            limit=REPLICAS_PER_PARTITION_MAX,
+        )
+    return tuple(named)
+
+
+def _check_count(what: str, count: int) -> None:
+    if count > REQUEST_ELEMENTS_MAX:
+        raise InvalidRequest(
+            f"{count} {what} in one request; send at most {REQUEST_ELEMENTS_MAX} at a time",
+            limit=REQUEST_ELEMENTS_MAX,
+        )
 
 
 def partition_names(
@@ -171,6 +199,9 @@ def _bounded(problems: Sequence[str]) -> list[str]:
 
 
 def state_changes_query(request: admin_pb2.StateChangesRequest) -> StateChangesQuery:
+    """Raises InvalidRequest."""
+    _check_count("brokers", len(request.brokers))
+    _check_count("offsets", len(request.from_offsets))
     return StateChangesQuery(
         brokers=tuple(request.brokers),
         topic=request.topic,

@@ -23,10 +23,11 @@ from strandline.adapters.rpc import GrpcTransport
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
 from strandline.client.scope import Scope, Startable
-from strandline.config import ClientSettings, TopicConfig
+from strandline.config import ClientSettings
 from strandline.errors import BrokerNotAvailable, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.records import HEADER_BYTES, RecordFields
+from strandline.topic_config import TopicConfig
 
 logger = logging.getLogger(__name__)
 

@@ -41,11 +41,12 @@ from strandline.client.cluster import Cluster
 from strandline.client.messages import ProducerIdentity
 from strandline.client.scope import Scope, Startable
 from strandline.client.wire import INIT_PRODUCER_ID
-from strandline.config import ProducerSettings, TopicConfig, load
+from strandline.config import ProducerSettings, load
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.ports import Clock, Transport
 from strandline.records import HEADER_BYTES, PackedRecords, RecordFields
+from strandline.topic_config import TopicConfig
 
 logger = logging.getLogger(__name__)
 

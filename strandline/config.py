@@ -8,9 +8,8 @@ Settings are read from (strongest first) keyword arguments or flags, the environ
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import (
@@ -20,7 +19,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from strandline.errors import InvalidConfig, SettingsError
+from strandline.errors import SettingsError
 
 KIB: Final = 1024
 MIB: Final = 1024 * KIB
@@ -81,71 +80,6 @@ METRICS_CONNECTIONS_MAX: Final = 8
 """Scrapes answered at the same time; another one hangs up on the oldest."""
 
 
-class TopicConfig(BaseModel):
-    """A topic's configuration under Kafka's names (`min.insync.replicas`, …).
-
-    Values cross the wire and ZooKeeper as text; `parse` reads them and `overrides` writes them.
-    """
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", populate_by_name=True, alias_generator=lambda n: n.replace("_", ".")
-    )
-
-    min_insync_replicas: int | None = Field(default=None, ge=1, le=100)
-    """None: 2 at a replication factor of 3 or more, else 1."""
-    retention_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=-1)
-    retention_bytes: int = Field(default=-1, ge=-1)
-    segment_bytes: int = Field(default=256 * MIB, ge=1 * KIB, le=2**31 - 1)
-    segment_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=1)
-    index_interval_bytes: int = Field(default=4 * KIB, ge=0)
-    max_message_bytes: int = Field(default=RECORDS_BYTES_MAX, ge=1 * KIB, le=RECORDS_BYTES_MAX)
-    flush_messages: int = Field(default=2**63 - 1, ge=1)
-    """1: fsync before the acknowledgement, on the leader and on every follower."""
-    flush_ms: int = Field(default=2**63 - 1, ge=0)
-    cleanup_policy: str = Field(default="delete", pattern="^(delete|compact|compact,delete|delete,compact)$")
-    """delete: by retention; compact: of each key the last record stays."""
-    min_cleanable_dirty_ratio: float = Field(default=0.5, ge=0, le=1)
-    """A log is compacted when more than this part of what may be compacted is new since the last time."""
-    min_compaction_lag_ms: int = Field(default=0, ge=0)
-    """A record stays for so long whatever follows it."""
-    delete_retention_ms: int = Field(default=24 * 3600 * 1000, ge=0)
-    """A tombstone stays for so long after the first compaction that met it."""
-    unclean_leader_election_enable: bool = False
-
-    @property
-    def compacts(self) -> bool:
-        return "compact" in self.cleanup_policy
-
-    @property
-    def deletes(self) -> bool:
-        return "delete" in self.cleanup_policy
-
-    def min_insync(self, replication_factor: int) -> int:
-        """The bound in force for a partition of this many replicas."""
-        if self.min_insync_replicas is not None:
-            return min(self.min_insync_replicas, replication_factor)
-        return 2 if replication_factor >= 3 else 1
-
-    @classmethod
-    def parse(cls, values: Mapping[str, str]) -> Self:
-        """Read text values. Raises InvalidConfig that names the first wrong one."""
-        known = sorted(field.alias or name for name, field in cls.model_fields.items())
-        for name in values:
-            if name not in known:
-                raise InvalidConfig(f"unknown topic config {name!r}; known are {', '.join(known)}")
-        try:
-            return cls.model_validate(dict(values))
-        except ValidationError as error:
-            first = error.errors()[0]
-            name = ".".join(str(part) for part in first["loc"])
-            raise InvalidConfig(f"topic config {name}={first['input']!r}: {first['msg']}") from None
-
-    def overrides(self) -> dict[str, str]:
-        """The values that were set, as text under Kafka's names."""
-        dumped = self.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
-        return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in dumped.items()}
-
-
 class _Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="STRANDLINE_", extra="ignore", frozen=True)
 
@@ -175,11 +109,9 @@ class ZooKeeperSettings(_Settings):
     zookeeper_reconnect_delay_max_ms: int = Field(default=300, ge=10)
 
 
-class BrokerSettings(ZooKeeperSettings):
-    """One broker."""
+class ListenerSettings(ZooKeeperSettings):
+    """Where a broker or a controller listens, and what it takes from those who connect to it."""
 
-    broker_id: int = Field(ge=0, le=2**31 - 1)
-    data_dir: Path
     host: str = "127.0.0.1"
     """Address to listen on."""
     port: int = Field(default=0, ge=0, le=65535)
@@ -191,6 +123,21 @@ class BrokerSettings(ZooKeeperSettings):
     """Listen here too, for clients in another network; None: do not. They are told external addresses."""
     external_host: str = "localhost"
     """The name under which those clients reach this one, at the external port."""
+    handshake_timeout_ms: int = Field(default=5_000, ge=100)
+    """A connection that is not an HTTP/2 connection by then is closed."""
+    connection_calls_max: int = Field(default=1_000, ge=1)
+    """Calls and streams of one connection at the same time; further ones wait at the client."""
+    calls_max: int = Field(default=10_000, ge=10)
+    """Calls and streams of all connections to a listener at the same time; further ones are refused."""
+    call_headers_bytes_max: int = Field(default=8 * KIB, ge=1 * KIB)
+    """A call with larger headers is refused."""
+
+
+class BrokerSettings(ListenerSettings):
+    """One broker."""
+
+    broker_id: int = Field(ge=0, le=2**31 - 1)
+    data_dir: Path
     rack: str = ""
 
     # replication
@@ -235,6 +182,19 @@ class BrokerSettings(ZooKeeperSettings):
     produce_entries_in_flight_max: int = Field(default=2_000, ge=1)
     """Entries of one produce stream without an answer; the stream is not read beyond."""
     fetches_in_flight_max: int = Field(default=16, ge=1)
+    """Requests of one fetch stream without an answer; the stream is not read beyond."""
+    fetch_connection_bytes_max: int = Field(default=16 * MIB, ge=RECORDS_BYTES_MAX)
+    """Answers to fetches of one connection that were read from disk and are not written to it yet."""
+    fetch_bytes_max: int = Field(default=128 * MIB, ge=RECORDS_BYTES_MAX)
+    """The same over all connections. Up to twice as much, a connection without any may have one."""
+    fetch_connection_partitions_max: int = Field(default=100_000, ge=20_000)
+    """Partitions in fetches of one connection without an answer; its streams are not read beyond."""
+    fetch_partitions_max: int = Field(default=500_000, ge=20_000)
+    """The same over all connections."""
+    leader_waits_max: int = Field(default=100_000, ge=1)
+    """Partitions for whose leaders clients wait; further questions are answered at once."""
+    list_offsets_ms_max: int = Field(default=5_000, ge=1)
+    """For the partitions of one ListOffsets; those that are left then are refused, retriable."""
     metadata_age_ms_max: int = Field(default=500, ge=0)
     """How old a broker's picture of partitions that it does not host may be. A topic that takes long to read
     stands for ten times as long, at most 5 s."""
@@ -298,17 +258,10 @@ class BrokerSettings(ZooKeeperSettings):
     """Tests only: named points at which this process dies or meets a defect: `name` or `name:nth`, commas."""
 
 
-class ControllerSettings(ZooKeeperSettings):
+class ControllerSettings(ListenerSettings):
     """One controller."""
 
     controller_id: int = Field(default=0, ge=0)
-    host: str = "127.0.0.1"
-    port: int = Field(default=0, ge=0, le=65535)
-    advertised_host: str | None = None
-    advertised_port: int | None = Field(default=None, ge=1, le=65535)
-    external_port: int | None = Field(default=None, ge=0, le=65535)
-    """As a broker's."""
-    external_host: str = "localhost"
     reconcile_ms: int = Field(default=5_000, ge=50)
     """How often the active one makes sure that it still is, and goes on with deletions that were left."""
     standby_poll_ms: int = Field(default=250, ge=10)

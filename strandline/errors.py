@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum, IntEnum
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from strandline.ids import TopicPartition
 
@@ -92,6 +92,16 @@ class LeaderHint:
     """As `Endpoint.external`. A client never sees it: it was told the one address that it can use."""
 
 
+MESSAGE_CHARS_MAX: Final = 2_000
+"""Of an error. Messages name the values that are wrong, and those may be as long as a request."""
+
+
+def _shortened(message: str) -> str:
+    if len(message) <= MESSAGE_CHARS_MAX:
+        return message
+    return f"{message[:MESSAGE_CHARS_MAX]}… ({len(message)} characters)"
+
+
 class StrandlineError(Exception):
     """Any failure that strandline reports.
 
@@ -103,8 +113,8 @@ class StrandlineError(Exception):
     outcome: ClassVar[Outcome] = Outcome.FATAL
 
     def __init__(self, message: str, *, leader: LeaderHint | None = None, limit: int | None = None) -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = _shortened(message)
+        super().__init__(self.message)
         self.leader = leader
         self.limit = limit
 
@@ -247,7 +257,10 @@ class InvalidRequest(StrandlineError):
 
 
 class OutOfOrderSequence(StrandlineError):
-    """An earlier batch of this producer is missing; appending this one would reorder."""
+    """An earlier batch of this producer is missing, or another batch has these sequences.
+
+    To append this one would reorder; to call it a duplicate would lose its records.
+    """
 
     code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 

@@ -5,12 +5,37 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+
+from strandline.ports import Clock
 
 Item = TypeVar("Item")
 T = TypeVar("T")
 Failure = TypeVar("Failure", bound=Exception)
 Part = Coroutine[Any, Any, None]
+
+
+SLICE_S: Final = 0.01
+"""How long a loop over what one request names keeps the event loop from everything else."""
+
+
+class Slices:
+    """Of a long loop: `if slices.used_up: await slices.next()` in each round."""
+
+    __slots__ = ("_clock", "_ends")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ends = clock.monotonic() + SLICE_S
+
+    @property
+    def used_up(self) -> bool:
+        return self._clock.monotonic() >= self._ends
+
+    async def next(self) -> None:
+        """Let everything else have its turn."""
+        await asyncio.sleep(0)
+        self._ends = self._clock.monotonic() + SLICE_S
 
 
 @contextmanager

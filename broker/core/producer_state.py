@@ -24,12 +24,17 @@ SEQUENCES: Final = 2**31
 """Sequences count modulo this."""
 
 
+UNKNOWN_CRC: Final = -1
+"""Of a batch that compaction rewrote, or that an old snapshot remembers."""
+
+
 class RememberedBatch(NamedTuple):
-    """A batch by its sequences, and where it was written."""
+    """A batch by its sequences, where it was written, and the CRC under which it was appended."""
 
     first_sequence: int
     last_sequence: int
     base_offset: int
+    crc: int = UNKNOWN_CRC
 
     @property
     def last_offset(self) -> int:
@@ -85,8 +90,8 @@ class ProducerState:
         """What to do with a batch that is about to be appended. Changes nothing.
 
         Raises UnknownProducerId (never heard of or forgotten, and not its first batch: accepting it
-        could reorder), InvalidProducerEpoch, OutOfOrderSequence, DuplicateSequence (written longer
-        ago than the batches that are remembered).
+        could reorder), InvalidProducerEpoch, OutOfOrderSequence (also for sequences that another batch
+        has taken), DuplicateSequence (written longer ago than the batches that are remembered).
         """
         if header.producer_id < 0:
             return ACCEPT
@@ -122,7 +127,7 @@ class ProducerState:
         if producer_id < 0:
             return
         last = (header.base_sequence + header.last_offset_delta) % SEQUENCES
-        batch = RememberedBatch(header.base_sequence, last, base_offset)
+        batch = RememberedBatch(header.base_sequence, last, base_offset, _crc_as_appended(header))
         known = self._producers.pop(producer_id, None)
         tail = known.batches if known is not None and known.epoch == header.producer_epoch else ()
         kept = (*tail[1 - BATCHES_REMEMBERED :], batch)
@@ -157,15 +162,16 @@ class ProducerState:
         if len(snapshot) < _SNAPSHOT_HEAD.size + _CRC.size or crc != _CRC.pack(google_crc32c.value(body)):
             raise ValueError(f"producer snapshot of {len(snapshot)} bytes is damaged")
         magic, count = _SNAPSHOT_HEAD.unpack_from(body)
-        if magic != _SNAPSHOT_MAGIC:
+        layout = _BATCH_LAYOUTS.get(magic)
+        if layout is None:
             raise ValueError(f"producer snapshot begins with {magic!r} instead of {_SNAPSHOT_MAGIC!r}")
         self._producers.clear()
         at = _SNAPSHOT_HEAD.size
         for _ in range(count):
             key, epoch, at_ms, batches = _PRODUCER.unpack_from(body, at)
             at += _PRODUCER.size
-            end = at + batches * _BATCH.size
-            tail = tuple(RememberedBatch(*fields) for fields in _BATCH.iter_unpack(body[at:end]))
+            end = at + batches * layout.size
+            tail = tuple(RememberedBatch(*fields) for fields in layout.iter_unpack(body[at:end]))
             self._producers[key] = Producer(epoch, tail, at_ms)
             at = end
 
@@ -179,6 +185,11 @@ def _follow(producer: Producer, header: BatchHeader) -> Accept | Duplicate:
         return ACCEPT
     for batch in producer.batches:
         if batch.first_sequence == first and batch.last_sequence == last:
+            if batch.crc not in (header.crc, UNKNOWN_CRC):
+                raise OutOfOrderSequence(
+                    f"sequences {first}..{last} of producer {header.producer_id} belong to another batch, at "
+                    f"offset {batch.base_offset} with CRC {batch.crc:#010x}; this one has {header.crc:#010x}"
+                )
             return Duplicate(batch.base_offset, batch.last_offset)
     if _precedes(last, oldest.first_sequence):
         raise DuplicateSequence(
@@ -190,13 +201,21 @@ def _follow(producer: Producer, header: BatchHeader) -> Accept | Duplicate:
     )
 
 
+def _crc_as_appended(header: BatchHeader) -> int:
+    """The CRC of the batch as its producer sent it, if the log still has it so."""
+    rewritten = header.record_count <= header.last_offset_delta or header.delete_horizon_ms is not None
+    return UNKNOWN_CRC if rewritten else header.crc
+
+
 def _precedes(sequence: int, other: int) -> bool:
     """True if `sequence` is the earlier one, taking the shorter way around the circle."""
     return 0 < (other - sequence) % SEQUENCES < SEQUENCES // 2
 
 
-_SNAPSHOT_MAGIC: Final = b"STPS0001"
+_SNAPSHOT_MAGIC: Final = b"STPS0002"
 _SNAPSHOT_HEAD: Final = struct.Struct(">8sI")
 _PRODUCER: Final = struct.Struct(">qhqB")
-_BATCH: Final = struct.Struct(">iiq")
+_BATCH: Final = struct.Struct(">iiqq")
+_BATCH_LAYOUTS: Final = {_SNAPSHOT_MAGIC: _BATCH, b"STPS0001": struct.Struct(">iiq")}
+"""By magic. Snapshots of the first layout have no CRCs."""
 _CRC: Final = struct.Struct(">I")

@@ -10,6 +10,7 @@ import grpc
 
 from broker.groups import wire
 from broker.groups.handlers import GroupHandlers
+from strandline.adapters.refused_requests import RefusedRequests
 from strandline.errors import StrandlineError
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
@@ -25,17 +26,20 @@ def host_of(peer: str) -> str:
     return unquote(rest.rpartition(":")[0]).strip("[]")
 
 
-def _served(rpc: wire.Rpc, handle: Handler) -> Callable[[bytes, Context], Awaitable[bytes]]:
+def _served(
+    rpc: wire.Rpc, handle: Handler, refused: RefusedRequests
+) -> Callable[[bytes, Context], Awaitable[bytes]]:
     async def serve(data: bytes, context: Context) -> bytes:
         try:
             return rpc.encode(await handle(rpc.decode(data), host_of(context.peer())))
         except StrandlineError as error:
+            refused.note(error, context.peer())
             return rpc.refuse(error)
 
     return serve
 
 
-def add_group_service(server: grpc.aio.Server, handlers: GroupHandlers) -> None:
+def add_group_service(server: grpc.aio.Server, handlers: GroupHandlers, refused: RefusedRequests) -> None:
     """Serve `strandline.v1.Groups`. Messages pass gRPC as bytes; `wire` parses them."""
     served: tuple[tuple[wire.Rpc, Handler], ...] = (
         (wire.FIND_COORDINATOR, handlers.find_coordinator),
@@ -52,7 +56,7 @@ def add_group_service(server: grpc.aio.Server, handlers: GroupHandlers) -> None:
         (wire.DELETE_GROUP, handlers.delete),
     )
     methods: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
-        rpc.name: grpc.unary_unary_rpc_method_handler(_served(rpc, handle)) for rpc, handle in served
+        rpc.name: grpc.unary_unary_rpc_method_handler(_served(rpc, handle, refused)) for rpc, handle in served
     }
     generic = grpc.method_handlers_generic_handler("strandline.v1.Groups", methods)
     server.add_generic_rpc_handlers((generic,))

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any, Final, TypeVar
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from strandline.adapters.listeners import endpoint_to_wire
+from strandline.adapters.parsing import parse
 from strandline.adapters.wire_errors import error_to_wire
 from strandline.config import GROUP_REQUEST_ELEMENTS_MAX
 from strandline.errors import InvalidRequest, MemberIdRequired, StrandlineError
@@ -46,7 +47,7 @@ from strandline.ids import TopicPartition
 from strandline.metadata import Endpoint
 from strandline.rpc import common_pb2, group_pb2
 
-AnyMessage = TypeVar("AnyMessage", bound=Message)
+Element = TypeVar("Element")
 
 _KINDS: Final = {
     group_pb2.OwnershipChange.ASSIGNED: OwnershipKind.ASSIGNED,
@@ -66,14 +67,7 @@ class Rpc:
     refuse: Callable[[StrandlineError], bytes]
 
 
-def _parsed(kind: type[AnyMessage], data: bytes) -> AnyMessage:
-    try:
-        return kind.FromString(data)
-    except DecodeError as error:
-        raise InvalidRequest(f"{len(data)} bytes that are not a {kind.__name__}: {error}") from None
-
-
-def _bounded(what: str, elements: Sequence[AnyMessage]) -> Sequence[AnyMessage]:
+def _bounded(what: str, elements: Sequence[Element]) -> Sequence[Element]:
     """The elements, if there are not too many: they are counted before any is looked at."""
     if len(elements) > GROUP_REQUEST_ELEMENTS_MAX:
         raise _too_many(what, len(elements))
@@ -101,7 +95,7 @@ def _error(error: StrandlineError | None) -> common_pb2.Error | None:
 
 
 def _find(data: bytes) -> str:
-    return _parsed(group_pb2.FindCoordinatorRequest, data).group
+    return parse(group_pb2.FindCoordinatorRequest, data).group
 
 
 def _found(end: Endpoint) -> bytes:
@@ -109,7 +103,7 @@ def _found(end: Endpoint) -> bytes:
 
 
 def _join(data: bytes) -> JoinGroup:
-    request = _parsed(group_pb2.JoinGroupRequest, data)
+    request = parse(group_pb2.JoinGroupRequest, data)
     return JoinGroup(
         request.group,
         request.member,
@@ -145,7 +139,7 @@ def _joined(answer: Joined | MemberIdGiven) -> bytes:
 
 
 def _sync(data: bytes) -> SyncGroup:
-    request = _parsed(group_pb2.SyncGroupRequest, data)
+    request = parse(group_pb2.SyncGroupRequest, data)
     assignments = {a.member: a.assignment for a in _bounded("assignments", request.assignments)}
     if len(assignments) != len(request.assignments):
         raise InvalidRequest("a member stands more than once among the assignments")
@@ -165,14 +159,14 @@ def _synced(assignment: bytes) -> bytes:
 
 
 def _heartbeat(data: bytes) -> Heartbeat:
-    request = _parsed(group_pb2.HeartbeatRequest, data)
+    request = parse(group_pb2.HeartbeatRequest, data)
     return Heartbeat(
         request.group, request.member, request.generation, request.instance or None, request.max_wait_ms
     )
 
 
 def _leave(data: bytes) -> LeaveGroup:
-    request = _parsed(group_pb2.LeaveGroupRequest, data)
+    request = parse(group_pb2.LeaveGroupRequest, data)
     return LeaveGroup(
         request.group,
         tuple(
@@ -192,7 +186,7 @@ def _left(members: Sequence[LeftMember]) -> bytes:
 
 
 def _commit(data: bytes) -> OffsetCommit:
-    request = _parsed(group_pb2.OffsetCommitRequest, data)
+    request = parse(group_pb2.OffsetCommitRequest, data)
     return OffsetCommit(
         request.group,
         request.member,
@@ -215,7 +209,7 @@ def _committed(results: OffsetResults) -> bytes:
 
 
 def _offset_fetch(data: bytes) -> OffsetFetch:
-    request = _parsed(group_pb2.OffsetFetchRequest, data)
+    request = parse(group_pb2.OffsetFetchRequest, data)
     return OffsetFetch(
         request.group, None if request.all else _names(_bounded("partitions", request.partitions))
     )
@@ -255,7 +249,7 @@ def _change(change: group_pb2.OwnershipChange) -> OwnershipChange:
 
 
 def _report(data: bytes) -> ReportOwnership:
-    request = _parsed(group_pb2.ReportOwnershipRequest, data)
+    request = parse(group_pb2.ReportOwnershipRequest, data)
     changes = _bounded("changes", request.changes)
     named = sum(len(change.partitions) for change in changes)
     if named > GROUP_REQUEST_ELEMENTS_MAX:
@@ -285,7 +279,7 @@ def _task_change(change: group_pb2.TaskChange) -> TaskChange:
 
 
 def _task_report(data: bytes) -> ReportTasks:
-    request = _parsed(group_pb2.ReportTasksRequest, data)
+    request = parse(group_pb2.ReportTasksRequest, data)
     return ReportTasks(
         request.group,
         request.member,
@@ -295,7 +289,7 @@ def _task_report(data: bytes) -> ReportTasks:
 
 
 def _list(data: bytes) -> None:
-    _parsed(group_pb2.ListGroupsRequest, data)
+    parse(group_pb2.ListGroupsRequest, data)
 
 
 def _listed(groups: Sequence[ListedGroup]) -> bytes:
@@ -307,7 +301,7 @@ def _listed(groups: Sequence[ListedGroup]) -> bytes:
 
 
 def _describe(data: bytes) -> str:
-    return _parsed(group_pb2.DescribeGroupRequest, data).group
+    return parse(group_pb2.DescribeGroupRequest, data).group
 
 
 def _described(group: DescribedGroup) -> bytes:
@@ -336,7 +330,7 @@ def _described(group: DescribedGroup) -> bytes:
 
 
 def _delete(data: bytes) -> str:
-    return _parsed(group_pb2.DeleteGroupRequest, data).group
+    return parse(group_pb2.DeleteGroupRequest, data).group
 
 
 # --- the service --------------------------------------------------------------------------------

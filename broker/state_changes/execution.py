@@ -23,12 +23,12 @@ from broker.core.replica_states import ReplicaState
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
 from strandline.adapters import znodes
-from strandline.config import TopicConfig
 from strandline.errors import InvalidConfig, StorageBusy, StorageFailed
 from strandline.ids import NO_BROKER, NO_EPOCH, LeaderEpoch, PartitionId, PartitionKey, TopicPartition
 from strandline.metadata import PartitionState
 from strandline.ports import Coordination, NoNode
 from strandline.state_changes import Command, RequestState, StateChange
+from strandline.topic_config import TopicConfig
 
 logger = structlog.get_logger(__name__)
 

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from strandline.errors import CorruptMessage, InvalidRecord, UnsupportedCompression
-from strandline.records import BatchHeader, decode_columns, gap_batch, validate
+from strandline.records import HEADER_BYTES, BatchHeader, Codec, gap_batch, validate
+from strandline.records.decode import RECORD_BYTES_MIN
+from strandline.records.scan import COMPRESSION_RATIO_MAX, first_without_key
+
+KEYED_RECORDS_MAX: Final = 65_536
+"""Records in one batch for a compacted topic, whose leader looks at each. 512 KiB have room for no more."""
 
 
 def from_producer(records: bytes, *, bytes_max: int, keyed: bool = False) -> BatchHeader:
@@ -25,21 +32,37 @@ def from_producer(records: bytes, *, bytes_max: int, keyed: bool = False) -> Bat
             f"the batch claims {header.record_count} records "
             f"but its last offset delta is {header.last_offset_delta}"
         )
+    _check_count(header)
     if keyed:
         _check_keys(records, header)
     return header
 
 
+def _check_count(header: BatchHeader) -> None:
+    """A leader does not decompress what it appends, so it refuses what no decompression could bear out.
+
+    A batch of 61 bytes that claimed 2^31 - 1 records would take as many offsets, and a segment of its own.
+    """
+    plain = header.codec is Codec.NONE
+    size = (header.size - HEADER_BYTES) * (1 if plain else COMPRESSION_RATIO_MAX)
+    if header.record_count * RECORD_BYTES_MIN > size:
+        raise InvalidRecord(
+            f"the batch claims {header.record_count} records in {header.size - HEADER_BYTES} bytes of codec "
+            f"{header.codec.name.lower()}; at most {size // RECORD_BYTES_MIN} are believed",
+            limit=size // RECORD_BYTES_MIN,
+        )
+
+
 def _check_keys(records: bytes, header: BatchHeader) -> None:
-    columns = decode_columns(records, header)
-    if None in columns.keys:
+    if header.record_count > KEYED_RECORDS_MAX:
         raise InvalidRecord(
-            f"record {columns.keys.index(None)} of the batch has no key, and the topic is compacted by key"
+            f"the batch has {header.record_count} records, and the topic is compacted by key: send at most "
+            f"{KEYED_RECORDS_MAX} in one batch",
+            limit=KEYED_RECORDS_MAX,
         )
-    if columns.offsets != list(range(header.base_offset, header.next_offset)):
-        raise InvalidRecord(
-            f"the offset deltas of the batch do not count from 0 to {header.last_offset_delta}"
-        )
+    unkeyed = first_without_key(records, header)
+    if unkeyed is not None:
+        raise InvalidRecord(f"record {unkeyed} of the batch has no key, and the topic is compacted by key")
 
 
 def from_leader(records: bytes, *, log_end_offset: int, last_epoch: int) -> tuple[bytes, list[BatchHeader]]:

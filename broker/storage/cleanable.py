@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from broker.storage.log_state import LogState
 from broker.storage.segment import Segment
 from broker.storage.segments import Segments
-from strandline.config import TopicConfig
+from strandline.topic_config import TopicConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,10 +32,10 @@ from broker.storage.recovery import Bad, scan
 from broker.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, RELATIVE_OFFSET_MAX, Segment
 from broker.storage.snapshots import load_producers
 from broker.storage.swap import cleaned_path
-from strandline.config import TopicConfig
 from strandline.errors import CorruptMessage, UnsupportedCompression
 from strandline.ports import Files
 from strandline.records import BatchHeader, Columns, decode_columns, emptied, gap_batch, keep_records
+from strandline.topic_config import TopicConfig
 
 GROUP_SEGMENTS_MAX: Final = 32
 """Segments that become one in a step: their files are deleted between two requests."""

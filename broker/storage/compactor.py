@@ -13,8 +13,8 @@ from broker.storage.log_state import StateFile
 from broker.storage.segment import Segment
 from broker.storage.segments import Segments
 from broker.storage.swap import swap
-from strandline.config import TopicConfig
 from strandline.ports import Files
+from strandline.topic_config import TopicConfig
 
 
 class Compactor:

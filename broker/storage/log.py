@@ -30,11 +30,13 @@ from broker.storage.segments import Segments
 from broker.storage.snapshots import load_producers, save_snapshot
 from broker.storage.sync_failure import remember
 from broker.storage.synced import Synced
+from broker.storage.time_search import Look
 from strandline.adapters.files import SYSTEM_FILES
-from strandline.config import PRODUCER_EXPIRY_MS, PRODUCERS_PER_PARTITION_MAX, TopicConfig
+from strandline.config import PRODUCER_EXPIRY_MS, PRODUCERS_PER_PARTITION_MAX
 from strandline.errors import CorruptMessage, OffsetOutOfRange, StorageBusy, StorageFailed, UnexpectedOffset
 from strandline.ports import NO_DESCRIPTORS, Clock, Files
 from strandline.records import STAMP_BYTES, BatchHeader, stamp
+from strandline.topic_config import TopicConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class PartitionLog:
         self._epoch_file = EpochFile(directory, recovered.epochs, files)
         self._cutting_to = maxsize  # by the cut under way: what lies above is not missed
         self._state = StateFile(directory, recovered.state, files)
-        self._segments = Segments(directory, files, recovered.segments)
+        self._segments = Segments(directory, files, recovered.segments, clock.wall_ms())
         self._leftovers = recovered.leftovers
         # What the last life wrote and did not sync is unsynced still, the names of files included.
         self._segments.names_unsynced = recovered.names_changed
@@ -311,14 +313,11 @@ class PartitionLog:
         with self._fence.repeatable:
             return self._segments.bytes_from(offset)
 
-    def offset_for_timestamp(self, timestamp_ms: int, *, below: int) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record of this time or later, below an offset; or None.
-
-        Raises StorageFailed.
-        """
+    def look_for_time(self, timestamp_ms: int, *, start: int, below: int) -> Look:
+        """One step of a search, see `time_search`. Raises StorageFailed."""
         with self._fence.repeatable:
-            found = self._segments.first_not_older(timestamp_ms, start=self.log_start_offset, below=below)
-            return None if found is None else (found.offset, found.timestamp)
+            start, below = max(start, self.log_start_offset), min(below, self.log_end_offset)
+            return self._segments.look_for_time(timestamp_ms, start=start, below=below)
 
     # --- cutting -----------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.storage.segment import Segment
 from broker.storage.segments import Segments
-from strandline.config import TopicConfig
+from strandline.topic_config import TopicConfig
 
 
 def has_expired(segment: Segment, config: TopicConfig, *, now_ms: int, high_watermark: int) -> bool:

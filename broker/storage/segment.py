@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -12,7 +13,7 @@ from broker.storage.index import NO_TIMESTAMP, IndexFile, SparseIndex
 from strandline.config import SEGMENT_INDEX_ROWS_MAX
 from strandline.errors import CorruptMessage
 from strandline.ports import Files
-from strandline.records import HEADER_BYTES, BatchHeader, Record, decode_batch
+from strandline.records import HEADER_BYTES, BatchHeader
 from strandline.records.header import LENGTH_PREFIX_BYTES, MAGIC
 
 LOG_SUFFIX: Final = ".log"
@@ -51,7 +52,8 @@ class Segment:
 
     __slots__ = (
         "_descriptor", "_files", "_index", "_index_saved", "_recent", "_times_known",
-        "base_offset", "created_ms", "directory", "largest_timestamp", "next_offset", "size", "synced_size",
+        "appended_ms", "base_offset", "created_ms", "directory", "largest_timestamp", "next_offset", "size",
+        "synced_size",
     )  # fmt: skip
 
     def __init__(self, directory: Path, base_offset: int, files: Files) -> None:
@@ -64,6 +66,8 @@ class Segment:
         self.largest_timestamp = NO_TIMESTAMP
         self.created_ms = NO_TIMESTAMP
         """When the first batch was written; `segment.ms` counts from it."""
+        self.appended_ms = NO_TIMESTAMP
+        """No record was appended later; NO_TIMESTAMP where that is not known."""
         self._files = files
         self._descriptor: int | None = None
         self._index: SparseIndex | None = SparseIndex()
@@ -166,6 +170,8 @@ class Segment:
             del recent[next(iter(recent))]
         if header.max_timestamp > self.largest_timestamp:
             self.largest_timestamp = header.max_timestamp
+        if now_ms > self.appended_ms:
+            self.appended_ms = now_ms
         if position == 0:
             self.created_ms = now_ms
         self.next_offset = base_offset + header.last_offset_delta + 1
@@ -254,13 +260,15 @@ class Segment:
         self._index, self._times_known, self.largest_timestamp = index, True, largest
 
     def newest_ms(self) -> int:
-        """What retention goes by: the largest timestamp or, without any, the first write's time.
+        """What retention and compaction go by: the largest timestamp or, without any, the first write's time.
 
-        Raises OSError, CorruptMessage.
+        A timestamp after the last append counts as the time of that append: a clock that is wrong, or a
+        producer that lies, must not keep a log for ever. Raises OSError, CorruptMessage.
         """
         if not self._times_known:
             self._load_index()
-        return self.largest_timestamp if self.largest_timestamp >= 0 else self.created_ms
+        newest_ms = self.largest_timestamp if self.largest_timestamp >= 0 else self.created_ms
+        return newest_ms if self.appended_ms < 0 else min(newest_ms, self.appended_ms)
 
     def boundary_of(self, offset: int) -> Boundary:
         """The batch that contains an offset of this segment. Raises OSError, CorruptMessage."""
@@ -320,28 +328,23 @@ class Segment:
             yield header
             position = header.end
 
-    def first_not_older(self, timestamp_ms: int, *, start: int, below: int) -> Record | None:
-        """The first record at or above `start`, below `below`, of this time or later.
+    def look_for_time(
+        self, timestamp_ms: int, start: int, *, headers_max: int
+    ) -> tuple[BatchHeader | None, int]:
+        """The first batch from `start` on that claims a record of this time, and the offset after it.
 
-        Raises OSError, CorruptMessage.
+        Without one among so many headers: the offset that they reach. Raises OSError, CorruptMessage.
         """
-        if self._times_known and self.largest_timestamp < timestamp_ms:
-            return None
-        row = self.index.at_timestamp(timestamp_ms)
-        for header in self.headers(Boundary(row.position, self.base_offset + row.relative_offset), self.size):
-            if header.base_offset >= below:
-                return None
-            if header.max_timestamp >= timestamp_ms and header.next_offset > start:
-                for record in self._records(header):
-                    if record.timestamp >= timestamp_ms and start <= record.offset < below:
-                        return record
-        return None
-
-    def _records(self, header: BatchHeader) -> list[Record]:
-        data = self.read(header.position, header.size)
-        try:
-            return decode_batch(data, header._replace(position=0))
-        except CorruptMessage:
-            # The CRC held when it was appended, so a client encoded it wrongly and a broker, for which
-            # records are opaque, could not know. The batch itself is the best answer there is.
-            return [Record(header.base_offset, header.max_timestamp, None, None, ())]
+        index = self.index
+        if self.largest_timestamp < timestamp_ms:
+            return None, self.next_offset
+        row = index.at_timestamp(timestamp_ms)
+        boundary = Boundary(row.position, self.base_offset + row.relative_offset)
+        if boundary.offset < start:
+            boundary = self.boundary_of(start)
+        reached = boundary.offset
+        for header in islice(self.headers(boundary, self.size), headers_max):
+            reached = header.next_offset
+            if header.max_timestamp >= timestamp_ms:
+                return header, reached
+        return None, reached

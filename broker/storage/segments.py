@@ -14,9 +14,9 @@ from broker.storage.segment import (
     file_name,
     offset_in,
 )
-from strandline.config import TopicConfig
+from broker.storage.time_search import HEADERS_LOOKED_AT_MAX, Look
 from strandline.ports import Files
-from strandline.records import Record
+from strandline.topic_config import TopicConfig
 
 
 class Segments:
@@ -26,7 +26,9 @@ class Segments:
         "_directory", "_directory_synced", "_files", "_list", "_read_last", "active", "names_unsynced",
     )  # fmt: skip
 
-    def __init__(self, directory: Path, files: Files, segments: list[Segment]) -> None:
+    def __init__(self, directory: Path, files: Files, segments: list[Segment], opened_ms: int) -> None:
+        for segment in segments:
+            segment.appended_ms = opened_ms  # at the latest
         self._directory = directory
         self._files = files
         self._list = segments
@@ -125,14 +127,21 @@ class Segments:
             size += segment.size
         return size
 
-    def first_not_older(self, timestamp_ms: int, *, start: int, below: int) -> Record | None:
-        """The first record from `start` on, below `below`, of this time or later."""
+    def look_for_time(self, timestamp_ms: int, *, start: int, below: int) -> Look:
+        """See `PartitionLog.look_for_time`."""
         for segment in self._list:
-            if start < segment.next_offset and segment.base_offset < below:
-                found = segment.first_not_older(timestamp_ms, start=start, below=below)
-                if found is not None:
-                    return found
-        return None
+            if segment.next_offset <= start:
+                continue
+            if segment.base_offset >= below:
+                break
+            header, start = segment.look_for_time(
+                timestamp_ms, max(start, segment.base_offset), headers_max=HEADERS_LOOKED_AT_MAX
+            )
+            if header is not None:
+                return Look(start, header, segment.read(header.position, header.size))
+            if start < segment.next_offset:
+                return Look(start)
+        return Look(below)
 
     # --- compacting --------------------------------------------------------------------------
 
@@ -143,6 +152,7 @@ class Segments:
             if compacted.base_offset <= segment.base_offset < compacted.next_offset
         ]  # fmt: skip
         at = self._list.index(covered[0])
+        compacted.appended_ms = max(segment.appended_ms for segment in covered)
         for segment in covered:
             segment.close()
         self._list[at : at + len(covered)] = [compacted]

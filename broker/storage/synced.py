@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import Final
 
 from broker.storage.log_state import StateFile
-from strandline.config import TopicConfig
 from strandline.ports import Clock
+from strandline.topic_config import TopicConfig
 
 AT_REST_S: Final = 30.0
 """Without an append, after which a log is synced: about as long as a kernel keeps dirty pages anyway."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from controller.core.placement import Assignment
 from controller.core.topics import Brokers, check_replicas
-from strandline.config import REPLICAS_PER_BROKER_MAX, TopicConfig
+from strandline.config import REPLICAS_PER_BROKER_MAX
 from strandline.errors import (
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
@@ -21,6 +21,7 @@ from strandline.errors import (
 )
 from strandline.ids import BrokerId, TopicId, TopicPartition
 from strandline.metadata import REPLACED_MAX, PartitionState, Reassignment, Replaced
+from strandline.topic_config import TopicConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from strandline.config import (
     PARTITIONS_PER_TOPIC_MAX,
     REPLICAS_PER_BROKER_MAX,
     TOPICS_PER_REQUEST_MAX,
-    TopicConfig,
 )
 from strandline.errors import (
     InvalidConfig,
@@ -28,7 +27,17 @@ from strandline.errors import (
 )
 from strandline.ids import INTERNAL_PREFIX, BrokerId, TopicPartition
 from strandline.metadata import Registration
+from strandline.topic_config import TopicConfig
 from strandline.topics import check_topic_name
+
+NEW_PARTITIONS_PER_REQUEST_MAX: Final = 20_000
+"""Of all topics that one request creates: they are placed in one go."""
+
+INTERNAL_CONFIGS: Final = frozenset(
+    {"cleanup.policy", "unclean.leader.election.enable", "max.message.bytes", "min.compaction.lag.ms"}
+)
+"""Of internal topics these are as the system made them. Retention, segments and `min.insync.replicas` are the
+administrator's."""
 
 CONFIG_NAMES: Final = frozenset(field.alias or name for name, field in TopicConfig.model_fields.items())
 
@@ -100,6 +109,17 @@ def check_request(names: Collection[str]) -> set[str]:
     return {name for name, count in Counter(names).items() if count > 1}
 
 
+def check_new_partitions(topics: Collection[NewTopic]) -> None:
+    """Raises InvalidRequest if there are too many partitions, over all topics, to be placed in one go."""
+    asked = (max(new.partitions, len(new.assignments)) for new in topics)
+    total = sum(count for count in asked if 0 < count <= PARTITIONS_PER_TOPIC_MAX)
+    if total > NEW_PARTITIONS_PER_REQUEST_MAX:
+        raise InvalidRequest(
+            f"{total} partitions in one request; create at most {NEW_PARTITIONS_PER_REQUEST_MAX} at a time",
+            limit=NEW_PARTITIONS_PER_REQUEST_MAX,
+        )
+
+
 def check_partitions_asked(names: Collection[TopicPartition]) -> set[TopicPartition]:
     """The partitions that stand more than once. Raises InvalidRequest if there are too many."""
     if len(names) > PARTITIONS_PER_REQUEST_MAX:
@@ -136,6 +156,17 @@ def check_config(values: Mapping[str, str], replication_factor: int) -> dict[str
     return config.overrides()
 
 
+def check_internal_config(name: str, values: Collection[str]) -> None:
+    """Raises InvalidConfig for what would break those of the system's own that write and read the topic."""
+    if not name.startswith(INTERNAL_PREFIX):
+        return
+    for config in sorted(INTERNAL_CONFIGS & set(values)):
+        raise InvalidConfig(
+            f"topic {name!r} is the system's own: its {config} cannot be changed, "
+            "since records could be lost or refused that brokers rely on"
+        )
+
+
 def change_config(
     now: Mapping[str, str], set_: Mapping[str, str], unset: Collection[str], replication_factor: int
 ) -> dict[str, str]:
@@ -157,6 +188,7 @@ def plan_topic(new: NewTopic, brokers: Brokers, picture: ClusterPicture, *, inte
     InvalidReplicaAssignment, InvalidConfig; the message names the value and the bound.
     """
     check_name(new.name, internal=internal)
+    check_internal_config(new.name, new.config.keys() - {"cleanup.policy"})
     if new.name in picture:
         raise TopicAlreadyExists(f"topic {new.name!r} exists already")
     if new.assignments:

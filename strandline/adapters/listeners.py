@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import grpc
 
+from strandline.adapters.descriptors import connection_options
+from strandline.config import MESSAGE_BYTES_MAX, ListenerSettings
 from strandline.errors import SettingsError
 from strandline.metadata import Endpoint
 from strandline.rpc import common_pb2
@@ -38,16 +40,40 @@ class FromOutside(grpc.aio.ServerInterceptor):
         return await continuation(handler_call_details)
 
 
+def new_server(
+    settings: ListenerSettings, interceptors: Sequence[grpc.aio.ServerInterceptor]
+) -> grpc.aio.Server:
+    """A server without a port, as all brokers and controllers have them: whoever connects is bounded."""
+    options = (
+        *connection_options(1 if settings.external_port is None else 2),
+        ("grpc.so_reuseport", 0),  # a second process on this port has to fail
+        ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+        ("grpc.max_send_message_length", -1),
+        # Peers ping to find out that a hung member hangs; gRPC's defaults would drop them for it.
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
+        ("grpc.http2.max_ping_strikes", 0),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.server_handshake_timeout_ms", settings.handshake_timeout_ms),
+        ("grpc.max_concurrent_streams", settings.connection_calls_max),
+        # gRPC may refuse headers from the first bound on, at random, and does from the second.
+        ("grpc.max_metadata_size", settings.call_headers_bytes_max),
+        ("grpc.absolute_max_metadata_size", settings.call_headers_bytes_max),
+    )
+    return grpc.aio.server(
+        options=options, interceptors=list(interceptors), maximum_concurrent_rpcs=settings.calls_max
+    )
+
+
 def external_server(
+    settings: ListenerSettings,
     host: str,
     port: int,
     advertised: str,
-    options: Sequence[tuple[str, Any]],
     interceptors: Sequence[grpc.aio.ServerInterceptor],
 ) -> tuple[grpc.aio.Server, tuple[str, int]]:
     """A server on `port` of `host` that does not serve yet, and where clients outside reach it: at that port
     of `advertised`. Raises SettingsError if the address cannot be listened on."""
-    server = grpc.aio.server(options=options, interceptors=[FromOutside(), *interceptors])
+    server = new_server(settings, [FromOutside(), *interceptors])
     try:
         bound = server.add_insecure_port(f"{host}:{port}")
     except RuntimeError as error:

@@ -21,6 +21,10 @@ Response = TypeVar("Response")
 
 ERROR_METADATA: Final = "strandline-error-bin"
 """Trailing metadata of an aborted call: the `Error`, serialized."""
+_DETAILS_CHARS_MAX: Final = 300
+"""Of a message in the status of a call, for people. It travels as a header, and headers are bounded."""
+_MESSAGE_CHARS_MAX: Final = 1_000
+"""Of a message in the trailing metadata."""
 _NOT_CONNECTED: Final = "failed to connect to all addresses"
 
 
@@ -54,13 +58,16 @@ def refuse(message: common_pb2.Error) -> None:
 
 async def abort(context: grpc.aio.ServicerContext[Request, Response], error: StrandlineError) -> NoReturn:
     """End the call with this error; `error_of_call` finds it again on the other side."""
+    wire = error_to_wire(error)
+    wire.message = wire.message[:_MESSAGE_CHARS_MAX]
     if isinstance(error, InvalidRequest):
         status = grpc.StatusCode.INVALID_ARGUMENT
     elif error.retriable:
         status = grpc.StatusCode.UNAVAILABLE
     else:
         status = grpc.StatusCode.FAILED_PRECONDITION
-    await context.abort(status, error.message, ((ERROR_METADATA, error_to_wire(error).SerializeToString()),))
+    metadata = ((ERROR_METADATA, wire.SerializeToString()),)
+    await context.abort(status, error.message[:_DETAILS_CHARS_MAX], metadata)
     raise AssertionError("abort returned")
 
 

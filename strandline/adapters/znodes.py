@@ -29,6 +29,7 @@ from strandline.metadata import (
 )
 from strandline.ports import Check
 from strandline.state_changes import StateChangeEvent, dump_event, load_event
+from strandline.topics import check_topic_name
 from strandline.typed_json import INT32_MAX, UnreadableJson, integer, parse, text, unreadable_as
 
 logger = structlog.get_logger(__name__)
@@ -60,24 +61,34 @@ def broker(broker_id: int) -> str:
     return f"{BROKER_IDS}/{broker_id}"
 
 
+def _named(name: str) -> str:
+    """A topic's name as a part of a path: nothing that anybody sends leads to another znode.
+
+    Raises InvalidTopic.
+    """
+    check_topic_name(name)
+    return name
+
+
 def topic(name: str) -> str:
-    return f"{TOPICS}/{name}"
+    """Raises InvalidTopic, as all do that make a path of a topic's name."""
+    return f"{TOPICS}/{_named(name)}"
 
 
 def partition(name: str, number: int) -> str:
-    return f"{TOPICS}/{name}/{number}"
+    return f"{TOPICS}/{_named(name)}/{number}"
 
 
 def replicas(name: str, number: int) -> str:
-    return f"{TOPICS}/{name}/{number}/replicas"
+    return f"{TOPICS}/{_named(name)}/{number}/replicas"
 
 
 def leader(name: str, number: int) -> str:
-    return f"{TOPICS}/{name}/{number}/leader"
+    return f"{TOPICS}/{_named(name)}/{number}/leader"
 
 
 def isr(name: str, number: int) -> str:
-    return f"{TOPICS}/{name}/{number}/isr"
+    return f"{TOPICS}/{_named(name)}/{number}/isr"
 
 
 def state_queue(broker_id: int) -> str:
@@ -99,7 +110,7 @@ def election_notice_prefix(broker_id: int) -> str:
 
 
 def delete_topic(name: str) -> str:
-    return f"{DELETE_TOPICS}/{name}"
+    return f"{DELETE_TOPICS}/{_named(name)}"
 
 
 def topic_id(incarnation: TopicId) -> str:
@@ -118,11 +129,11 @@ def of_incarnation(incarnation: TopicId) -> Check:
 
 def reassigned_topic(name: str) -> str:
     """Has a child for each partition under reassignment; gone when none is."""
-    return f"{REASSIGNED}/{name}"
+    return f"{REASSIGNED}/{_named(name)}"
 
 
 def reassigned(name: str, number: int) -> str:
-    return f"{REASSIGNED}/{name}/{number}"
+    return f"{REASSIGNED}/{_named(name)}/{number}"
 
 
 def drain(broker_id: int) -> str:

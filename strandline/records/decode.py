@@ -36,7 +36,8 @@ class Columns(NamedTuple):
     headers: list[RecordHeaders]
 
 
-_RECORD_BYTES_MIN: Final = 7
+RECORD_BYTES_MIN: Final = 7
+"""Of a record: six lengths and numbers of a byte each, and its attributes."""
 _FIRST_LEAD: Final = b"\x00\x00"
 """Attributes, none of whose bits is in use, and timestamp delta, which the first record counts from."""
 _NULL: Final = 1
@@ -77,7 +78,7 @@ def decode_columns(records: Bytes, header: BatchHeader) -> Columns:
     codec = header.codec
     if codec is not Codec.NONE:
         body = decompress(codec, body)
-    if not 0 <= header.record_count <= len(body) // _RECORD_BYTES_MIN:
+    if not 0 <= header.record_count <= len(body) // RECORD_BYTES_MIN:
         raise CorruptMessage(
             f"batch at offset {header.base_offset} claims {header.record_count} records in {len(body)} bytes"
         )

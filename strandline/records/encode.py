@@ -6,7 +6,7 @@ out in columns: tables of ready-made bytes between the values, and one `join`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -16,7 +16,7 @@ import google_crc32c
 from strandline.ids import NO_EPOCH, NO_PRODUCER
 from strandline.records.compression import Codec, compress
 from strandline.records.header import AFTER_CRC, HEADER_BYTES, LENGTH_PREFIX_BYTES, MAGIC
-from strandline.records.varint import VARINTS, decode_varint, encode_varint
+from strandline.records.varint import VARINTS, VarintCache, decode_varint, encode_varint
 
 Headers = Sequence[tuple[str, bytes | None]]
 RecordFields = tuple[bytes | None, bytes | None, Headers, int]
@@ -30,6 +30,8 @@ _LENGTHS_REMEMBERED: Final = 16
 _EQUAL_COUNT_MIN: Final = 8
 """Below it reading record by record is as fast."""
 _GAP_BYTES_MAX: Final = 16
+REMEMBERED_MAX: Final = VarintCache.REMEMBERED_MAX
+"""Records of a batch, beyond which what was computed for it is not kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,14 +201,17 @@ _OFFSET_DELTAS: Final[list[bytes]] = []
 
 
 def offset_deltas(count: int) -> Sequence[bytes]:
-    """0, 1, … as varints: the offset deltas of a batch. Remembered up to the largest batch seen."""
-    for index in range(len(_OFFSET_DELTAS), count):
-        _OFFSET_DELTAS.append(encode_varint(index))
-    return _OFFSET_DELTAS[:count]
+    """0, 1, … as varints: the offset deltas of a batch, remembered up to a bound."""
+    known = _OFFSET_DELTAS
+    for index in range(len(known), min(count, REMEMBERED_MAX)):
+        known.append(encode_varint(index))
+    if count <= REMEMBERED_MAX:
+        return known[:count]
+    return known + [encode_varint(index) for index in range(REMEMBERED_MAX, count)]
 
 
 class _Gaps:
-    """What stands between values that all have one length; grows with the largest batch seen."""
+    """What stands between values that all have one length, remembered up to a bound."""
 
     __slots__ = ("_gaps", "_value_length")
 
@@ -215,13 +220,17 @@ class _Gaps:
         self._gaps: list[bytes] = []
 
     def first(self, count: int) -> list[bytes]:
-        gaps, length = self._gaps, VARINTS[self._value_length]
-        for index in range(len(gaps), count):
+        gaps = self._gaps
+        gaps.extend(self._made(len(gaps), min(count, REMEMBERED_MAX)))
+        return gaps[:count] if count <= REMEMBERED_MAX else [*gaps, *self._made(REMEMBERED_MAX, count)]
+
+    def _made(self, start: int, end: int) -> Iterator[bytes]:
+        length = VARINTS[self._value_length]
+        for index in range(start, end):
             number = encode_varint(index)
             size = VARINTS[_record_size(number, self._value_length)]
             before = _NO_HEADERS if index else b""
-            gaps.append(before + size + b"\x00\x00" + number + _NULL + length)
-        return gaps[:count]
+            yield before + size + b"\x00\x00" + number + _NULL + length
 
 
 @lru_cache(maxsize=_LENGTHS_REMEMBERED)

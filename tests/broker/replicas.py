@@ -21,7 +21,7 @@ from broker.throttle import ReassignmentThrottle
 from strandline.adapters import znodes
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.memory_files import MemoryFiles
-from strandline.config import BrokerSettings, TopicConfig
+from strandline.config import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import (
     BrokerEpoch,
@@ -36,6 +36,7 @@ from strandline.ids import (
 from strandline.metadata import Endpoint, IsrMember, PartitionState, Registration
 from strandline.records import decode, encode_values
 from strandline.state_changes import StateChangeEvent
+from strandline.topic_config import TopicConfig
 from tests.simulation.memory_stream import MemoryStream
 from tests.simulation.znode_tree import MemorySession, ZnodeTree
 

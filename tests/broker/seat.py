@@ -19,10 +19,10 @@ from broker.state_changes.receiver import StateChangeReceiver
 from broker.state_changes.sender import StateChangeSender
 from broker.storage.data_folder import DataFolder
 from strandline.adapters import znodes
-from strandline.config import TopicConfig
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import Endpoint, IsrMember, PartitionState
 from strandline.ports import Clock, SetData
+from strandline.topic_config import TopicConfig
 from tests.broker.replicas import ASSIGNED, CLOCK, KEY, LIVE, NAME, Recorded, settings
 from tests.simulation.znode_tree import MemorySession, ZnodeTree
 from tests.waiting import eventually

@@ -10,9 +10,10 @@ from pathlib import Path
 from broker.compaction import compact_logs
 from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
-from strandline.config import KIB, MIB, TopicConfig
+from strandline.config import KIB, MIB
 from strandline.ids import Offset, PartitionId, PartitionKey, TopicPartition
 from strandline.records import encode_batch
+from strandline.topic_config import TopicConfig
 from tests.broker.replicas import CLOCK, KEY, NAME
 from tests.broker.test_replica_manager import life
 from tests.waiting import eventually

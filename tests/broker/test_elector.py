@@ -12,11 +12,11 @@ import pytest
 from broker.confirmation import QUIET_S
 from broker.core.reassignment import Assignment
 from strandline.adapters import queue_znodes, znodes
-from strandline.config import TopicConfig
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import IsrMember, Reassignment
 from strandline.ports import Create, Delete, SetData
 from strandline.state_changes import Command, StateChange
+from strandline.topic_config import TopicConfig
 from tests.broker.replicas import ASSIGNED, CLOCK, KEY, LIVE, NAME
 from tests.broker.seat import LEADER, ME, Seat, led_by, seated
 from tests.waiting import eventually

@@ -11,9 +11,9 @@ import pytest
 from broker.core.replica_states import ReplicaState
 from broker.housekeeping import flush_aged
 from broker.replica import Replica
-from strandline.config import TopicConfig
 from strandline.errors import StorageFailed
 from strandline.ids import BrokerId, LeaderEpoch, Offset
+from strandline.topic_config import TopicConfig
 from tests.broker.replicas import batch, write
 from tests.broker.seat import Seat, seated
 from tests.waiting import eventually
@@ -21,7 +21,7 @@ from tests.waiting import eventually
 READS: dict[str, Callable[[Replica], object]] = {
     "fetch": lambda replica: replica.read_committed(0, 1 << 20),
     "push": lambda replica: replica.log.read_range(0, 1 << 20, below=2),
-    "list by time": lambda replica: replica.log.offset_for_timestamp(1, below=2),
+    "list by time": lambda replica: replica.log.look_for_time(1, start=0, below=2),
 }
 
 

@@ -11,7 +11,7 @@ import pytest
 from broker.leadership import Produced
 from broker.pusher import FollowerLink, Push
 from strandline.adapters.memory_files import MemoryFiles
-from strandline.config import TopicConfig
+from strandline.config import REPLICAS_PER_BROKER_MAX
 from strandline.errors import (
     FencedLeaderEpoch,
     InvalidRequest,
@@ -23,6 +23,7 @@ from strandline.errors import (
 )
 from strandline.ids import Offset
 from strandline.records import decode
+from strandline.topic_config import TopicConfig
 from tests.broker.replicas import leading, open_replica, subscribe, write
 from tests.waiting import eventually
 
@@ -130,6 +131,17 @@ async def test_who_does_not_lead_says_so() -> None:
 
 
 # --- positions ----------------------------------------------------------------------------------------
+
+
+async def test_refusals_that_a_follower_does_not_read_are_bounded() -> None:
+    """It may ask for partitions that are not here for as long as it likes."""
+    async with leading(open_replica(), 5) as leader:
+        link = leader.link()
+        for number in range(REPLICAS_PER_BROKER_MAX):
+            link.subscribe(subscribe(99, 0, 0, sub_id=number))
+        with pytest.raises(InvalidRequest, match="20000 refusals to read") as raised:
+            link.subscribe(subscribe(99, 0, 0, sub_id=REPLICAS_PER_BROKER_MAX))
+        assert raised.value.limit == REPLICAS_PER_BROKER_MAX
 
 
 async def test_a_position_that_was_never_sent_is_refused() -> None:

@@ -20,7 +20,6 @@ from broker.resignations import RESIGNATIONS_PER_MULTI_MAX
 from broker.state_changes.notices import NoticeReceiver
 from strandline.adapters import queue_znodes, znodes
 from strandline.adapters.queue_znodes import ElectionNotice
-from strandline.config import TopicConfig
 from strandline.errors import NotLeaderOrFollower
 from strandline.ids import (
     NO_BROKER,
@@ -33,6 +32,7 @@ from strandline.ids import (
 )
 from strandline.metadata import Drain, Registration
 from strandline.ports import Check, Create, Delete, Operation, SessionEnded, SetData, Znode
+from strandline.topic_config import TopicConfig
 from tests.broker.replicas import ASSIGNED, CLOCK, KEY, LIVE, NAME, batch
 from tests.broker.seat import ME, Seat, led_by, seated
 from tests.waiting import eventually

@@ -11,9 +11,9 @@ from structlog.testing import capture_logs
 
 from broker.pusher import Push
 from strandline.adapters.memory_files import MemoryFiles
-from strandline.config import TopicConfig
 from strandline.errors import FencedLeaderEpoch, OffsetOutOfRange, UnknownLeaderEpoch
 from strandline.ids import BrokerId, LeaderEpoch, Offset
+from strandline.topic_config import TopicConfig
 from tests.broker.replicas import Followed, batch, following, open_replica, values, write
 from tests.simulation.memory_stream import Said
 from tests.waiting import eventually

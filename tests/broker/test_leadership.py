@@ -12,7 +12,6 @@ import pytest
 from broker.leadership import Produced
 from strandline.adapters import znodes
 from strandline.adapters.memory_files import MemoryFiles
-from strandline.config import TopicConfig
 from strandline.errors import (
     NotEnoughReplicas,
     NotLeaderOrFollower,
@@ -24,6 +23,7 @@ from strandline.errors import (
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import IsrMember, PartitionState
 from strandline.ports import Delete, SetData
+from strandline.topic_config import TopicConfig
 from tests.broker.replicas import KEY, LIVE, NAME, Led, batch, leading, open_replica, values
 from tests.simulation.znode_tree import ZnodeTree
 from tests.waiting import eventually

@@ -14,8 +14,8 @@ from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
 from broker.storage.data_folder import DataFolder
 from broker.storage.partition_folder import DESCRIPTION
-from strandline.config import TopicConfig
 from strandline.ids import BrokerEpoch, BrokerId, Offset
+from strandline.topic_config import TopicConfig
 from tests.broker.replicas import CLOCK, KEY, NAME, settings, write
 
 EACH = TopicConfig(flush_messages=1)

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -16,19 +17,21 @@ from broker.groups.groups import Groups
 from broker.handlers import Handlers
 from broker.internal_topics import InternalTopics
 from broker.metrics import METRICS, BrokerMetrics
+from broker.producer_ids import ProducerIds
 from broker.replica_manager import ReplicaManager
 from broker.storage.data_folder import DataFolder
 from broker.throttle import ReassignmentThrottle
 from strandline.adapters.member_key import MemberKey
 from strandline.adapters.metrics import Buckets
+from strandline.adapters.refused_requests import RefusedRequests
 from strandline.adapters.request_times import RequestTimes
 from strandline.adapters.rpc import GrpcTransport
 from strandline.adapters.session_metrics import Sessions
-from strandline.config import TopicConfig
 from strandline.errors import StorageFailed
 from strandline.ids import BrokerId, Offset, PartitionId, TopicPartition
 from strandline.metadata import Endpoint, Reassignment
 from strandline.ports import LinkState
+from strandline.topic_config import TopicConfig
 from tests.broker.replicas import (
     ASSIGNED,
     CLOCK,
@@ -222,7 +225,14 @@ def metrics_of(manager: ReplicaManager) -> BrokerMetrics:
         manager, view, topics, Endpoint(1, "h", 1), manager.settings, CLOCK, lambda: True, MemberKey()
     )
     return BrokerMetrics(
-        manager, groups, (groups.events,), RequestTimes(CLOCK), Sessions(), lambda: 1.5, throttle
+        manager,
+        groups,
+        (groups.events,),
+        RequestTimes(CLOCK),
+        RefusedRequests(CLOCK),
+        Sessions(),
+        lambda: 1.5,
+        throttle,
     )
 
 
@@ -321,7 +331,9 @@ async def test_what_is_asked_of_a_topic_that_is_not_here_is_counted_among_the_ot
 ) -> None:
     """A client's misspelling makes no label."""
     view = ClusterView(manager, manager.settings, CLOCK)
-    handlers = Handlers(manager, view, manager.settings, CLOCK, lambda: True)
+    handlers = Handlers(
+        manager, view, manager.settings, CLOCK, lambda: True, ProducerIds(lambda: None, Random(0))
+    )
     outcomes: list[object] = []
     handlers.produce("mispeled", 0, b"", -1, 1_000, outcomes.append)
     assert len(outcomes) == 1

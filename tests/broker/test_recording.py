@@ -13,11 +13,11 @@ from broker.core.reassignment import Assignment
 from broker.cutter import Cutter, Parting
 from broker.pusher import Push, Subscribe
 from strandline.adapters import znodes
-from strandline.config import TopicConfig
 from strandline.errors import OffsetOutOfRange
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.metadata import NEVER_LED, IsrMember, PartitionState
 from strandline.state_changes import Happening, RequestState, StateChangeEvent
+from strandline.topic_config import TopicConfig
 from tests.broker.replicas import (
     ASSIGNED,
     CLOCK,

@@ -18,8 +18,8 @@ from broker.replica_manager import ReplicaManager
 from broker.storage.checkpoint import Checkpoint
 from broker.storage.data_folder import DataFolder
 from strandline.adapters.memory_files import MemoryFiles
-from strandline.config import TopicConfig
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, TopicPartition
+from strandline.topic_config import TopicConfig
 from tests.broker.replicas import ASSIGNED, CLOCK, KEY, NAME, settings, write
 from tests.waiting import eventually
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from broker.housekeeping import apply_retention
 from broker.retention_clock import RetentionClock
 from strandline.adapters.clock import SystemClock
-from strandline.config import TopicConfig
 from strandline.ids import Offset
+from strandline.topic_config import TopicConfig
 from tests.broker.replicas import CLOCK, batch
 from tests.broker.seat import seated
 from tests.waiting import eventually

@@ -14,11 +14,11 @@ from broker.state_changes.notices import NoticeReceiver
 from broker.storage.data_folder import DataFolder
 from strandline.adapters import queue_znodes, znodes
 from strandline.adapters.queue_znodes import ElectionNotice
-from strandline.config import TopicConfig
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.metadata import IsrMember, LogCondition, LogStatement
 from strandline.ports import SetData
 from strandline.state_changes import Happening
+from strandline.topic_config import TopicConfig
 from tests.broker.replicas import CLOCK, KEY, LIVE, NAME, settings, write
 from tests.broker.seat import ME, Seat, led_by, seated
 from tests.waiting import eventually

@@ -8,11 +8,13 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 
 from broker.cluster_view import ClusterView
 from broker.handlers import Handlers
 from broker.peers import Peers
 from broker.probe import Heard
+from broker.producer_ids import ProducerIds
 from broker.pusher import Hello
 from broker.suspicion import Suspicion
 from strandline.ids import BrokerEpoch, BrokerId
@@ -101,7 +103,8 @@ async def test_the_hello_of_a_follower_ends_the_suspicion(tmp_path: Path) -> Non
     async with seated(tmp_path) as seat:
         manager = seat.manager
         view = ClusterView(manager, manager.settings, CLOCK)
-        handlers = Handlers(manager, view, settings(), CLOCK, lambda: True)
+        producer_ids = ProducerIds(lambda: None, Random(0))
+        handlers = Handlers(manager, view, settings(), CLOCK, lambda: True, producer_ids)
         manager.peers.refused(LIFE)
         assert LIFE in manager.peers.suspects
         await handlers.follower(Hello(FIRST, LIFE, ME, ""))

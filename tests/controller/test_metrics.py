@@ -9,6 +9,7 @@ from controller.core.topics import NewTopic
 from controller.metrics import ControllerMetrics
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.metrics import Buckets, Sample
+from strandline.adapters.refused_requests import RefusedRequests
 from strandline.adapters.request_times import RequestTimes
 from strandline.local.layout import MemberFile
 from strandline.local.ports import free_ports
@@ -36,7 +37,9 @@ class Read:
 
 
 def read(controller: Running) -> Read:
-    return Read(ControllerMetrics(controller.activity, RequestTimes(CLOCK), CLOCK).read())
+    return Read(
+        ControllerMetrics(controller.activity, RequestTimes(CLOCK), RefusedRequests(CLOCK), CLOCK).read()
+    )
 
 
 async def test_the_active_one_tells_of_the_cluster_and_of_every_brokers_queue(

@@ -21,6 +21,8 @@ from tests.waiting import eventually
 
 GOOD = encode_values([b"good"], 1_700_000_000_000)
 CRC_AT, MAGIC_AT = 17, 16
+GARBAGE_LOGGED_MAX = 2_000
+"""Characters in a broker's log, for twenty connections of garbage."""
 
 
 @pytest.fixture
@@ -217,6 +219,7 @@ async def test_one_bad_entry_does_not_spoil_the_others_of_its_message(topic: Top
 )
 async def test_garbage_on_the_port_harms_nobody(topic: Topic, garbage: bytes) -> None:
     host, _, port = topic.harness.cluster.address(1).rpartition(":")
+    logged = len(topic.harness.log_text(1))
     for _ in range(20):
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(garbage)
@@ -225,6 +228,7 @@ async def test_garbage_on_the_port_harms_nobody(topic: Topic, garbage: bytes) ->
                 while await reader.read(65_536):  # until the broker hangs up
                     pass
         writer.close()
+    assert len(topic.harness.log_text(1)) - logged < GARBAGE_LOGGED_MAX
 
 
 @pytest.mark.parametrize("method", ["Produce", "Fetch"])
@@ -237,7 +241,8 @@ async def test_a_stream_message_that_is_no_protobuf_ends_its_stream_only(topic: 
         await stream.write(b"\xff" * 100)
         with contextlib.suppress(grpc.aio.AioRpcError):
             assert await stream.read() is grpc.aio.EOF
-        assert await stream.code() is not grpc.StatusCode.OK
+        assert await stream.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "Traceback" not in topic.harness.log_text(1)
 
 
 @pytest.mark.parametrize("method", ["Metadata", "ListOffsets", "DropEverything"])
@@ -246,5 +251,9 @@ async def test_a_call_that_is_no_protobuf_or_no_method_ends_alone(topic: Topic, 
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
             f"/strandline.v1.Log/{method}"
         )
-        with pytest.raises(grpc.aio.AioRpcError):
+        with pytest.raises(grpc.aio.AioRpcError) as raised:
             await call(b"\xff" * 100, timeout=CALL_S_MAX)
+    unknown = method == "DropEverything"
+    wanted = grpc.StatusCode.UNIMPLEMENTED if unknown else grpc.StatusCode.INVALID_ARGUMENT
+    assert raised.value.code() is wanted
+    assert "Traceback" not in topic.harness.log_text(1)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+
+import google_crc32c
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -46,6 +49,42 @@ def test_consecutive_batches_are_accepted_and_a_retry_returns_its_offsets() -> N
     assert producers.check(batch(0, 3), 0) == Duplicate(10, 12)
     assert producers.check(batch(3, 2), 0) == Duplicate(20, 21)
     assert producers.check(batch(5), 0) == ACCEPT
+
+
+def other(sequence: int, count: int) -> BatchHeader:
+    """As `batch`, with other records."""
+    data = encode_values([b"x"] * count, 0, producer_id=7, producer_epoch=0, base_sequence=sequence)
+    return BatchHeader.parse(data)
+
+
+def test_another_batch_under_sequences_that_are_taken_is_no_duplicate() -> None:
+    """To acknowledge it as one would lose its records without a word."""
+    producers = state()
+    write(producers, batch(0, 3), 10)
+    with pytest.raises(OutOfOrderSequence, match=r"sequences 0\.\.2 of producer 7 belong to another batch"):
+        producers.check(other(0, 3), 0)
+    restored = state()
+    restored.restore(producers.to_bytes())
+    with pytest.raises(OutOfOrderSequence, match="at offset 10"):
+        restored.check(other(0, 3), 0)
+    assert restored.check(batch(0, 3), 0) == Duplicate(10, 12)
+
+
+@pytest.mark.parametrize("left", [0, 2], ids=["emptied", "some records left"])
+def test_a_batch_that_compaction_rewrote_is_known_by_its_sequences_alone(left: int) -> None:
+    """Its CRC is not the one that its producer sent."""
+    producers = state()
+    producers.record(batch(0, 3)._replace(record_count=left, crc=1), 10, 0)
+    assert producers.check(batch(0, 3), 0) == Duplicate(10, 12)
+
+
+def test_a_snapshot_of_the_first_layout_is_read() -> None:
+    """It has no CRCs, so its batches are known by their sequences alone."""
+    body = struct.pack(">8sIqhqBiiq", b"STPS0001", 1, 7, 0, 5, 1, 0, 2, 10)
+    producers = state()
+    producers.restore(body + struct.pack(">I", google_crc32c.value(body)))
+    assert producers.check(other(0, 3), 0) == Duplicate(10, 12)
+    assert producers.check(batch(3), 0) == ACCEPT
 
 
 def test_batches_without_a_producer_are_not_looked_at() -> None:

@@ -13,10 +13,10 @@ from broker.core.groups.effects import GroupEvent
 from broker.core.groups.limits import GroupLimits
 from broker.groups.partition import CoordinatorPartition
 from broker.replica import Replica
-from strandline.config import TopicConfig
 from strandline.errors import StrandlineError
 from strandline.groups import CommittedOffset, OffsetCommit, OffsetFetch
 from strandline.ids import TopicPartition
+from strandline.topic_config import TopicConfig
 from tests.broker.replicas import CLOCK, Led, leading, open_replica, settings
 
 ALONE = TopicConfig(min_insync_replicas=1)

@@ -11,10 +11,11 @@ import pytest
 
 from broker.core.groups.effects import Append
 from broker.groups.appender import APPEND_BYTES_MAX, Appender
-from strandline.config import RECORDS_BYTES_MAX, TopicConfig
+from strandline.config import RECORDS_BYTES_MAX
 from strandline.errors import MessageTooLarge, NotLeaderOrFollower, StrandlineError
 from strandline.ids import BrokerId
 from strandline.records import decode, split
+from strandline.topic_config import TopicConfig
 from tests.broker.replicas import CLOCK, LIVE, Led, leading, open_replica, settings
 from tests.waiting import eventually
 

@@ -17,7 +17,6 @@ from broker.replica import Replica
 from broker.replica_manager import ReplicaManager
 from broker.storage.data_folder import DataFolder
 from strandline.adapters import znodes
-from strandline.config import TopicConfig
 from strandline.errors import CoordinatorLoading, NotCoordinator
 from strandline.groups import CommittedOffset, OffsetCommit, OffsetFetch
 from strandline.ids import (
@@ -31,6 +30,7 @@ from strandline.ids import (
     TopicPartition,
 )
 from strandline.metadata import IsrMember, PartitionState
+from strandline.topic_config import TopicConfig
 from tests.broker.groups.live import refusal
 from tests.broker.replicas import CLOCK, Recorded, settings
 from tests.simulation.znode_tree import MemorySession, ZnodeTree

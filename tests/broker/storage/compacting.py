@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from broker.storage.inspect import verify
 from broker.storage.log import PartitionLog
 from strandline.adapters.memory_files import MemoryFiles
-from strandline.config import TopicConfig
 from strandline.ports import Files
 from strandline.records import BatchHeader, Codec, encode_batch, split
+from strandline.topic_config import TopicConfig
 from tests.broker.storage.disk import FOLDER, ManualClock, contents, open_log
 
 COMPACTED = TopicConfig(
@@ -45,7 +45,18 @@ def put(
         [(key.encode(), None if value is None else value.encode(), (), timestamp) for key, value in pairs],
         codec=codec, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence,
     )  # fmt: skip
-    return log.append_as_leader(data, log.epochs.latest, now_ms=NOW_MS).base_offset
+    return log.append_as_leader(data, log.epochs.latest, now_ms=max(NOW_MS, timestamp)).base_offset
+
+
+Remembered = dict[int, tuple[int, list[tuple[int, int, int]]]]
+
+
+def remembered(log: PartitionLog) -> Remembered:
+    """Of each producer its epoch, and its batches by sequences and offset: what compaction must not change.
+
+    The CRCs of batches that it rewrites are lost to who reads the log again.
+    """
+    return {key: (p.epoch, [batch[:3] for batch in p.batches]) for key, p in log.producers}
 
 
 def seal(log: PartitionLog) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from broker.storage.log import PartitionLog
+from broker.storage.time_search import first_not_older
 from strandline.adapters.memory_files import MemoryFiles
-from strandline.config import TopicConfig
 from strandline.ports import Files
 from strandline.records import Record, decode, encode_values
+from strandline.topic_config import TopicConfig
 
 FOLDER = Path("/data/topic-0")
 SMALL = TopicConfig(segment_bytes=1024, index_interval_bytes=200)
@@ -79,6 +80,18 @@ def contents(log: PartitionLog, *, start: int | None = None, bytes_max: int = 1 
         records += decode(data, from_offset=offset)
         offset = next_offset
     return records
+
+
+def offset_for_timestamp(log: PartitionLog, timestamp_ms: int, *, below: int) -> tuple[int, int] | None:
+    """(offset, timestamp) of the first record of this time or later, below an offset; or None."""
+    start = offset = log.log_start_offset
+    while offset < below:
+        look = log.look_for_time(timestamp_ms, start=offset, below=below)
+        found = first_not_older(look, timestamp_ms, start=start, below=below)
+        if found is not None:
+            return found
+        offset = look.next_offset
+    return None
 
 
 def replicate(leader: PartitionLog, follower: PartitionLog, bytes_max: int = 300) -> None:

@@ -15,7 +15,6 @@ import pytest
 from broker.storage.compaction import Abandoned
 from broker.storage.key_map import ENTRY_BYTES, KeyMap
 from broker.storage.log import PartitionLog
-from strandline.config import TopicConfig
 from strandline.errors import InvalidConfig, InvalidRecord, StorageFailed
 from strandline.records import (
     PackedRecords,
@@ -25,6 +24,7 @@ from strandline.records import (
     split,
 )
 from strandline.records.header import assemble
+from strandline.topic_config import TopicConfig
 from tests.broker.storage.compacting import (
     COMPACTED,
     MAP_BYTES,

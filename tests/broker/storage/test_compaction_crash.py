@@ -22,6 +22,7 @@ from tests.broker.storage.compacting import (
     compacted_log,
     pairs,
     put,
+    remembered,
     seal,
 )
 from tests.broker.storage.disk import FOLDER, open_log
@@ -115,7 +116,7 @@ def test_a_crash_at_any_step_leaves_the_old_log_or_the_new_one(step: int) -> Non
     log, files = filled()
     written, table = pairs(log), live(log)
     end, epochs = log.log_end_offset, log.epochs.entries
-    producers = {key: (p.epoch, p.batches) for key, p in log.producers}
+    producers = remembered(log)
     expected = compacted_at_leisure()
     files.fault = CrashAt(step)
     try:
@@ -131,7 +132,7 @@ def test_a_crash_at_any_step_leaves_the_old_log_or_the_new_one(step: int) -> Non
         again = reopened(after)
         assert again.log_end_offset == end
         assert again.epochs.entries == epochs
-        assert {key: (p.epoch, p.batches) for key, p in again.producers} == producers
+        assert remembered(again) == producers
         assert set(pairs(again)) <= set(written)
         assert live(again) == table
         assert not [name for name in after.sizes(FOLDER) if name.endswith((".cleaned", ".swap", ".partial"))]

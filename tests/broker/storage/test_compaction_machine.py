@@ -18,9 +18,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from broker.storage.log import PartitionLog
 from strandline.adapters.memory_files import MemoryFiles
-from strandline.config import TopicConfig
 from strandline.records import Codec, encode_batch
-from tests.broker.storage.compacting import batches, check_sound, compact, pairs
+from strandline.topic_config import TopicConfig
+from tests.broker.storage.compacting import batches, check_sound, compact, pairs, remembered
 from tests.broker.storage.disk import ManualClock, open_log
 from tests.broker.storage.test_compaction_crash import Crash, CrashAt
 
@@ -181,11 +181,11 @@ class CompactedLogAndModel(RuleBasedStateMachine):
         self.flushed = self.end
 
     def reopen(self, files: MemoryFiles, *, clean: bool) -> None:
-        before = {key: p.batches for key, p in self.log.producers}
+        before = remembered(self.log)
         self.files = files
         self.log = open_log(self.files, config=CONFIG, clock=self.clock, clean=clean)
         assert (self.log.failed, self.log.corrupt) == (None, None)
-        assert {key: p.batches for key, p in self.log.producers} == before
+        assert remembered(self.log) == before
         self.lead()
 
     @rule(data=st.data())

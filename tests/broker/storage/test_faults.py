@@ -11,10 +11,10 @@ import pytest
 from broker.storage.checkpoint import Checkpoint, write_atomically
 from broker.storage.log import PartitionLog
 from strandline.adapters.memory_files import MemoryFiles
-from strandline.config import TopicConfig
 from strandline.errors import StorageFailed
 from strandline.records import encode_values
-from tests.broker.storage.disk import append, contents, fill, new_log, open_log
+from strandline.topic_config import TopicConfig
+from tests.broker.storage.disk import append, contents, fill, new_log, offset_for_timestamp, open_log
 
 SHORT = 10
 """Bytes of a write that reach the disk before it is full."""
@@ -43,7 +43,7 @@ USES: dict[str, Callable[[PartitionLog], object]] = {
         encode_values([b"x"], 0, base_offset=log.log_end_offset, leader_epoch=99)
     ),
     "read": lambda log: log.read(2, 1, below=4),
-    "offset_for_timestamp": lambda log: log.offset_for_timestamp(0, below=1),
+    "offset_for_timestamp": lambda log: offset_for_timestamp(log, 0, below=log.log_end_offset),
     "truncate_to": lambda log: log.truncate_to(3),
     "reset_to": lambda log: log.reset_to(7),
     "advance_log_start": lambda log: log.advance_log_start(4),

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from broker.storage.log import PartitionLog
-from strandline.config import TopicConfig
+from strandline.topic_config import TopicConfig
 from tests.broker.storage.disk import ManualClock, append, contents, fill
 
 CONFIG = TopicConfig(segment_bytes=2048, index_interval_bytes=200, retention_bytes=20_000, retention_ms=-1)

@@ -9,7 +9,6 @@ import pytest
 from broker.storage.log import Appended, PartitionLog
 from strandline.adapters.files import SYSTEM_FILES
 from strandline.adapters.memory_files import MemoryFiles
-from strandline.config import TopicConfig
 from strandline.errors import (
     CorruptMessage,
     InvalidRecord,
@@ -19,6 +18,7 @@ from strandline.errors import (
     UnknownProducerId,
 )
 from strandline.records import PackedRecords, decode, encode_batch, encode_values, pack_values, split
+from strandline.topic_config import TopicConfig
 from tests.broker.storage.disk import (
     FOLDER,
     SMALL,
@@ -28,6 +28,7 @@ from tests.broker.storage.disk import (
     fill,
     names,
     new_log,
+    offset_for_timestamp,
     open_log,
     replicate,
 )
@@ -233,11 +234,11 @@ def test_a_time_finds_its_first_record() -> None:
         append_times(log, times[step : step + 2], step)
     for wanted in range(101):
         expected = next(((i, t) for i, t in enumerate(times) if t >= wanted), None)
-        assert log.offset_for_timestamp(wanted, below=log.log_end_offset) == expected
-    assert log.offset_for_timestamp(90, below=8) is None
-    assert log.offset_for_timestamp(90, below=9) == (8, 90)
+        assert offset_for_timestamp(log, wanted, below=log.log_end_offset) == expected
+    assert offset_for_timestamp(log, 90, below=8) is None
+    assert offset_for_timestamp(log, 90, below=9) == (8, 90)
     log.advance_log_start(10)
-    assert log.offset_for_timestamp(0, below=30) == (10, 10)
+    assert offset_for_timestamp(log, 0, below=30) == (10, 10)
 
 
 def append_times(log: PartitionLog, times: list[int], step: int) -> None:
@@ -251,7 +252,7 @@ def test_a_batch_that_does_not_decode_is_found_by_its_header() -> None:
     append(log, b"a", timestamp=5)
     log.append_as_leader(PackedRecords(b"nonsense", 4, 1, 10, 20).seal(), 1, now_ms=0)
     append(log, b"b", timestamp=30)
-    assert log.offset_for_timestamp(15, below=3) == (1, 20)
+    assert offset_for_timestamp(log, 15, below=3) == (1, 20)
 
 
 # --- cutting --------------------------------------------------------------------------------

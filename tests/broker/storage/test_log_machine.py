@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from strandline.adapters.memory_files import MemoryFiles
-from strandline.config import TopicConfig
 from strandline.records import decode, encode_values, split
-from tests.broker.storage.disk import append, contents, open_log
+from strandline.topic_config import TopicConfig
+from tests.broker.storage.disk import append, contents, offset_for_timestamp, open_log
 
 CONFIG = TopicConfig(segment_bytes=1024, index_interval_bytes=150, retention_ms=-1, retention_bytes=2_000)
 
@@ -195,7 +195,7 @@ class LogAndModel(RuleBasedStateMachine):
             ((e.offset, e.timestamp) for e in self.entries if e.timestamp >= timestamp and e.offset < below),
             None,
         )
-        assert self.log.offset_for_timestamp(timestamp, below=below) == expected
+        assert offset_for_timestamp(self.log, timestamp, below=below) == expected
 
     @invariant()
     def the_log_is_the_model(self) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from broker.storage.log import PartitionLog
 from strandline.adapters.memory_files import MemoryFiles
-from strandline.config import TopicConfig
 from strandline.errors import StorageBusy
 from strandline.records import encode_values
+from strandline.topic_config import TopicConfig
 from tests.broker.storage.disk import SMALL, append, contents, fill, new_log, open_log
 
 FULL = TopicConfig(segment_bytes=1024, index_interval_bytes=200, retention_ms=1, cleanup_policy="delete")
@@ -48,7 +48,7 @@ USES: dict[str, Callable[[PartitionLog], object]] = {
     "append_as_follower": follow,
     "read": lambda log: log.read(0, 1 << 20, below=4),
     "bytes_from": lambda log: log.bytes_from(0),
-    "offset_for_timestamp": lambda log: log.offset_for_timestamp(0, below=4),
+    "look_for_time": lambda log: log.look_for_time(0, start=0, below=4),
     "advance_log_start": lambda log: log.advance_log_start(4),
     "apply_retention": lambda log: log.apply_retention(now_ms=10**13, high_watermark=6),
     "flush": lambda log: log.flush(),

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from broker.storage.log import PartitionLog
 from broker.storage.synced import AT_REST_S
 from strandline.adapters.memory_files import MemoryFiles
-from strandline.config import TopicConfig
+from strandline.topic_config import TopicConfig
 from tests.broker.storage.disk import FOLDER, ManualClock, append, open_log
 
 EACH = TopicConfig(flush_messages=1, segment_bytes=1024)

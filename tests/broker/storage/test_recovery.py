@@ -13,7 +13,16 @@ from broker.storage.segment import file_name
 from strandline.adapters.memory_files import MemoryFiles
 from strandline.errors import StorageFailed
 from strandline.records import encode_values
-from tests.broker.storage.disk import FOLDER, append, contents, fill, names, new_log, open_log
+from tests.broker.storage.disk import (
+    FOLDER,
+    append,
+    contents,
+    fill,
+    names,
+    new_log,
+    offset_for_timestamp,
+    open_log,
+)
 
 NOTHING = 0
 BATCH_BYTES = 279
@@ -44,7 +53,7 @@ def test_after_a_clean_close_nothing_is_scanned() -> None:
     found = open_log(files.after_crash())
     assert found.scanned_bytes == NOTHING
     assert (contents(found), found.last_epoch, len(found.producers)) == (expected, 1, 1)
-    assert append(found, b"retry", producer=(7, 0, 11)) == 11
+    assert append(found, b"x" * 200, producer=(7, 0, 11)) == 11
 
 
 def test_a_log_that_was_only_opened_is_closed_clean_without_a_write() -> None:
@@ -318,7 +327,7 @@ def test_what_can_be_told_again_from_the_log_is(suffix: str, harm: str, clean: b
         open_log(files.after_crash()).read(at, 1, below=16) for at in range(16)
     ]
     assert [p.batches for _, p in found.producers] == [p.batches for _, p in log.producers]
-    assert found.offset_for_timestamp(7, below=16) == (7, 7)
+    assert offset_for_timestamp(found, 7, below=16) == (7, 7)
 
 
 def test_the_rest_of_a_crash_is_swept_up() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from controller.core.reassignment import Asked, Ground, Move, Placed, grown, plan_move
 from controller.core.topics import Brokers, check_partitions_asked
-from strandline.config import PARTITIONS_PER_REQUEST_MAX, REPLICAS_PER_BROKER_MAX, TopicConfig
+from strandline.config import PARTITIONS_PER_REQUEST_MAX, REPLICAS_PER_BROKER_MAX
 from strandline.errors import (
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
@@ -30,6 +30,7 @@ from strandline.ids import (
 )
 from strandline.metadata import REPLACED_MAX, Endpoint, PartitionState, Reassignment, Registration, Replaced
 from strandline.reassignment_events import reassignment_ended
+from strandline.topic_config import TopicConfig
 
 NAME = TopicPartition("t", 3)
 TOPIC_ID = TopicId("0" * 32)

@@ -8,11 +8,15 @@ from hypothesis import strategies as st
 
 from controller.core.cluster import ClusterPicture, PlacedTopic
 from controller.core.topics import (
+    INTERNAL_CONFIGS,
+    NEW_PARTITIONS_PER_REQUEST_MAX,
     Brokers,
     NewTopic,
     change_config,
     check_config,
+    check_internal_config,
     check_name,
+    check_new_partitions,
     check_request,
     plan_topic,
 )
@@ -97,6 +101,35 @@ def test_the_systems_own_names_are_allowed_to_the_system() -> None:
 @pytest.mark.parametrize("name", ["a.b", "a_b", "...", "x" * TOPIC_NAME_LENGTH_MAX, "_x"])
 def test_dots_and_underscores_are_allowed_side_by_side(name: str) -> None:
     check_name(name, internal=False)
+
+
+@pytest.mark.parametrize("config", sorted(INTERNAL_CONFIGS))
+def test_configs_that_the_system_relies_on_cannot_be_changed(
+    config: str,
+) -> None:
+    with pytest.raises(InvalidConfig, match=f"its {config} cannot be changed"):
+        check_internal_config("__consumer_offsets", {"retention.ms", config})
+    check_internal_config("orders", {config})
+    check_internal_config("__state_changes", {"retention.ms", "segment.bytes", "min.insync.replicas"})
+
+
+def test_the_systems_own_topics_are_created_without_unclean_elections() -> None:
+    """Whoever says that a request is the system's own is believed."""
+    new = NewTopic("__consumer_offsets", 1, 1, {"unclean.leader.election.enable": "true"})
+    with pytest.raises(InvalidConfig, match="cannot be changed"):
+        plan_topic(new, THREE, ClusterPicture(), internal=True)
+    allowed = NewTopic("__consumer_offsets", 1, 1, {"cleanup.policy": "compact", "segment.bytes": "8388608"})
+    assert plan_topic(allowed, THREE, ClusterPicture(), internal=True).config["cleanup.policy"] == "compact"
+
+
+def test_partitions_are_counted_over_all_topics_of_a_request() -> None:
+    """A thousand topics of ten thousand partitions would be placed in one go."""
+    many = [NewTopic(f"t{number}", PARTITIONS_PER_TOPIC_MAX, 1) for number in range(3)]
+    check_new_partitions(many[:2])
+    with pytest.raises(InvalidRequest, match="30000 partitions in one request") as raised:
+        check_new_partitions(many)
+    assert raised.value.limit == NEW_PARTITIONS_PER_REQUEST_MAX
+    check_new_partitions([NewTopic("t", 2**31 - 1, 1), NewTopic("u", -1, 1)])  # each has an error of its own
 
 
 def test_a_name_that_exists_is_refused() -> None:

@@ -26,10 +26,11 @@ from broker.storage.data_folder import DataFolder
 from broker.storage.log import PartitionLog
 from strandline.adapters.member_key import MemberKey
 from strandline.adapters.memory_files import MemoryFiles
-from strandline.config import BrokerSettings, TopicConfig
+from strandline.config import BrokerSettings
 from strandline.errors import NotLeaderOrFollower
 from strandline.ids import NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, PartitionKey, TopicPartition
 from strandline.metadata import Endpoint
+from strandline.topic_config import TopicConfig
 from tests.simulation.state_changes.recording import Recording
 from tests.simulation.state_changes.zookeeper import SimulatedSession
 

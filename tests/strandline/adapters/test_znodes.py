@@ -15,7 +15,7 @@ EVENT = StateChangeEvent(
     id="isr-1",
     command=Happening.CHANGE_ISR,
     state=RequestState.COMPLETED,
-    topic="ordérs",
+    topic="orders",
     key=PartitionKey(TopicId("a" * 32), PartitionId(3)),
     broker=BrokerId(1),
     epoch=LeaderEpoch(7),
@@ -28,7 +28,7 @@ STATE = PartitionState(BrokerId(1), LeaderEpoch(7), (IsrMember(BrokerId(1), Brok
 
 
 def test_a_trail_is_read_back_as_it_was_written() -> None:
-    found = load_isr("ordérs", 3, dump_isr(STATE))
+    found = load_isr("orders", 3, dump_isr(STATE))
     assert found == STATE
     assert found.trail == (EVENT,)
 
@@ -42,7 +42,7 @@ def test_what_is_no_event_stands_in_nobodys_way(garbage: object) -> None:
     """CORRECTNESS E7: a leader is elected from what is left; the events that can be read stay."""
     raw = json.loads(dump_isr(STATE))
     raw["trail"].insert(0, garbage)
-    found = load_isr("ordérs", 3, json.dumps(raw).encode())
+    found = load_isr("orders", 3, json.dumps(raw).encode())
     assert found == STATE
     assert found.trail == (EVENT,)
 
@@ -50,7 +50,7 @@ def test_what_is_no_event_stands_in_nobodys_way(garbage: object) -> None:
 @pytest.mark.parametrize("trail", ["text", 5, {"id": 1}])
 def test_a_trail_that_is_none_is_passed_over(trail: object) -> None:
     raw = {**json.loads(dump_isr(STATE)), "trail": trail}
-    assert load_isr("ordérs", 3, json.dumps(raw).encode()).trail == ()
+    assert load_isr("orders", 3, json.dumps(raw).encode()).trail == ()
 
 
 def test_a_state_that_is_none_is_not_guessed_at() -> None:

@@ -1,0 +1,152 @@
+"""Looking at a batch's records without making any: a broker's way, in memory that the batch's bytes bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from strandline.config import RECORDS_BYTES_MAX
+from strandline.errors import CorruptMessage, InvalidRecord
+from strandline.records.compression import Codec, decompress
+from strandline.records.encode import offset_deltas
+from strandline.records.header import HEADER_BYTES, BatchHeader, Bytes
+from strandline.records.varint import decode_varint
+
+COMPRESSION_RATIO_MAX: Final = 32
+"""A broker believes a batch only as many records as fit its bytes times this: no codec gets real records, of
+which each has an offset of its own, below a quarter of a byte."""
+
+BROKER_DECOMPRESSED_BYTES_MAX: Final = COMPRESSION_RATIO_MAX * RECORDS_BYTES_MAX
+"""What a broker decompresses of one batch, where it looks at records at all."""
+
+_NULL: Final = 1
+"""The length -1, zigzag."""
+
+
+class Glance(NamedTuple):
+    """What is seen of a record: where it is, when, and whether it has a key."""
+
+    offset: int
+    timestamp: int
+    keyed: bool
+
+
+def glance(
+    records: Bytes, header: BatchHeader, *, bytes_max: int = BROKER_DECOMPRESSED_BYTES_MAX
+) -> Iterator[Glance]:
+    """The records of one batch, one after the other. Headers are passed over.
+
+    Raises CorruptMessage where a record is not what its lengths say, or the batch decompresses to more than
+    `bytes_max`; UnsupportedCompression.
+    """
+    body = _body(records, header, bytes_max)
+    try:
+        yield from _glance(body, header)
+    except (IndexError, ValueError) as error:
+        raise CorruptMessage(f"batch at offset {header.base_offset} is malformed: {error}") from None
+
+
+def _glance(body: bytes, header: BatchHeader) -> Iterator[Glance]:
+    """Raises IndexError or ValueError. Varints of one byte are read in place: a call doubles the time."""
+    base_offset, base_timestamp = header.base_offset, header.base_timestamp
+    same_timestamp = header.max_timestamp if header.is_log_append_time else None
+    at = 0
+    for _ in range(header.record_count):
+        if (raw := body[at]) < 0x80:
+            length, at = raw >> 1 ^ -(raw & 1), at + 1
+        else:
+            length, at = decode_varint(body, at)
+        end = at + length
+        if (raw := body[at + 1]) < 0x80:
+            timestamp, at = base_timestamp + (raw >> 1 ^ -(raw & 1)), at + 2
+        else:
+            delta, at = decode_varint(body, at + 1)
+            timestamp = base_timestamp + delta
+        if (raw := body[at]) < 0x80:
+            offset, at = base_offset + (raw >> 1 ^ -(raw & 1)), at + 1
+        else:
+            delta, at = decode_varint(body, at)
+            offset = base_offset + delta
+        keyed, at = _past(body, at)
+        _, at = _past(body, at)
+        if at >= end or (body[at] == 0 and at + 1 != end):
+            raise ValueError(f"a record that should end at byte {end} of its batch does not")
+        yield Glance(offset, timestamp if same_timestamp is None else same_timestamp, keyed)
+        at = end
+    if at != len(body):
+        raise ValueError(f"{len(body) - at} bytes are left over after the last record")
+
+
+def first_without_key(
+    records: Bytes, header: BatchHeader, *, bytes_max: int = BROKER_DECOMPRESSED_BYTES_MAX
+) -> int | None:
+    """The number of the first record that has no key, if there is one.
+
+    Raises as `glance`, and InvalidRecord if the records' offsets do not count from the batch's first one.
+    """
+    body = _body(records, header, bytes_max)
+    try:
+        return _first_without_key(body, header)
+    except (IndexError, ValueError) as error:
+        raise CorruptMessage(f"batch at offset {header.base_offset} is malformed: {error}") from None
+
+
+def _first_without_key(body: bytes, header: BatchHeader) -> int | None:
+    """Of what producers send to compacted topics, on the event loop: no call where none is needed."""
+    at, lead = 0, b"\x00\x00"
+    for index, number in enumerate(offset_deltas(header.record_count)):
+        if (raw := body[at]) < 0x80 and not raw & 1:
+            end = at + 1 + (raw >> 1)
+            at += 1
+        else:
+            length, at = decode_varint(body, at)
+            end = at + length
+        expected = lead + number  # most records have the timestamp of the one before, and the next offset
+        if body.startswith(expected, at):
+            at += len(expected)
+        else:
+            _, after = decode_varint(body, at + 1)
+            lead = body[at:after]
+            delta, at = decode_varint(body, after)
+            if delta != index:
+                raise InvalidRecord(
+                    f"record {index} of the batch has offset delta {delta}: they have to count from 0 to "
+                    f"{header.last_offset_delta}"
+                )
+        if (raw := body[at]) < 0x80 and not raw & 1:
+            at += 1 + (raw >> 1)
+        else:
+            keyed, at = _past(body, at)
+            if not keyed:
+                return index
+        if (raw := body[at]) < 0x80 and not raw & 1:
+            at += 1 + (raw >> 1)
+        else:
+            _, at = _past(body, at)
+        if at >= end or (body[at] == 0 and at + 1 != end):
+            raise ValueError(f"a record that should end at byte {end} of its batch does not")
+        at = end
+    if at != len(body):
+        raise ValueError(f"{len(body) - at} bytes are left over after the last record")
+    return None
+
+
+def _body(records: Bytes, header: BatchHeader, bytes_max: int) -> bytes:
+    body = bytes(records[header.position + HEADER_BYTES : header.end])
+    codec = header.codec
+    return body if codec is Codec.NONE else decompress(codec, body, bytes_max=bytes_max)
+
+
+def _past(body: bytes, at: int) -> tuple[bool, int]:
+    """Whether there is a key or a value, and where it ends."""
+    if (raw := body[at]) < 0x80:
+        if raw == _NULL:
+            return False, at + 1
+        length, at = raw >> 1 ^ -(raw & 1), at + 1
+    else:
+        length, at = decode_varint(body, at)
+    if length < 0:
+        if length == -1:
+            return False, at
+        raise ValueError(f"a length of {length} bytes")
+    return True, at + length

@@ -1,0 +1,76 @@
+"""What a topic may be configured with, under Kafka's names, with defaults, units and bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from strandline.config import KIB, MIB, RECORDS_BYTES_MAX
+from strandline.errors import InvalidConfig
+
+
+class TopicConfig(BaseModel):
+    """A topic's configuration under Kafka's names (`min.insync.replicas`, …).
+
+    Values cross the wire and ZooKeeper as text; `parse` reads them and `overrides` writes them.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", populate_by_name=True, alias_generator=lambda n: n.replace("_", ".")
+    )
+
+    min_insync_replicas: int | None = Field(default=None, ge=1, le=100)
+    """None: 2 at a replication factor of 3 or more, else 1."""
+    retention_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=-1)
+    retention_bytes: int = Field(default=-1, ge=-1)
+    segment_bytes: int = Field(default=256 * MIB, ge=1 * KIB, le=2**31 - 1)
+    segment_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=1)
+    index_interval_bytes: int = Field(default=4 * KIB, ge=0)
+    max_message_bytes: int = Field(default=RECORDS_BYTES_MAX, ge=1 * KIB, le=RECORDS_BYTES_MAX)
+    flush_messages: int = Field(default=2**63 - 1, ge=1)
+    """1: fsync before the acknowledgement, on the leader and on every follower."""
+    flush_ms: int = Field(default=2**63 - 1, ge=0)
+    cleanup_policy: str = Field(default="delete", pattern="^(delete|compact|compact,delete|delete,compact)$")
+    """delete: by retention; compact: of each key the last record stays."""
+    min_cleanable_dirty_ratio: float = Field(default=0.5, ge=0, le=1)
+    """A log is compacted when more than this part of what may be compacted is new since the last time."""
+    min_compaction_lag_ms: int = Field(default=0, ge=0)
+    """A record stays for so long whatever follows it."""
+    delete_retention_ms: int = Field(default=24 * 3600 * 1000, ge=0)
+    """A tombstone stays for so long after the first compaction that met it."""
+    unclean_leader_election_enable: bool = False
+
+    @property
+    def compacts(self) -> bool:
+        return "compact" in self.cleanup_policy
+
+    @property
+    def deletes(self) -> bool:
+        return "delete" in self.cleanup_policy
+
+    def min_insync(self, replication_factor: int) -> int:
+        """The bound in force for a partition of this many replicas."""
+        if self.min_insync_replicas is not None:
+            return min(self.min_insync_replicas, replication_factor)
+        return 2 if replication_factor >= 3 else 1
+
+    @classmethod
+    def parse(cls, values: Mapping[str, str]) -> Self:
+        """Read text values. Raises InvalidConfig that names the first wrong one."""
+        known = sorted(field.alias or name for name, field in cls.model_fields.items())
+        for name in values:
+            if name not in known:
+                raise InvalidConfig(f"unknown topic config {name!r}; known are {', '.join(known)}")
+        try:
+            return cls.model_validate(dict(values))
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(str(part) for part in first["loc"])
+            raise InvalidConfig(f"topic config {name}={first['input']!r}: {first['msg']}") from None
+
+    def overrides(self) -> dict[str, str]:
+        """The values that were set, as text under Kafka's names."""
+        dumped = self.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
+        return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in dumped.items()}

@@ -1,0 +1,39 @@
+"""Retention believes no timestamp from the future."""
+
+from __future__ import annotations
+
+import pytest
+
+from strandline.topic_config import TopicConfig
+from tests.broker.storage.disk import ManualClock, append, new_log, open_log
+
+DAY_MS = 24 * 3600 * 1000
+CONFIG = TopicConfig(segment_bytes=1024, retention_ms=DAY_MS)
+FUTURE_MS = 2**62
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_timestamp_from_the_future_keeps_a_log_no_longer_than_its_append(restarted: bool) -> None:
+    """A clock that is wrong, or a client that lies, pinned a log for ever.
+
+    After a restart, what was there counts as appended by then.
+    """
+    clock = ManualClock()
+    log, files = new_log(CONFIG, clock=clock)
+    for _ in range(4):
+        append(log, b"x" * 600, timestamp=FUTURE_MS, now_ms=clock.ms)
+    if restarted:
+        log.close(clean=True)
+        log = open_log(files.after_crash(), config=CONFIG, clock=clock)
+    end = log.log_end_offset
+    assert log.apply_retention(now_ms=clock.ms + DAY_MS, high_watermark=end) == 0
+    assert log.apply_retention(now_ms=clock.ms + DAY_MS + 1, high_watermark=end) == end
+
+
+def test_a_timestamp_from_the_past_counts_as_it_is() -> None:
+    clock = ManualClock()
+    clock.ms = 10 * DAY_MS
+    log, _ = new_log(CONFIG, clock=clock)
+    for _ in range(4):
+        append(log, b"x" * 600, timestamp=DAY_MS, now_ms=clock.ms)
+    assert log.apply_retention(now_ms=clock.ms, high_watermark=log.log_end_offset) == log.log_end_offset

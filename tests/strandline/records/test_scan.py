@@ -1,0 +1,67 @@
+"""Looking at records without making any sees what decoding them makes."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.errors import CorruptMessage, InvalidRecord
+from strandline.records import BatchHeader, Codec, RecordFields, decode_batch, encode_batch, encode_values
+from strandline.records.encode import _OFFSET_DELTAS, REMEMBERED_MAX, gaps_between, offset_deltas
+from strandline.records.header import HEADER_BYTES, assemble
+from strandline.records.scan import first_without_key, glance
+from strandline.records.varint import encode_varint
+
+maybe = st.none() | st.binary(max_size=200)
+headers = st.lists(st.tuples(st.text(max_size=5), maybe), max_size=3)
+records = st.lists(st.tuples(maybe, maybe, headers, st.integers(-(2**40), 2**40)), min_size=1, max_size=30)
+codecs = st.sampled_from(list(Codec))
+
+
+@given(records, codecs)
+def test_what_is_seen_is_what_is_decoded(fields: list[RecordFields], codec: Codec) -> None:
+    data = encode_batch(fields, codec=codec, base_offset=1_000)
+    header = BatchHeader.parse(data)
+    decoded = decode_batch(data, header)
+    assert list(glance(data, header)) == [(r.offset, r.timestamp, r.key is not None) for r in decoded]
+    unkeyed = [index for index, record in enumerate(decoded) if record.key is None]
+    assert first_without_key(data, header) == (unkeyed[0] if unkeyed else None)
+
+
+@given(records, st.data())
+def test_damage_is_found_or_passed_over_and_never_anything_else(
+    fields: list[RecordFields], data: st.DataObject
+) -> None:
+    """What a broker meets in a batch under a right CRC is a CorruptMessage, whatever it is."""
+    whole = encode_batch(fields)
+    body = bytearray(whole[HEADER_BYTES:])
+    at = data.draw(st.integers(0, len(body) - 1))
+    body[at] = data.draw(st.integers(0, 255))
+    spoilt = assemble(BatchHeader.parse(whole), bytes(body))
+    header = BatchHeader.parse(spoilt)
+    for look in (lambda: list(glance(spoilt, header)), lambda: first_without_key(spoilt, header)):
+        with suppress(CorruptMessage, InvalidRecord):
+            look()
+
+
+def test_offsets_that_do_not_count_from_the_first_one_are_refused() -> None:
+    """As compaction could not keep them."""
+    record = b"\x00\x00" + encode_varint(1) + encode_varint(1) + b"k" + encode_varint(-1) + b"\x00"
+    body = encode_varint(len(record)) + record
+    data = assemble(BatchHeader.parse(encode_values([b""], 0)), body)
+    with pytest.raises(InvalidRecord, match="record 0 of the batch has offset delta 1"):
+        first_without_key(data, BatchHeader.parse(data))
+
+
+def test_what_is_remembered_of_the_largest_batch_is_bounded() -> None:
+    """One batch that claimed nine million records took 0.9 GB for ever."""
+    count = REMEMBERED_MAX + 10
+    assert list(offset_deltas(count)) == [encode_varint(index) for index in range(count)]
+    assert len(_OFFSET_DELTAS) == REMEMBERED_MAX
+    values = [b"v"] * count
+    data = encode_values(values, 0)
+    assert [record.value for record in decode_batch(data, BatchHeader.parse(data))] == values
+    assert len(gaps_between(1)._gaps) == REMEMBERED_MAX
