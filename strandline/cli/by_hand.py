@@ -20,19 +20,14 @@ BLOCK_EVERY_S: Final = 5.0
 COMMIT_EVERY: Final = 5
 """Records. With nothing to read, and at the end, the rest is committed."""
 
-Note = Callable[["ConsumerRecord"], None]
-
 
 class ByHand:
     """Asks by `asyncio.wait_for(getone())`, commits after some of the records, and blocks the event loop for
     `block_s` seconds now and then, within its work on a record."""
 
-    def __init__(
-        self, consumer: Consumer, *, handled: Note, committed: Note, block_s: float | None = None
-    ) -> None:
+    def __init__(self, consumer: Consumer, note: Callable[..., None], block_s: float | None) -> None:
         self._consumer = consumer
-        self._handled = handled
-        self._committed = committed
+        self._note = note
         self._block_s = block_s
         self._clock = SystemClock()
         self._blocked_at = float("-inf")
@@ -62,13 +57,16 @@ class ByHand:
             limits.hear(1)
             self._block()
             await asyncio.sleep(0)
-            self._handled(record)
+            self._tell("handled", record, record.offset)
             uncommitted += 1
             if uncommitted >= COMMIT_EVERY and await self._commit():
                 uncommitted = 0
-                self._committed(record)
+                self._tell("commit_acked", record, record.offset + 1)
         if uncommitted:
             _ = await self._commit()
+
+    def _tell(self, event: str, record: ConsumerRecord, offset: int) -> None:
+        self._note(event, topic=record.topic, partition=record.partition, offset=offset)
 
     def _block(self) -> None:
         if self._block_s is None or self._clock.monotonic() - self._blocked_at < BLOCK_EVERY_S:

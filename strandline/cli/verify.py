@@ -243,14 +243,7 @@ def verify_consume(
     from strandline.cli.by_hand import ByHand
 
     settings = membership.settings(start, partition)
-    if by_hand:
-        if settings is None:
-            raise click.UsageError("--by-hand needs --group")
-        settings["enable_auto_commit"] = False
-        if max_poll_interval_ms is not None:
-            settings["max_poll_interval_ms"] = max_poll_interval_ms
-    elif block is not None or max_poll_interval_ms is not None:
-        raise click.UsageError("--block and --max-poll-interval-ms need --by-hand")
+    _by_hand(settings, by_hand, block, max_poll_interval_ms)
     history = History()
     counts = {"received": 0}
     proven: dict[TopicPartition, int] = {}
@@ -269,9 +262,6 @@ def verify_consume(
                 **shown("key", record.key),
                 **shown("value", record.value),
             )
-
-    def done(event: str, record: ConsumerRecord, offset: int) -> None:
-        history.note(event, topic=record.topic, partition=record.partition, offset=offset)
 
     async def main() -> None:
         limits = Limits(max_records, idle_exit, ended_by_sigterm())
@@ -292,19 +282,28 @@ def verify_consume(
             between = None
             if watermarks is not None:
                 between = Watermarks(consumer, proven, history, watermarks).ask
-            if not by_hand:
-                await read_until(consumer, received, limits, between)
-                return
-            member = ByHand(
-                consumer,
-                handled=lambda record: done("handled", record, record.offset),
-                committed=lambda record: done("commit_acked", record, record.offset + 1),
-                block_s=block,
+            read = (
+                ByHand(consumer, history.note, block).read_until if by_hand else partial(read_until, consumer)
             )
-            await member.read_until(received, limits, between)
+            await read(received, limits, between)
 
     with history.told(topic, counts):
         run(main)
+
+
+def _by_hand(
+    settings: dict[str, Any] | None, by_hand: bool, block: float | None, max_poll_interval_ms: int | None
+) -> None:
+    """Set what --by-hand means for a member. Raises click.UsageError for what does not go together."""
+    if not by_hand:
+        if block is not None or max_poll_interval_ms is not None:
+            raise click.UsageError("--block and --max-poll-interval-ms need --by-hand")
+        return
+    if settings is None:
+        raise click.UsageError("--by-hand needs --group")
+    settings["enable_auto_commit"] = False
+    if max_poll_interval_ms is not None:
+        settings["max_poll_interval_ms"] = max_poll_interval_ms
 
 
 class Watermarks:
