@@ -124,7 +124,8 @@ class Commits:
                         and (state := self._reader.positions.find(name)) is not None
                         and state.committed == entry.offset
                     }
-                    await self._try(left, identity, next(self._numbers))
+                    if left:
+                        await self._try(left, identity, next(self._numbers))
         except TimeoutError:
             raise no_answer(self._group, timeout_s) from None
 
