@@ -20,13 +20,21 @@ import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from strandline import config, errors
+from strandline import config, errors, topic_config
 from strandline.adapters.metrics import Metric
 
 BLOCK = re.compile(
     r"(?P<begin><!-- table: (?P<kind>\w+)(?: (?P<argument>\w+))? -->\n).*?(?P<end><!-- end of table -->)",
     re.DOTALL,
 )
+
+SETTINGS: dict[str, type[BaseModel]] = {
+    name: cls
+    for module in (config, topic_config)
+    for name, cls in inspect.getmembers(module, inspect.isclass)
+    if issubclass(cls, BaseModel) and cls.__module__ == module.__name__
+}
+"""Every class of settings, by its name."""
 
 
 def described(where: type | ModuleType) -> dict[str, str]:
@@ -76,7 +84,7 @@ def _bounds(info: FieldInfo) -> str:
 
 def settings(name: str) -> str:
     """A settings class: each of its own fields with default, bounds and meaning."""
-    cls: type[BaseModel] = getattr(config, name)
+    cls = SETTINGS[name]
     meaning = described(cls)
     rows = ["| setting | default | allowed | meaning |", "| --- | --- | --- | --- |"]
     for field, info in cls.model_fields.items():
@@ -175,9 +183,4 @@ def rewrite(page: str) -> str:
 def missing(pages: list[Path]) -> list[str]:
     """Settings classes that no page has a table of."""
     shown = {match["argument"] for page in pages for match in BLOCK.finditer(page.read_text())}
-    classes = {
-        name
-        for name, cls in inspect.getmembers(config, inspect.isclass)
-        if issubclass(cls, BaseModel) and cls.__module__ == config.__name__
-    }
-    return [f"no page has a table of {name}" for name in sorted(classes - shown - {"_Settings"})]
+    return [f"no page has a table of {name}" for name in sorted(SETTINGS.keys() - shown - {"_Settings"})]
