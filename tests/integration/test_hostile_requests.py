@@ -204,10 +204,16 @@ async def survives(target: Target, path: str, request: Any, response: Any, given
     _, rest_bytes = await target.worst()
     log_before = len(target.log())
     sender = Sender(target, path, request, response)
-    async with asyncio.TaskGroup() as tasks:
-        for number in range(SENDERS):
-            hostile = Hostile(Random(seed + number), ["plain", "keyed"], given)
-            tasks.create_task(sender.send(hostile, stream=name in STREAMS, answers=name == "StateChanges"))
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(SENDERS):
+                hostile = Hostile(Random(seed + number), ["plain", "keyed"], given)
+                tasks.create_task(
+                    sender.send(hostile, stream=name in STREAMS, answers=name == "StateChanges")
+                )
+    except BaseExceptionGroup as group:
+        group.add_note(f"seed {seed}: {name}")
+        raise
     stall_s, memory_bytes = await target.worst()
     log = target.log()[log_before:]
     what = f"seed {seed}: {name}"
