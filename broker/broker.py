@@ -137,31 +137,42 @@ class Broker:
             loop = asyncio.get_running_loop()
             for signum in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(signum, self._stop.set)
-            try:
-                async with asyncio.TaskGroup() as tasks:
-                    housekeeping = [
-                        tasks.create_task(task)
-                        for task in (
-                            manager.checkpoint_watermarks(),
-                            apply_retention(manager),
-                            flush_aged(manager),
-                            compact_logs(manager),
-                            groups.run(),
-                        )
-                    ]
-                    await self._serve_sessions(manager, view, endpoint, recorder)
-                    await groups.flush()
-                    await recorder.flush()
-                    for task in housekeeping:
-                        task.cancel()
-            except BaseExceptionGroup as group:
-                if (refused := _settings_error(group)) is not None:
-                    raise refused from None
-                self._fail_fast.end(group, "a task of the broker")
+            await self._live(manager, view, endpoint, groups, recorder)
             for server in servers:
                 await server.stop(None)
             manager.close(clean=True)
             logger.info("stopped", broker=self._settings.broker_id)
+
+    async def _live(
+        self,
+        manager: ReplicaManager,
+        view: ClusterView,
+        endpoint: Endpoint,
+        groups: Groups,
+        recorder: StateChangeRecorder,
+    ) -> None:
+        """All tasks of this process, until it is asked to stop. Raises SettingsError."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                housekeeping = [
+                    tasks.create_task(task)
+                    for task in (
+                        manager.checkpoint_watermarks(),
+                        apply_retention(manager),
+                        flush_aged(manager),
+                        compact_logs(manager),
+                        groups.run(),
+                    )
+                ]
+                await self._serve_sessions(manager, view, endpoint, recorder)
+                await groups.flush()
+                await recorder.flush()
+                for task in housekeeping:
+                    task.cancel()
+        except BaseExceptionGroup as group:
+            if (refused := _settings_error(group)) is not None:
+                raise refused from None
+            self._fail_fast.end(group, "a task of the broker")
 
     def _withdraw(self) -> None:
         if self._coordination is not None:

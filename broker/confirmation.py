@@ -17,7 +17,14 @@ import asyncio
 from collections.abc import Collection, Iterable
 from typing import Final, Protocol
 
-from strandline.ids import BrokerId
+import structlog
+
+from strandline.adapters import znodes
+from strandline.errors import CoordinationError
+from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
+from strandline.ports import Check, Coordination
+
+logger = structlog.get_logger(__name__)
 
 FOLLOWED_S: Final = 0.02
 """For how long a leader counts on an acknowledgement, from the moment when it sent what was acknowledged."""
@@ -62,6 +69,11 @@ def followed_at(flows: Iterable[Flow], brokers: Collection[BrokerId]) -> float:
     return min(moments.values(), default=float("inf"))
 
 
+def followed_lately(flows: Iterable[Flow], brokers: Collection[BrokerId], now: float) -> bool:
+    """True if all of these brokers followed so short a time ago that none of them can stand yet."""
+    return followed_at(flows, brokers) > now - FOLLOWED_S
+
+
 async def all_follow(flows: Iterable[Flow], brokers: Collection[BrokerId], timeout_s: float) -> bool:
     """True if each of these brokers has said since this call that it follows; False if one ends its flow, has
     none, or says nothing in time."""
@@ -77,3 +89,20 @@ async def all_follow(flows: Iterable[Flow], brokers: Collection[BrokerId], timeo
     except TimeoutError:
         return False
     return True
+
+
+async def leader_of_record(
+    session: Coordination, name: TopicPartition, timeout_s: float
+) -> tuple[BrokerId, LeaderEpoch] | None:
+    """The leader and its epoch that `isr` names now, by a read that follows a write: no server that lost
+    the others answers that. None if ZooKeeper does not say it in time."""
+    path = znodes.isr(name.topic, name.partition)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await session.multi([Check(path)])
+            node = await session.get(path)
+        state = znodes.load_isr(name.topic, name.partition, node.data)
+    except (TimeoutError, CoordinationError, znodes.UnreadableZnode) as error:
+        logger.debug("leadership not confirmed", partition=str(name), reason=repr(error))
+        return None
+    return state.leader, state.leader_epoch

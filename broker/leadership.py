@@ -13,7 +13,13 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from broker.confirmation import ASK_ZOOKEEPER_AFTER_S, FOLLOWED_S, Flow, all_follow, followed_at
+from broker.confirmation import (
+    ASK_ZOOKEEPER_AFTER_S,
+    Flow,
+    all_follow,
+    followed_lately,
+    leader_of_record,
+)
 from broker.core.happenings import isr_changed
 from broker.core.leader_effects import (
     Acknowledge,
@@ -34,7 +40,6 @@ from strandline.adapters import znodes
 from strandline.adapters.crash_points import crash_point, defect_point
 from strandline.config import BrokerSettings
 from strandline.errors import (
-    CoordinationError,
     NotEnoughReplicas,
     NotLeaderOrFollower,
     OutcomeUnknown,
@@ -153,8 +158,8 @@ class Leadership:
         the session of this broker would have to be over."""
         if self.draining or self.core.handing_over or self.ended():
             return False
-        followed = followed_at(self.followers, self.core.isr.maximal() - {self.core.me})
-        return followed > self._clock.monotonic() - FOLLOWED_S
+        others = self.core.isr.maximal() - {self.core.me}
+        return followed_lately(self.followers, others, self._clock.monotonic())
 
     async def assured(self) -> bool:
         """True if nobody else can have led before this call: at once if that is certain, else as soon as the
@@ -163,22 +168,10 @@ class Leadership:
             return True
         others = self.core.isr.maximal() - {self.core.me}
         if not await all_follow(self.followers, others, ASK_ZOOKEEPER_AFTER_S):
-            return await self._leads_by_record()
+            name, timeout_s = self.replica.name, self._settings.keep_in_sync_ms / 1000
+            of_record = await leader_of_record(self._session, name, timeout_s)
+            return of_record == (self.core.me, self.epoch) and not self.ended()
         return not self.ended()
-
-    async def _leads_by_record(self) -> bool:
-        """Of record now, by a read that follows a write: no server answers that after it lost the others."""
-        name = self.replica.name
-        path = znodes.isr(name.topic, name.partition)
-        try:
-            async with asyncio.timeout(self._settings.keep_in_sync_ms / 1000):
-                await self._session.multi([Check(path)])
-                node = await self._session.get(path)
-        except (TimeoutError, CoordinationError) as error:
-            logger.debug("leadership not confirmed", partition=str(name), reason=repr(error))
-            return False
-        state = znodes.load_isr(name.topic, name.partition, node.data)
-        return (state.leader, state.leader_epoch) == (self.core.me, self.epoch) and not self.ended()
 
     async def confirmed(self) -> bool:
         """True if nobody else can have led before this call, as far as the other in-sync replicas say. One
