@@ -63,7 +63,7 @@ class ClusterView:
         try:
             names = list(dict.fromkeys(topics))
             if not names and not omit_topics:
-                names = sorted(filter(is_topic_name, await self._children(znodes.TOPICS)))
+                names = znodes.topic_names(await self._children(znodes.TOPICS))
         except CoordinationError:
             names = self._topics.names
         found = await self._read_topics(filter(is_topic_name, names))
@@ -91,7 +91,7 @@ class ClusterView:
         names = list(dict.fromkeys(filter(is_topic_name, topics)))
         try:
             if not topics:
-                names = [name for name in await self._children(znodes.TOPICS) if is_topic_name(name)]
+                names = znodes.topic_names(await self._children(znodes.TOPICS))
             counts = await pipelined(read, names, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
         except CoordinationError as error:
             names = names if topics else list(self._counts)

@@ -148,6 +148,6 @@ async def read_deletions(session: FencedSession) -> list[tuple[str, TopicId]]:
         topic_id = await read_marker(session, name)
         return None if topic_id is None else (name, topic_id)
 
-    names = sorted(await session.children(znodes.DELETE_TOPICS))
+    names = znodes.topic_names(await session.children(znodes.DELETE_TOPICS))
     found = await pipelined(read, names, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
     return [marked for marked in found if marked is not None]

@@ -125,7 +125,7 @@ async def _read(
     """These partitions as they are now, or all."""
     topics: dict[str, list[int] | None] = {}
     if names is None:
-        topics = dict.fromkeys(sorted(await term.session.children(znodes.TOPICS)))
+        topics = dict.fromkeys(znodes.topic_names(await term.session.children(znodes.TOPICS)))
     else:
         numbers: defaultdict[str, list[int]] = defaultdict(list)
         for name in names:

@@ -76,7 +76,7 @@ async def read_placements(
 
 async def read_moving(session: FencedSession) -> list[tuple[str, int]]:
     """Every partition under reassignment, by its topic's name and its number."""
-    names = sorted(await session.children(znodes.REASSIGNED))
+    names = znodes.topic_names(await session.children(znodes.REASSIGNED))
 
     async def read(name: str) -> list[tuple[str, int]]:
         return [(name, number) for number in sorted(await read_moving_of(session, name) or ())]

@@ -71,7 +71,7 @@ async def read_topics(session: FencedSession) -> tuple[ClusterPicture, set[str]]
         assignments = await _pipelined(partial(read_assignment, session, name), range(node.partitions))
         return name, PlacedTopic(node.topic_id, [assigned or () for assigned in assignments])
 
-    for found in await _pipelined(read, sorted(await session.children(znodes.TOPICS))):
+    for found in await _pipelined(read, znodes.topic_names(await session.children(znodes.TOPICS))):
         if found is not None:
             picture.add(*found)
     return picture, growing

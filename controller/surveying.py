@@ -75,7 +75,7 @@ async def read_survey(session: FencedSession, brokers: Brokers) -> Survey:
     folders = znodes.broker_ids(await session.children(znodes.ELECTIONS))
     noticed = await _pipelined(partial(_notices, session), sorted(folders))
     moving = {name: wanted for name, (_, wanted) in reassignments.items()}
-    names = sorted(await session.children(znodes.TOPICS))
+    names = znodes.topic_names(await session.children(znodes.TOPICS))
     topics = [found for found in await _pipelined(partial(_survey_topic, session, moving), names) if found]
     return Survey(
         live=brokers.live,

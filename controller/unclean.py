@@ -144,7 +144,7 @@ async def _read(term: Term, names: Sequence[TopicPartition], some: bool) -> dict
     numbers: defaultdict[str, list[int]] = defaultdict(list)
     for name in names:
         numbers[name.topic].append(name.partition)
-    topics = sorted(numbers) if some else sorted(await term.session.children(znodes.TOPICS))
+    topics = sorted(numbers) if some else znodes.topic_names(await term.session.children(znodes.TOPICS))
 
     async def read(topic: str) -> _Topic:
         try:

@@ -55,7 +55,7 @@ class Reconciler:
         Raises ConnectionLost.
         """
         await self._session.sync(znodes.TOPICS)
-        topics = await self._session.children(znodes.TOPICS)
+        topics = znodes.topic_names(await self._session.children(znodes.TOPICS))
         read = partial(self._read_topic, await Assignments.listed(self._session))
         found = await pipelined(read, topics, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
         return frozenset(key for keys in found for key in keys if key is not None)

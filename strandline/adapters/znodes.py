@@ -29,7 +29,7 @@ from strandline.metadata import (
 )
 from strandline.ports import Check
 from strandline.state_changes import StateChangeEvent, dump_event, load_event
-from strandline.topics import check_topic_name
+from strandline.topics import check_topic_name, is_topic_name
 from strandline.typed_json import INT32_MAX, UnreadableJson, integer, parse, text, unreadable_as
 
 logger = structlog.get_logger(__name__)
@@ -156,6 +156,11 @@ def reading(path: str, data: bytes) -> Iterator[Any]:
     """The JSON of a znode. What its decoding raises leaves as UnreadableZnode."""
     with unreadable_as(UnreadableZnode, path, data):
         yield parse(data)
+
+
+def topic_names(children: Iterable[str]) -> list[str]:
+    """Those of these names of znodes that a topic can have, in order. The others were made by hand."""
+    return sorted(filter(is_topic_name, children))
 
 
 def numbers(names: Iterable[str]) -> list[int]:

@@ -40,6 +40,9 @@ async def test_brokers_and_controller_outlive_unreadable_znodes(two: Harness) ->
         (znodes.topic("not-text"), NOT_TEXT),
         (znodes.drain(2), NESTED),
         (znodes.drain(7) + "²", NESTED),
+        (f"{znodes.TOPICS}/no topic", NOT_TEXT),
+        (f"{znodes.DELETE_TOPICS}/no topic", b""),
+        (f"{znodes.REASSIGNED}/no topic", b""),
         (f"{znodes.BROKER_IDS}/77", NESTED),
         (f"{znodes.BROKER_IDS}/x", NOT_TEXT),
     ):
