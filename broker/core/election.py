@@ -138,14 +138,9 @@ def _without_a_sure_member(ballot: Ballot, order: list[BrokerId]) -> Decision:
     state = ballot.state
     damaged = Wait("this replica's log is damaged")
     reason = f"only {sorted(state.isr_ids)} were in sync and unclean election is off"
-    if ballot.me in state:
-        reason += (
-            f"; this broker, {ballot.me}, is one of them, but has not the log that it had then: "
-            "its disk is another one, or its machine lost power"
-        )
     known = current_statements(state, ballot.live, ballot.suspects)
     if ballot.statement is None or _has_sure_member(ballot, known) or state.leader_epoch == NO_EPOCH:
-        return Wait(reason) if ballot.log_whole else damaged
+        return Wait(reason + _own_loss(ballot)) if ballot.log_whole else damaged
     if ballot.statement not in known:
         others = tuple(each for each in known if each.broker != ballot.me)
         return Say(len(ballot.assigned) + order.index(ballot.me), (*others, ballot.statement))
@@ -162,6 +157,16 @@ def _without_a_sure_member(ballot: Ballot, order: list[BrokerId]) -> Decision:
         cause = "all in-sync replicas are back, none is sure to have everything, and this log is the longest"
         return Stand(0, unclean=True, cause=cause)
     return Wait(f"the log of broker {best.broker} is longer")
+
+
+def _own_loss(ballot: Ballot) -> str:
+    """For a member of the ISR that may not stand, why not; empty for a broker that is none."""
+    if ballot.me not in ballot.state:
+        return ""
+    return (
+        f"; this broker, {ballot.me}, is one of them, but has not the log that it had then: "
+        "its disk is another one, or its machine lost power"
+    )
 
 
 def _has_sure_member(ballot: Ballot, known: Sequence[LogStatement]) -> bool:

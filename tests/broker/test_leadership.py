@@ -49,12 +49,10 @@ def deposed(tree: ZnodeTree) -> PartitionState:
     return state
 
 
-def expecting(
-    leader: Led, offset: int, value: str, *, acks: int = -1, producer: tuple[int, int] | None = None
-) -> None:
-    """Produce a record that is to be appended at this offset. `producer`: id and sequence."""
+def expecting(leader: Led, offset: int, records: str | bytes, *, acks: int = -1) -> None:
+    """Produce a record, or a batch, that is to be appended at this offset."""
     leader.leadership.produce(
-        batch(value, producer=producer),
+        batch(records) if isinstance(records, str) else records,
         acks=acks,
         timeout_ms=60_000,
         done=leader.outcomes.append,
@@ -129,9 +127,10 @@ async def test_an_expected_offset_is_compared_with_what_is_appended_not_with_wha
 async def test_a_repeat_of_what_waits_to_be_committed_waits_with_it() -> None:
     """Its expected offset is the end of the log no longer; the answer says where it is."""
     async with leading(open_replica(), 5) as leader:
-        expecting(leader, 0, "a", producer=(7, 0))
+        repeated = batch("a", producer=(7, 0))
+        expecting(leader, 0, repeated)
         leader.produce("another's")
-        expecting(leader, 0, "a", producer=(7, 0))
+        expecting(leader, 0, repeated)
         assert leader.outcomes == []
         for broker in (SECOND, THIRD):
             has(leader, broker, 2)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
 from broker.leadership import Produced
 from broker.server import _ProduceStream
 from strandline.adapters.request_times import RequestTimes
+from strandline.ids import TopicPartition
 from strandline.rpc import log_pb2
 from tests.broker.replicas import CLOCK, settings
 from tests.waiting import eventually
@@ -21,6 +22,9 @@ class Handlers:
 
     def __init__(self) -> None:
         self.taken = 0
+
+    async def unsure(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        return frozenset()
 
     def produce(self, *request: Any, **_: Any) -> None:
         done = request[-1]

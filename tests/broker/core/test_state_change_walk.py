@@ -22,7 +22,7 @@ from tests.simulation.state_changes.world import World
 
 WALKS = 50
 STEPS = 600
-WALKS_TO_NOTICE_MAX = 100
+WALKS_TO_NOTICE_MAX = 200
 
 
 @pytest.mark.timeout(300)

@@ -150,7 +150,7 @@ def test_a_log_that_crashed_twice(step: int) -> None:
     files.fault = CrashAt(step)
     with pytest.raises(Crash):
         compact(log, now_ms=LATER_MS)
-    for second in range(20):
+    for second in range(40):
         after = files.after_crash()
         after.fault = CrashAt(second)
         try:

@@ -310,6 +310,8 @@ class BrokerProcess:
             self.coordination = self.world.zookeeper.open_session(f"broker {self.id}")
             self.session = Session(self, self.coordination)
             await self.session.run(on_serving=self._serves)
+            if asyncio.current_task() is not self._task:
+                return  # it died as its session failed: then the group forgets the cancellation
             self.serving = False
             self.session.stop_all()
             self.coordination.close_at_server()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from controller.active import ActiveController
 from controller.activity import Activity
+from strandline.adapters.member_key import MemberKey
 from strandline.adapters.zookeeper import ZooKeeperSession
 from strandline.config import ControllerSettings
 from strandline.errors import StrandlineError
@@ -34,7 +35,7 @@ class ControllerClock(VirtualClock):
         self.process = process
 
 
-def recorder(_: ControllerSettings, clock: ControllerClock) -> Recording:
+def recorder(_: ControllerSettings, clock: ControllerClock, key: MemberKey) -> Recording:
     """Stands in for `controller.recorder.Recorder`: each epoch has its own."""
     clock.process.recording = Recording(clock.process.world.truth)
     return clock.process.recording
