@@ -455,7 +455,7 @@ class Elector:
         )
         if (lost := candidacy.lost) is not None:
             logger.error(
-                "unclean election: committed records from here on are lost",
+                "unclean election: committed records may be lost from here on",
                 partition=str(name),
                 epoch=epoch,
                 first=lost.first,

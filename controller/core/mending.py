@@ -14,6 +14,7 @@ from typing import Final
 
 from controller.core.survey import StandingReassignment, Survey, SurveyedPartition
 from strandline.ids import BrokerEpoch, BrokerId, PartitionKey
+from strandline.log_statements import current_statements, longest, missing
 
 AGAIN_FACTOR_MAX: Final = 64
 """At most so many times the first wait lies between two tries."""
@@ -126,9 +127,15 @@ def _of_partition(
 def _heir(survey: Survey, partition: SurveyedPartition) -> BrokerId | None:
     """The first live member of the ISR in AR order, one that is not drained if there is any.
 
-    A member that came back in another life counts last: it alone knows whether its log is whole.
+    A member that came back in another life counts last: it alone knows whether its log is whole. One that
+    said in `isr` that it cannot lead without a loss counts only if it may by `log_statements`; the others
+    wait for a broker or for an operator, and no request helps them.
     """
-    members = [broker for broker in partition.assigned if broker in partition.state]
+    said = current_statements(partition.state, survey.live)
+    unable = {statement.broker for statement in said}
+    if not missing(partition.state, survey.live, said) and (best := longest(said, partition.assigned)):
+        unable.discard(best.broker)
+    members = [broker for broker in partition.assigned if broker in partition.state and broker not in unable]
     ranked = sorted(
         (broker for broker in members if broker in survey.live and not survey.live[broker].shutting_down),
         key=lambda broker: (not survey.is_live(partition, broker), survey.is_drained(broker)),

@@ -19,7 +19,7 @@ from tests.waiting import eventually
 
 ONE_IS_ENOUGH = {"min.insync.replicas": "1"}
 KEPT = 0.5
-UNCLEAN = "unclean election: committed records from here on are lost"
+UNCLEAN = "unclean election: committed records may be lost from here on"
 
 
 def events(harness: Harness, broker: int, event: str, partition: str) -> list[dict[str, Any]]:

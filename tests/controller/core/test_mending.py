@@ -17,9 +17,10 @@ from controller.core.mending import (
     Mender,
     StartReplica,
 )
-from controller.core.survey import StandingReassignment, Survey
+from controller.core.survey import StandingReassignment, Survey, SurveyedPartition
 from strandline.ids import BrokerId, PartitionId, PartitionKey, TopicId
-from tests.controller.core.surveys import TOPIC_ID, leads_nothing, partition, survey
+from strandline.metadata import LogCondition, LogStatement
+from tests.controller.core.surveys import TOPIC_ID, leads_nothing, life, partition, survey
 
 AFTER_MS = 1_000
 
@@ -58,6 +59,30 @@ def test_where_nobody_leads_the_first_live_member_of_the_isr_is_told(
 ) -> None:
     found = lasting(survey(partition(0, [1, 2, 3], isr, leader=leader), live=live, dead=(3,)))
     assert elections(found) == [heir]
+
+
+def said(number: int, isr: list[int], *ends: tuple[int, int, LogCondition]) -> SurveyedPartition:
+    """A partition that nobody leads, with these statements: broker, log end, condition."""
+    found = partition(number, [1, 2, 3], isr, leader=-1, lives=dict.fromkeys(isr, 50))
+    statements = tuple(
+        LogStatement(BrokerId(broker), life(broker), condition, 5, 0, end, end)
+        for broker, end, condition in ends
+    )
+    return replace(found, state=replace(found.state, statements=statements))
+
+
+def test_a_partition_that_waits_for_a_broker_or_an_operator_is_left_alone() -> None:
+    """CORRECTNESS E2, E18: whose members said that they cannot lead needs no election and no request; these
+    would come again and again, and drown the history in `__state_changes`."""
+    lost = said(0, [1], (1, 0, LogCondition.ABSENT))
+    one_is_away = said(1, [1, 2], (1, 9, LogCondition.UNSURE))
+    assert lasting(survey(lost, one_is_away, live=(1, 3), dead=(2,))) == []
+
+
+def test_the_longest_log_is_told_to_stand_once_all_are_back() -> None:
+    """CORRECTNESS E2, E8: its own notice may have been lost."""
+    all_back = said(0, [1, 2], (1, 8, LogCondition.UNSURE), (2, 9, LogCondition.UNSURE))
+    assert elections(lasting(survey(all_back))) == [2]
 
 
 def test_a_leader_in_another_life_than_it_was_elected_in_leads_nothing() -> None:
