@@ -17,6 +17,9 @@ COPY broker broker
 COPY controller controller
 COPY producer producer
 COPY consumer consumer
+COPY streams streams
+COPY pipeline pipeline
+COPY chaos chaos
 RUN pip="python -m pip --python /opt/strandline/bin/python" \
  && $pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build-isolation . \
  && $pip uninstall --yes setuptools
@@ -39,7 +42,7 @@ ENV PATH=/opt/strandline/bin:$PATH \
 WORKDIR /var/lib/strandline
 USER strandline
 EXPOSE 9092
-CMD ["python", "-m", "broker"]
+CMD ["python", "-m", "strandline.broker"]
 
 # --- zookeeper -----------------------------------------------------------------------------------
 # The same server that a local cluster and the tests run: eight jars out of PySpark's archive and the Java that

@@ -28,11 +28,11 @@ test: setup  ## Run the tests. ARGS goes to pytest: make test ARGS="tests/broker
 .PHONY: chaos
 chaos: setup  ## Tests and rounds of faults in containers, with a Docker engine that answers or, as root on Debian, one of their own.
 	@# ARGS are for the rounds: make chaos ARGS="--rounds 10 --seconds 60"
-	@$(PYTHON) -m chaos.containers $(SHELL) -c '$(PYTHON) -m pytest -m containers --numprocesses=0 tests/chaos && $(PYTHON) -m chaos --containers $(ARGS)'
+	@$(PYTHON) -m strandline.chaos.containers $(SHELL) -c '$(PYTHON) -m pytest -m containers --numprocesses=0 tests/chaos && $(PYTHON) -m strandline.chaos --containers $(ARGS)'
 
 .PHONY: soak
 soak: setup  ## Harm clusters for hours: make soak ARGS="--hours 8". docs/chaos.md.
-	@$(PYTHON) -m chaos $(ARGS)
+	@$(PYTHON) -m strandline.chaos $(ARGS)
 
 .PHONY: check
 check: setup  ## Run every static check: format, lint, types, layers, generated code, docs, tidiness.

@@ -14,8 +14,8 @@ from time import process_time
 from typing import Final
 
 from bench.report import RUNS, heading, median_of, table
-from consumer.core.assignors.assignor import Assignor, MemberSubscription
-from consumer.core.assignors.registry import BUILT_IN
+from strandline.consumer.core.assignors.assignor import Assignor, MemberSubscription
+from strandline.consumer.core.assignors.registry import BUILT_IN
 from strandline.ids import TopicPartition
 
 MEMBERS: Final = 450

@@ -15,7 +15,6 @@ from typing import Final
 
 import uvloop
 
-from consumer.core.protocol import COOPERATIVE_VERSION, Assignment, Subscription
 from strandline import Admin, TopicPartition
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.rpc import GrpcTransport
@@ -26,6 +25,7 @@ from strandline.client.group_wire import (
     OFFSET_COMMIT,
     SYNC_GROUP,
 )
+from strandline.consumer.core.protocol import COOPERATIVE_VERSION, Assignment, Subscription
 from strandline.errors import IllegalGeneration, RebalanceInProgress
 from strandline.groups import (
     CommittedOffset,

@@ -32,7 +32,7 @@ MEMORY: Final = "1g"
 
 async def measure(runs: int = RUNS) -> None:
     """Print the tables."""
-    from pipeline.session import session
+    from strandline.pipeline.spark_session import session
 
     spark = session(MASTER, "bench", **{"spark.driver.memory": MEMORY})
     try:
@@ -66,7 +66,7 @@ def events(spark: SparkSession) -> DataFrame:
     """What `read_events` would make of the histories of two producers and a reader."""
     from pyspark.sql import functions as F
 
-    from pipeline.jobs.history_events import KEPT, hashes
+    from strandline.pipeline.jobs.history_events import KEPT, hashes
 
     known = {
         "sent": ("record", "hash", "more"),
@@ -102,8 +102,8 @@ def events(spark: SparkSession) -> DataFrame:
 
 def audited(spark: SparkSession) -> float:
     """Seconds from what clients told and what is in the log to the findings, of which there are none."""
-    from pipeline.jobs.audit import findings, found, suited
-    from pipeline.jobs.records import ON_DISK, kept
+    from strandline.pipeline.jobs.audit import findings, found, suited
+    from strandline.pipeline.jobs.records import ON_DISK, kept
 
     spans = {(TOPIC, partition): Span(0, RECORDS // PARTITIONS) for partition in range(PARTITIONS)}
     clock = SystemClock()
@@ -120,8 +120,8 @@ def audited(spark: SparkSession) -> float:
 
 def grouped(spark: SparkSession) -> float:
     """Seconds to keep what clients told and to look at it once: less no audit on Spark can do."""
-    from pipeline.jobs.audit import suited
-    from pipeline.jobs.records import ON_DISK, kept
+    from strandline.pipeline.jobs.audit import suited
+    from strandline.pipeline.jobs.records import ON_DISK, kept
 
     clock = SystemClock()
     began = clock.monotonic()
@@ -134,7 +134,7 @@ def read(spark: SparkSession) -> float:
     """Lines a second of a producer's history."""
     from pyspark.sql import functions as F
 
-    from pipeline.jobs.history_events import read_events
+    from strandline.pipeline.jobs.history_events import read_events
 
     clock = SystemClock()
     with TemporaryDirectory(prefix="pipeline-audit-") as folder:

@@ -85,7 +85,7 @@ def in_memory() -> type[DataSource]:
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
     from pyspark.sql.types import StructType
 
-    from pipeline.source import columns
+    from strandline.pipeline.source import columns
 
     class Reader(DataSourceReader):
         def __init__(self, options: dict[str, str]) -> None:
@@ -119,7 +119,7 @@ def _batch(partition: int, rows: int, value_bytes: int) -> Any:
     import numpy as np
     import pyarrow as pa
 
-    from pipeline.arrow import arrow_schema
+    from strandline.pipeline.arrow import arrow_schema
 
     values = np.random.default_rng(partition).bytes(rows * value_bytes)
     ends = pa.py_buffer(np.arange(0, (rows + 1) * value_bytes, value_bytes, dtype=np.int32))

@@ -49,7 +49,7 @@ class Case:
 @contextmanager
 def spark_session() -> Iterator[SparkSession]:
     """Two cores; stopped at the end."""
-    from pipeline.session import session
+    from strandline.pipeline.spark_session import session
 
     spark = session(MASTER, "bench", **{"spark.driver.memory": "2g"})
     try:

@@ -13,9 +13,9 @@ from time import perf_counter, process_time
 from typing import Final
 
 from bench.report import RUNS, heading, median_of, resident_mib, table
-from broker.storage.key_map import ENTRY_BYTES, KeyMap
-from broker.storage.log import PartitionLog
 from strandline.adapters.clock import SystemClock
+from strandline.broker.storage.key_map import ENTRY_BYTES, KeyMap
+from strandline.broker.storage.log import PartitionLog
 from strandline.records import (
     Codec,
     decode,

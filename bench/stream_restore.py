@@ -16,10 +16,10 @@ from bench.report import RUNS, heading, median_of, table
 from strandline import Admin, LocalCluster, Producer, TopicPartition
 from strandline.adapters.clock import SystemClock
 from strandline.ports import Clock
-from streams.core.changelog import state_key
-from streams.core.task import TaskId
-from streams.restore.restorer import Restorer
-from streams.storage.task_store import TaskStore
+from strandline.streams.core.changelog import state_key
+from strandline.streams.core.task import TaskId
+from strandline.streams.restore.restorer import Restorer
+from strandline.streams.storage.task_store import TaskStore
 
 LINGER_MS: Final = 5
 LOOK_EVERY_S: Final = 0.002

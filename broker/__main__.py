@@ -1,4 +1,4 @@
-"""`python -m broker`: settings from the environment (`STRANDLINE_…`) and the file, then serve."""
+"""`python -m strandline.broker`: settings from the environment (`STRANDLINE_…`) and the file, then serve."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import sys
 
 import uvloop
 
-from broker.broker import Broker
 from strandline.adapters.descriptors import DESCRIPTORS_RESERVED, take_all
 from strandline.adapters.files import SYSTEM_FILES
 from strandline.adapters.telemetry import configure_logging
+from strandline.broker.broker import Broker
 from strandline.config import BrokerSettings, load
 from strandline.errors import SettingsError
 

@@ -10,8 +10,8 @@ from collections.abc import Set
 
 import structlog
 
-from broker.core.reassignment import Assignment
 from strandline.adapters import znodes
+from strandline.broker.core.reassignment import Assignment
 from strandline.ids import PartitionKey
 from strandline.metadata import Reassignment
 from strandline.ports import Coordination, NoNode

@@ -8,13 +8,13 @@ from typing import Final
 
 import structlog
 
-from broker.core.balancing import Standing, obstacle, to_balance
-from broker.drains import drained_brokers
-from broker.handover import Handover
-from broker.leadership import Leadership
-from broker.replica_manager import ReplicaManager
-from broker.suspicion import Reach
 from strandline.adapters.queue_znodes import ElectionNotice
+from strandline.broker.core.balancing import Standing, obstacle, to_balance
+from strandline.broker.drains import drained_brokers
+from strandline.broker.handover import Handover
+from strandline.broker.leadership import Leadership
+from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.suspicion import Reach
 from strandline.config import BrokerSettings
 from strandline.ids import BrokerId, Offset, PartitionKey
 from strandline.ports import Clock, ConnectionLost, Coordination

@@ -13,22 +13,6 @@ import structlog
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import aio as health
 
-from broker.cluster_view import ClusterView
-from broker.compaction import compact_logs
-from broker.groups.groups import Groups
-from broker.groups.server import add_group_service
-from broker.handlers import Handlers
-from broker.housekeeping import apply_retention, flush_aged
-from broker.internal_topics import InternalTopics
-from broker.metrics import METRICS, BrokerMetrics
-from broker.producer_ids import ProducerIds
-from broker.recorder import Recorder
-from broker.replica_manager import ReplicaManager
-from broker.replica_stream import open_replica_stream
-from broker.server import LogService, ReplicationService, add_log_service, add_replication_service
-from broker.session import BrokerSession, SessionOver
-from broker.state_changes.recorder import StateChangeRecorder
-from broker.storage.data_folder import DataFolder
 from strandline.adapters import zookeeper
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.crash_points import arm
@@ -41,6 +25,22 @@ from strandline.adapters.refused_requests import RefusedRequests
 from strandline.adapters.request_times import RequestTimes
 from strandline.adapters.rpc import GrpcTransport
 from strandline.adapters.session_metrics import Sessions
+from strandline.broker.cluster_view import ClusterView
+from strandline.broker.compaction import compact_logs
+from strandline.broker.groups.groups import Groups
+from strandline.broker.groups.server import add_group_service
+from strandline.broker.handlers import Handlers
+from strandline.broker.housekeeping import apply_retention, flush_aged
+from strandline.broker.internal_topics import InternalTopics
+from strandline.broker.metrics import METRICS, BrokerMetrics
+from strandline.broker.producer_ids import ProducerIds
+from strandline.broker.recorder import Recorder
+from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.replica_stream import open_replica_stream
+from strandline.broker.server import LogService, ReplicationService, add_log_service, add_replication_service
+from strandline.broker.session import BrokerSession, SessionOver
+from strandline.broker.state_changes.recorder import StateChangeRecorder
+from strandline.broker.storage.data_folder import DataFolder
 from strandline.config import BrokerSettings
 from strandline.errors import SettingsError
 from strandline.ids import BrokerId

@@ -1,7 +1,7 @@
 """What a broker tells clients about the cluster: brokers, controller, topics, leaders.
 
-A broker watches no partitions, so it reads from ZooKeeper what it is asked for (`broker.topic_cache`), lays
-over it what it knows better, and answers from what it read last while ZooKeeper cannot be reached.
+A broker watches no partitions. It reads from ZooKeeper what a request asks for (`topic_cache`), overlays what
+it knows better, and answers from its last reading while ZooKeeper cannot be reached.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Iterable, Sequence, Set
 from contextlib import suppress
 from typing import TypeVar
 
-from broker.existing_partitions import ExistingPartitions
-from broker.replica_manager import ReplicaManager
-from broker.topic_cache import TopicCache
 from strandline.adapters import znodes
+from strandline.broker.existing_partitions import ExistingPartitions
+from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.topic_cache import TopicCache
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX, BrokerSettings
 from strandline.errors import (
     BrokerNotAvailable,

@@ -7,10 +7,10 @@ from typing import Final
 
 import structlog
 
-from broker.core.replica_states import ReplicaState
-from broker.replica import Replica
-from broker.replica_manager import ReplicaManager
-from broker.storage.compaction import Abandoned, Compaction, Replacement
+from strandline.broker.core.replica_states import ReplicaState
+from strandline.broker.replica import Replica
+from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.storage.compaction import Abandoned, Compaction, Replacement
 from strandline.errors import CorruptMessage, StorageBusy, StorageFailed
 
 logger = structlog.get_logger(__name__)

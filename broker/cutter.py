@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from broker.core.happenings import truncated
-from broker.recorder import Recorder
-from broker.replica import Cut, Replica
+from strandline.broker.core.happenings import truncated
+from strandline.broker.recorder import Recorder
+from strandline.broker.replica import Cut, Replica
 from strandline.errors import StorageFailed
 from strandline.ids import BrokerId, Offset
 from strandline.ports import Clock

@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from broker.assignments import Assignments
-from broker.confirmation import QUIET_S
-from broker.core.election import (
+from strandline.adapters import znodes
+from strandline.adapters.crash_points import crash_point
+from strandline.broker.assignments import Assignments
+from strandline.broker.confirmation import QUIET_S
+from strandline.broker.core.election import (
     Ballot,
     Follow,
     LeadOn,
@@ -28,18 +30,16 @@ from broker.core.election import (
     others_after,
     vacancy_reason,
 )
-from broker.core.happenings import elected
-from broker.epoch_source import known_epoch, take_epoch
-from broker.log_lives import anchor, lives_counted, statement
-from broker.membership import Membership
-from broker.recorder import Recorder
-from broker.replica import Replica
-from broker.replica_manager import ReplicaManager
-from broker.resignations import notice_operation
-from broker.state_changes.sender import StateChangeSender
-from broker.suspicion import Reach
-from strandline.adapters import znodes
-from strandline.adapters.crash_points import crash_point
+from strandline.broker.core.happenings import elected
+from strandline.broker.epoch_source import known_epoch, take_epoch
+from strandline.broker.log_lives import anchor, lives_counted, statement
+from strandline.broker.membership import Membership
+from strandline.broker.recorder import Recorder
+from strandline.broker.replica import Replica
+from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.resignations import notice_operation
+from strandline.broker.state_changes.sender import StateChangeSender
+from strandline.broker.suspicion import Reach
 from strandline.config import BrokerSettings
 from strandline.errors import StorageBusy, StorageFailed
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, LeaderEpoch, PartitionKey

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from broker.replica import Replica
 from strandline.adapters import znodes
+from strandline.broker.replica import Replica
 from strandline.ids import NO_EPOCH, LeaderEpoch
 from strandline.ports import BadVersion, Coordination
 

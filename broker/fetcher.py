@@ -14,10 +14,10 @@ from typing import Protocol
 
 import structlog
 
-from broker.cutter import Cutter, Parting
-from broker.pusher import Hello, Push, Subscribe
-from broker.recorder import Recorder
-from broker.replica import Replica
+from strandline.broker.cutter import Cutter, Parting
+from strandline.broker.pusher import Hello, Push, Subscribe
+from strandline.broker.recorder import Recorder
+from strandline.broker.replica import Replica
 from strandline.config import BrokerSettings
 from strandline.errors import (
     CorruptMessage,

@@ -7,15 +7,15 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from broker.cluster_view import ClusterView
-from broker.leadership import Done
-from broker.producer_ids import ProducerIds
-from broker.pusher import FollowerLink, Hello
-from broker.replica import Replica
-from broker.replica_manager import ReplicaManager
-from broker.throttle import ReassignmentThrottle
-from broker.time_lookup import TimeLookup
 from strandline.adapters.crash_points import defect_point
+from strandline.broker.cluster_view import ClusterView
+from strandline.broker.leadership import Done
+from strandline.broker.producer_ids import ProducerIds
+from strandline.broker.pusher import FollowerLink, Hello
+from strandline.broker.replica import Replica
+from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.throttle import ReassignmentThrottle
+from strandline.broker.time_lookup import TimeLookup
 from strandline.config import RECORDS_BYTES_MAX, BrokerSettings
 from strandline.errors import (
     BrokerNotAvailable,

@@ -13,11 +13,11 @@ from typing import Final
 
 import structlog
 
-from broker.leadership import Leadership
-from broker.recorder import Recorder
-from broker.replica import Replica
-from broker.replica_manager import ReplicaManager
-from broker.resignations import Place, Resignation, Resignations
+from strandline.broker.leadership import Leadership
+from strandline.broker.recorder import Recorder
+from strandline.broker.replica import Replica
+from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.resignations import Place, Resignation, Resignations
 from strandline.config import BrokerSettings
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
 from strandline.ports import Clock, Coordination

@@ -6,9 +6,9 @@ import asyncio
 
 import structlog
 
-from broker.core.replica_states import ReplicaState
-from broker.replica import Replica
-from broker.replica_manager import ReplicaManager
+from strandline.broker.core.replica_states import ReplicaState
+from strandline.broker.replica import Replica
+from strandline.broker.replica_manager import ReplicaManager
 from strandline.errors import StorageBusy, StorageFailed
 
 logger = structlog.get_logger(__name__)

@@ -9,8 +9,8 @@ from typing import Final
 
 import structlog
 
-from broker.cluster_view import ClusterView
-from broker.replica_manager import ReplicaManager
+from strandline.broker.cluster_view import ClusterView
+from strandline.broker.replica_manager import ReplicaManager
 from strandline.client.messages import CreateTopics, NewTopic
 from strandline.client.wire import CREATE_TOPICS
 from strandline.config import MIB, BrokerSettings

@@ -13,15 +13,17 @@ from dataclasses import dataclass, replace
 
 import structlog
 
-from broker.confirmation import (
+from strandline.adapters import znodes
+from strandline.adapters.crash_points import crash_point, defect_point
+from strandline.broker.confirmation import (
     ASK_ZOOKEEPER_AFTER_S,
     Flow,
     all_follow,
     followed_lately,
     leader_of_record,
 )
-from broker.core.happenings import isr_changed
-from broker.core.leader_effects import (
+from strandline.broker.core.happenings import isr_changed
+from strandline.broker.core.leader_effects import (
     Acknowledge,
     AdvanceWatermark,
     CloseReplicas,
@@ -31,13 +33,11 @@ from broker.core.leader_effects import (
     TimeOut,
     WriteIsr,
 )
-from broker.core.partition import LeaderPartition
-from broker.isr_record import read_isr
-from broker.reassigning import Reassigning
-from broker.recorder import Recorder
-from broker.replica import Replica
-from strandline.adapters import znodes
-from strandline.adapters.crash_points import crash_point, defect_point
+from strandline.broker.core.partition import LeaderPartition
+from strandline.broker.isr_record import read_isr
+from strandline.broker.reassigning import Reassigning
+from strandline.broker.recorder import Recorder
+from strandline.broker.replica import Replica
 from strandline.config import BrokerSettings
 from strandline.errors import (
     NotEnoughReplicas,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import structlog
 
-from broker.replica import Replica
-from broker.storage.data_folder import DataFolder
-from broker.storage.log import PartitionLog
-from broker.storage.partition_folder import VERSION, Description
+from strandline.broker.replica import Replica
+from strandline.broker.storage.data_folder import DataFolder
+from strandline.broker.storage.log import PartitionLog
+from strandline.broker.storage.partition_folder import VERSION, Description
 from strandline.config import BrokerSettings
 from strandline.errors import StorageFailed
 from strandline.ids import BrokerEpoch, TopicPartition

@@ -11,8 +11,8 @@ from uuid import uuid4
 
 import structlog
 
-from broker.storage.data_folder import DataFolder
 from strandline.adapters import znodes
+from strandline.broker.storage.data_folder import DataFolder
 from strandline.config import BrokerSettings
 from strandline.errors import SettingsError
 from strandline.ids import BrokerEpoch, BrokerId

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
-from broker.core.groups.states import GroupState
-from broker.counts import Counts
-from broker.groups.groups import Groups
-from broker.leadership import Leadership
-from broker.replica_manager import ReplicaManager
-from broker.throttle import ReassignmentThrottle
 from strandline.adapters.metrics import Sample, counter, gauge, histogram
 from strandline.adapters.refused_requests import MALFORMED, RefusedRequests
 from strandline.adapters.request_times import TOTAL_TIME_MS, RequestTimes
 from strandline.adapters.session_metrics import SESSION_METRICS, Sessions
+from strandline.broker.core.groups.states import GroupState
+from strandline.broker.counts import Counts
+from strandline.broker.groups.groups import Groups
+from strandline.broker.leadership import Leadership
+from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.throttle import ReassignmentThrottle
 from strandline.client.event_metrics import EVENT_METRICS, read_writer
 from strandline.client.event_writer import EventWriter
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from broker.core.suspects import Suspects
+from strandline.broker.core.suspects import Suspects
 from strandline.ids import BrokerEpoch, BrokerId
 from strandline.metadata import Registration
 from strandline.ports import Clock

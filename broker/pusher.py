@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from broker.leadership import Leadership
-from broker.replica import Replica
-from broker.throttle import Grant, ReassignmentThrottle
+from strandline.broker.leadership import Leadership
+from strandline.broker.replica import Replica
+from strandline.broker.throttle import Grant, ReassignmentThrottle
 from strandline.config import REPLICAS_PER_BROKER_MAX, BrokerSettings
 from strandline.errors import (
     FencedLeaderEpoch,

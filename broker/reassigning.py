@@ -14,16 +14,16 @@ from uuid import uuid4
 
 import structlog
 
-from broker.assignments import Assignments
-from broker.core.happenings import resigned
-from broker.core.leader_effects import CloseReplicas, CompleteReassignment
-from broker.core.reassignment import Assignment
-from broker.isr_record import LOOK_AGAIN_S, read_isr
-from broker.recorder import Recorder
-from broker.replica import Replica
-from broker.resignations import resign_operations
 from strandline.adapters import queue_znodes, znodes
 from strandline.adapters.crash_points import crash_point
+from strandline.broker.assignments import Assignments
+from strandline.broker.core.happenings import resigned
+from strandline.broker.core.leader_effects import CloseReplicas, CompleteReassignment
+from strandline.broker.core.reassignment import Assignment
+from strandline.broker.isr_record import LOOK_AGAIN_S, read_isr
+from strandline.broker.recorder import Recorder
+from strandline.broker.replica import Replica
+from strandline.broker.resignations import resign_operations
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
 from strandline.metadata import PartitionState
 from strandline.ports import (

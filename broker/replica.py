@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from broker.core.reassignment import Assignment
-from broker.core.replica_states import ReplicaState, transition
-from broker.counts import TopicCounts
-from broker.storage.log import PartitionLog
-from broker.trail import PartitionTrail
+from strandline.broker.core.reassignment import Assignment
+from strandline.broker.core.replica_states import ReplicaState, transition
+from strandline.broker.counts import TopicCounts
+from strandline.broker.storage.log import PartitionLog
+from strandline.broker.trail import PartitionTrail
 from strandline.errors import NotLeaderOrFollower, OffsetOutOfRange, StorageFailed
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerId, LeaderEpoch, Offset, PartitionKey, TopicPartition
 from strandline.metadata import Reassignment
 from strandline.topic_config import TopicConfig
 
 if TYPE_CHECKING:
-    from broker.leadership import Leadership
+    from strandline.broker.leadership import Leadership
 
 logger = structlog.get_logger(__name__)
 

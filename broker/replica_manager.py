@@ -15,20 +15,20 @@ from uuid import uuid4
 
 import structlog
 
-from broker.core.reassignment import Assignment
-from broker.core.replica_states import ReplicaState
-from broker.counts import Counts
-from broker.leadership import Leadership
-from broker.log_lives import judge_found, judge_made, open_log
-from broker.peers import Peers
-from broker.replica import Replica
-from broker.retention_clock import RetentionClock
-from broker.session_port import LeadershipWatcher, Session
-from broker.storage.checkpoint import Checkpoint
-from broker.storage.data_folder import DataFolder
-from broker.storage.log import PartitionLog
-from broker.storage.partition_folder import DELETED_SUFFIX, Description, folder_name
 from strandline.adapters.crash_points import crash_point
+from strandline.broker.core.reassignment import Assignment
+from strandline.broker.core.replica_states import ReplicaState
+from strandline.broker.counts import Counts
+from strandline.broker.leadership import Leadership
+from strandline.broker.log_lives import judge_found, judge_made, open_log
+from strandline.broker.peers import Peers
+from strandline.broker.replica import Replica
+from strandline.broker.retention_clock import RetentionClock
+from strandline.broker.session_port import LeadershipWatcher, Session
+from strandline.broker.storage.checkpoint import Checkpoint
+from strandline.broker.storage.data_folder import DataFolder
+from strandline.broker.storage.log import PartitionLog
+from strandline.broker.storage.partition_folder import DELETED_SUFFIX, Description, folder_name
 from strandline.config import BrokerSettings
 from strandline.errors import (
     InvalidConfig,

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import grpc
 
-from broker import wire
-from broker.fetcher import StreamBroken
-from broker.pusher import Hello, Push, Subscribe
 from strandline.adapters.rpc import open_channel
+from strandline.broker import wire
+from strandline.broker.fetcher import StreamBroken
+from strandline.broker.pusher import Hello, Push, Subscribe
 from strandline.metadata import Endpoint
 from strandline.rpc import replication_pb2, replication_pb2_grpc
 

@@ -17,14 +17,14 @@ from typing import Final
 
 import structlog
 
-from broker.core.election import successor
-from broker.core.happenings import resigned
-from broker.drains import drained_brokers
-from broker.peers import Peers
-from broker.recorder import Recorder
-from broker.replica import Replica
 from strandline.adapters import queue_znodes, znodes
 from strandline.adapters.crash_points import crash_point
+from strandline.broker.core.election import successor
+from strandline.broker.core.happenings import resigned
+from strandline.broker.drains import drained_brokers
+from strandline.broker.peers import Peers
+from strandline.broker.recorder import Recorder
+from strandline.broker.replica import Replica
 from strandline.config import ZNODE_BYTES_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
 from strandline.metadata import IsrMember, PartitionState, Registration

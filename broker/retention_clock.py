@@ -7,8 +7,8 @@ from typing import Final
 
 import structlog
 
-from broker.core.retention_time import RetentionTime
-from broker.storage.checkpoint import Checkpoint
+from strandline.broker.core.retention_time import RetentionTime
+from strandline.broker.storage.checkpoint import Checkpoint
 from strandline.errors import StorageFailed
 from strandline.ports import Clock
 
@@ -21,7 +21,7 @@ _ENTRY: Final = "now_ms"
 
 
 class RetentionClock:
-    """One broker's. See `broker.core.retention_time` for the rule."""
+    """One broker's. See `strandline.broker.core.retention_time` for the rule."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._clock = clock

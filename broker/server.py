@@ -11,15 +11,15 @@ from typing import Any, Final
 import grpc
 import structlog
 
-from broker import wire
-from broker.handlers import Handlers, answer_bytes
-from broker.leadership import Outcome
-from broker.pusher import FollowerLink
-from broker.room import Room
 from strandline.adapters.member_key import MemberKey
 from strandline.adapters.request_times import RequestTimes
 from strandline.adapters.served_stream import write
 from strandline.adapters.wire_errors import abort, error_to_wire
+from strandline.broker import wire
+from strandline.broker.handlers import Handlers, answer_bytes
+from strandline.broker.leadership import Outcome
+from strandline.broker.pusher import FollowerLink
+from strandline.broker.room import Room
 from strandline.config import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition

@@ -12,26 +12,26 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from broker.balancing import Balancing
-from broker.elector import Elector
-from broker.epoch_source import known_epoch, raise_epoch
-from broker.fetcher import LeaderLink, ReplicaStream
-from broker.handover import Handover
-from broker.leadership import Leadership
-from broker.membership import Membership, join_cluster
-from broker.probe import Heard, probe
-from broker.pusher import Hello
-from broker.recorder import Recorder
-from broker.replica import Replica
-from broker.replica_manager import ReplicaManager
-from broker.state_changes.notices import NoticeReceiver
-from broker.state_changes.receiver import StateChangeReceiver
-from broker.state_changes.reconciler import Reconciler
-from broker.state_changes.sender import StateChangeSender
-from broker.suspicion import Suspicion
 from strandline.adapters.crash_points import defect_point
 from strandline.adapters.member_key import MemberKey
 from strandline.adapters.znodes import UnreadableZnode
+from strandline.broker.balancing import Balancing
+from strandline.broker.elector import Elector
+from strandline.broker.epoch_source import known_epoch, raise_epoch
+from strandline.broker.fetcher import LeaderLink, ReplicaStream
+from strandline.broker.handover import Handover
+from strandline.broker.leadership import Leadership
+from strandline.broker.membership import Membership, join_cluster
+from strandline.broker.probe import Heard, probe
+from strandline.broker.pusher import Hello
+from strandline.broker.recorder import Recorder
+from strandline.broker.replica import Replica
+from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.state_changes.notices import NoticeReceiver
+from strandline.broker.state_changes.receiver import StateChangeReceiver
+from strandline.broker.state_changes.reconciler import Reconciler
+from strandline.broker.state_changes.sender import StateChangeSender
+from strandline.broker.suspicion import Suspicion
 from strandline.config import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import BrokerId, LeaderEpoch, TopicPartition

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from broker.leadership import Leadership
-from broker.recorder import Recorder
-from broker.replica import Replica
+from strandline.broker.leadership import Leadership
+from strandline.broker.recorder import Recorder
+from strandline.broker.replica import Replica
 from strandline.ids import BrokerId, LeaderEpoch
 from strandline.ports import Coordination
 

@@ -1,7 +1,7 @@
 """Asks brokers whether they are there: at once when a stream with one broke, again and again while it is
 suspected, and before something rests on its being reachable from here.
 
-What follows from the answers: `broker.peers`, and docs/replication.md, Election.
+What follows from the answers: `strandline.broker.peers`, and docs/replication.md, Election.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
-from broker.peers import Peers
-from broker.probe import Heard
+from strandline.broker.peers import Peers
+from strandline.broker.probe import Heard
 from strandline.ids import BrokerEpoch, BrokerId
 from strandline.metadata import Registration
 from strandline.ports import Clock

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker.core.throttle import TokenBucket
-from broker.leadership import Leadership
-from broker.replica import Replica
+from strandline.broker.core.throttle import TokenBucket
+from strandline.broker.leadership import Leadership
+from strandline.broker.replica import Replica
 from strandline.config import BrokerSettings
 from strandline.errors import StorageBusy, StorageFailed
 from strandline.ids import BrokerId, PartitionKey

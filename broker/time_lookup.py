@@ -6,8 +6,8 @@ import asyncio
 from functools import partial
 from typing import Final
 
-from broker.replica import Replica
-from broker.storage.time_search import Look, first_not_older
+from strandline.broker.replica import Replica
+from strandline.broker.storage.time_search import Look, first_not_older
 from strandline.errors import OffsetNotAvailable
 from strandline.ports import Clock
 from strandline.records import Codec

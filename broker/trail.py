@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import structlog
 
-from broker.core import trail as core
-from broker.recorder import Recorder, Teller
+from strandline.broker.core import trail as core
+from strandline.broker.recorder import Recorder, Teller
 from strandline.ids import TopicPartition
 from strandline.state_changes import StateChangeEvent
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from broker.handlers import Fetched, FetchPartition, Listed
-from broker.leadership import Outcome, Produced
-from broker.pusher import Hello, Push, Subscribe
 from strandline.adapters.frames import nested, tag
 from strandline.adapters.listeners import endpoint_to_wire
 from strandline.adapters.wire_errors import error_from_wire, error_to_wire
+from strandline.broker.handlers import Fetched, FetchPartition, Listed
+from strandline.broker.leadership import Outcome, Produced
+from strandline.broker.pusher import Hello, Push, Subscribe
 from strandline.errors import InvalidRequest, InvalidTopic, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import BrokerEpoch, BrokerId, PartitionId, PartitionKey, TopicId, TopicPartition
 from strandline.metadata import ClusterMetadata

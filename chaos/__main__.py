@@ -1,4 +1,4 @@
-"""`python -m chaos`: rounds until a time is over, each of its own seed."""
+"""`python -m strandline.chaos`: rounds until a time is over, each of its own seed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from chaos.core.faults import FaultKind
-from chaos.processes import local_world
-from chaos.round import Verdict
-from chaos.rounds import SECONDS_MIN, OpenWorld, free_folder, play
-from chaos.signals import INTERRUPTED, cancelled_by_signals
 from strandline.adapters.clock import SystemClock
+from strandline.chaos.core.faults import FaultKind
+from strandline.chaos.processes import local_world
+from strandline.chaos.round import Verdict
+from strandline.chaos.rounds import SECONDS_MIN, OpenWorld, free_folder, play
+from strandline.chaos.signals import INTERRUPTED, cancelled_by_signals
 from strandline.errors import StrandlineError
 
 FAILED: Final = 1
@@ -26,7 +26,7 @@ SEED_MAX: Final = 2**31 - 1
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m chaos", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m strandline.chaos", description=__doc__)
     parser.add_argument("--seconds", type=_seconds, default=60.0, help="of faults in each round, from 5 on")
     parser.add_argument("--seeds", type=_at_least(0), nargs="*", default=[], help="these first, then any")
     parser.add_argument("--rounds", type=_at_least(1), help="at most so many")
@@ -71,7 +71,7 @@ def _at_least(least: int) -> Callable[[str], int]:
 def world_of(wanted: argparse.Namespace) -> OpenWorld:
     """Where the rounds are played."""
     if wanted.containers:
-        from chaos.containers.world import container_world
+        from strandline.chaos.containers.world import container_world
 
         return partial(container_world, zookeepers=wanted.zookeepers)
     return partial(local_world, wanted.brokers, wanted.controllers)
@@ -82,7 +82,7 @@ def command_of(wanted: argparse.Namespace, seed: int) -> str:
     members = f"--brokers {wanted.brokers} --controllers {wanted.controllers}"
     if wanted.containers:
         members = f"--containers --zookeepers {wanted.zookeepers}"
-    return f"python -m chaos --seeds {seed} --seconds {wanted.seconds:g} {members}"
+    return f"python -m strandline.chaos --seeds {seed} --seconds {wanted.seconds:g} {members}"
 
 
 async def rounds(wanted: argparse.Namespace) -> bool:

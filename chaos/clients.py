@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from chaos.core import faults
-from chaos.core.faults import Member
-from chaos.core.plan import TopicPlan
-from chaos.world import WorldFailed
 from strandline.adapters.clock import SystemClock
+from strandline.chaos.core import faults
+from strandline.chaos.core.faults import Member
+from strandline.chaos.core.plan import TopicPlan
+from strandline.chaos.world import WorldFailed
 from strandline.local.die_with_parent import dying_with_this_process
 
 BEGINS_S_MAX: Final = 90.0
@@ -114,7 +114,7 @@ class _Running:
 
 
 class Load:
-    """The clients of a round, of which those in groups may be harmed (`chaos.world.Processes`).
+    """The clients of a round, of which those in groups may be harmed (`strandline.chaos.world.Processes`).
 
     What they tell is in `out`, what they print in `out`/stderr.
     """

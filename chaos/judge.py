@@ -6,14 +6,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from chaos import evidence, replica_logs
-from chaos.evidence import Evidence
-from chaos.replica_logs import Lane, Replica
 from strandline.auditing import beliefs, cluster, commits, handling, reference, reigns, requests, staleness
 from strandline.auditing.checks import Finding, in_order
 from strandline.auditing.history import Received
 from strandline.auditing.reference import Logged, Span
 from strandline.auditing.staleness import Staleness
+from strandline.chaos import evidence, replica_logs
+from strandline.chaos.evidence import Evidence
+from strandline.chaos.replica_logs import Lane, Replica
 
 Place = tuple[str, int]
 """Topic and partition."""

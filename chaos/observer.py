@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from chaos.core.plan import TopicPlan
 from strandline import Admin
 from strandline.adapters.clock import SystemClock
+from strandline.chaos.core.plan import TopicPlan
 from strandline.errors import StrandlineError
 
 LOOK_EVERY_S: Final = 0.25

@@ -1,6 +1,6 @@
 """A world of plain processes on this machine: what SIGKILL, SIGTERM, SIGSTOP and a limit of file sizes do.
 
-Nothing can be done to a network here; `chaos.containers` does that.
+Nothing can be done to a network here; `strandline.chaos.containers` does that.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from chaos.core.faults import Cut, FaultKind, Member, Role
-from chaos.world import World, WorldFailed
 from strandline.adapters.clock import SystemClock
+from strandline.chaos.core.faults import Cut, FaultKind, Member, Role
+from strandline.chaos.world import World, WorldFailed
 from strandline.errors import StrandlineError
 from strandline.local.cluster import LocalCluster
 

@@ -9,19 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from chaos import clients, settling
-from chaos.core.demands import SETTLE_S_MAX, WRITABLE_MS_MAX
-from chaos.core.faults import Role
-from chaos.core.plan import Plan, dump
-from chaos.judge import judge, longest_staleness
-from chaos.nemesis import REPLICATION_FACTOR, Nemesis
-from chaos.observer import Observer
-from chaos.report.page import write_report
-from chaos.timeline import Tell, Timeline
-from chaos.world import World
 from strandline import Admin, NewTopic
 from strandline.adapters.clock import SystemClock
 from strandline.auditing.checks import Finding
+from strandline.chaos import clients, settling
+from strandline.chaos.core.demands import SETTLE_S_MAX, WRITABLE_MS_MAX
+from strandline.chaos.core.faults import Role
+from strandline.chaos.core.plan import Plan, dump
+from strandline.chaos.judge import judge, longest_staleness
+from strandline.chaos.nemesis import REPLICATION_FACTOR, Nemesis
+from strandline.chaos.observer import Observer
+from strandline.chaos.report.page import write_report
+from strandline.chaos.timeline import Tell, Timeline
+from strandline.chaos.world import World
 from strandline.errors import StrandlineError
 
 CALM_S: Final = 1.0

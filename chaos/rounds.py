@@ -9,12 +9,12 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from chaos import clients
-from chaos.core.faults import FaultKind
-from chaos.core.plan import Plan, Setting, draw
-from chaos.round import Verdict, run_round
-from chaos.timeline import Tell
-from chaos.world import World, WorldFailed
+from strandline.chaos import clients
+from strandline.chaos.core.faults import FaultKind
+from strandline.chaos.core.plan import Plan, Setting, draw
+from strandline.chaos.round import Verdict, run_round
+from strandline.chaos.timeline import Tell
+from strandline.chaos.world import World, WorldFailed
 
 SECONDS_MIN: Final = 5.0
 """Of a round: less is no time for a strike."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from chaos.core.demands import SETTLE_S_MAX
-from chaos.world import World
 from strandline import Admin, Producer, TopicPartition
 from strandline.adapters.clock import SystemClock
+from strandline.chaos.core.demands import SETTLE_S_MAX
+from strandline.chaos.world import World
 from strandline.errors import Outcome, StrandlineError
 
 POLL_S: Final = 0.1

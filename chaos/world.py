@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from chaos.core.faults import Cut, FaultKind, Member
+from strandline.chaos.core.faults import Cut, FaultKind, Member
 from strandline.errors import StrandlineError
 
 

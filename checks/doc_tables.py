@@ -155,7 +155,7 @@ def commands(_: str | None) -> str:
 def metrics(service: str) -> str:
     """What a service, `broker` or `controller`, tells Prometheus."""
     rows = ["| name | type | labels | meaning |", "| --- | --- | --- | --- |"]
-    listed: tuple[Metric, ...] = import_module(f"{service}.metrics").METRICS
+    listed: tuple[Metric, ...] = import_module(f"strandline.{service}.metrics").METRICS
     for metric in listed:
         labels = ", ".join(f"`{label}`" for label in metric.labels)
         rows.append(f"| `{metric.name}` | {metric.kind.value} | {labels} | {metric.meaning} |")

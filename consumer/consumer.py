@@ -10,18 +10,6 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
-from consumer import arguments
-from consumer.core.assignors.assignor import Assignor
-from consumer.core.positions import Reset
-from consumer.group.commits import OffsetLike
-from consumer.group.committed import Committed
-from consumer.group.coordinator import Coordinator
-from consumer.group.group import Group, GroupMetadata
-from consumer.group.listener import RebalanceListener
-from consumer.handout import HandOut
-from consumer.news import News
-from consumer.reader import Reader
-from consumer.records import ConsumerRecord, FetchedBatch, OffsetAndTimestamp
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.rpc import GrpcTransport
 from strandline.client import arguments as client_arguments
@@ -29,6 +17,18 @@ from strandline.client.cluster import Cluster
 from strandline.client.messages import EARLIEST, LATEST, ListedOffset
 from strandline.client.scope import Scope, Startable
 from strandline.config import ConsumerSettings, load
+from strandline.consumer import arguments
+from strandline.consumer.core.assignors.assignor import Assignor
+from strandline.consumer.core.positions import Reset
+from strandline.consumer.group.commits import OffsetLike
+from strandline.consumer.group.committed import Committed
+from strandline.consumer.group.coordinator import Coordinator
+from strandline.consumer.group.group import Group, GroupMetadata
+from strandline.consumer.group.listener import RebalanceListener
+from strandline.consumer.handout import HandOut
+from strandline.consumer.news import News
+from strandline.consumer.reader import Reader
+from strandline.consumer.records import ConsumerRecord, FetchedBatch, OffsetAndTimestamp
 from strandline.errors import InvalidRequest
 from strandline.groups import CommittedOffset, TaskChange
 from strandline.ids import TopicPartition

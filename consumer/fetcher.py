@@ -10,12 +10,12 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-from consumer.core.positions import Effect, Positions
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
 from strandline.client.fetch_wire import FETCH
 from strandline.client.fetches import FetchRequest, FetchResponse
 from strandline.config import ConsumerSettings
+from strandline.consumer.core.positions import Effect, Positions
 from strandline.errors import BrokerNotAvailable, OutcomeUnknown, StrandlineError
 from strandline.ports import Clock, Stream
 from strandline.tasks import until_failure

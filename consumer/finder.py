@@ -7,12 +7,12 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
-from consumer.core.positions import FindPosition, Positions, Reset
-from consumer.records import FetchedBatch
 from strandline.client.cluster import Cluster
 from strandline.client.messages import EARLIEST, LATEST, ListedOffset
 from strandline.client.offsets import list_each_offset, list_offsets
 from strandline.config import ConsumerSettings
+from strandline.consumer.core.positions import FindPosition, Positions, Reset
+from strandline.consumer.records import FetchedBatch
 from strandline.errors import OffsetOutOfRange, StrandlineError
 from strandline.groups import FetchedOffsets
 from strandline.ids import TopicPartition

@@ -13,13 +13,13 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from itertools import islice
 from typing import Any, Final, TypeVar
 
-from consumer.core.positions import Position
-from consumer.news import News
-from consumer.reader import Reader
-from consumer.reading import Reading
-from consumer.records import ConsumerRecord, FetchedBatch
 from strandline.client.scope import Scope
 from strandline.config import ConsumerSettings
+from strandline.consumer.core.positions import Position
+from strandline.consumer.news import News
+from strandline.consumer.reader import Reader
+from strandline.consumer.reading import Reading
+from strandline.consumer.records import ConsumerRecord, FetchedBatch
 from strandline.errors import UndecodableBatch
 from strandline.ids import TopicPartition
 from strandline.ports import Clock

@@ -10,8 +10,13 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from consumer.arrival import batches_of
-from consumer.core.positions import (
+from strandline.client import arguments
+from strandline.client.backoff import backoff_s
+from strandline.client.cluster import Cluster
+from strandline.client.scope import Scope
+from strandline.config import ConsumerSettings
+from strandline.consumer.arrival import batches_of
+from strandline.consumer.core.positions import (
     Arrived,
     BackOff,
     DoubtLeader,
@@ -22,15 +27,10 @@ from consumer.core.positions import (
     Refused,
     Reset,
 )
-from consumer.fetcher import Fetcher
-from consumer.finder import CommittedLookup, Finder
-from consumer.news import News
-from consumer.records import FetchedBatch
-from strandline.client import arguments
-from strandline.client.backoff import backoff_s
-from strandline.client.cluster import Cluster
-from strandline.client.scope import Scope
-from strandline.config import ConsumerSettings
+from strandline.consumer.fetcher import Fetcher
+from strandline.consumer.finder import CommittedLookup, Finder
+from strandline.consumer.news import News
+from strandline.consumer.records import FetchedBatch
 from strandline.errors import InvalidRequest, StrandlineError, UndecodableBatch, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.ports import Clock

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from consumer.core.positions import Position
-from consumer.records import ConsumerRecord, FetchedBatch
+from strandline.consumer.core.positions import Position
+from strandline.consumer.records import ConsumerRecord, FetchedBatch
 
 
 class Reading:

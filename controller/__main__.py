@@ -1,4 +1,4 @@
-"""`python -m controller`: one controller, set up by `STRANDLINE_…` variables and the settings file."""
+"""`python -m strandline.controller`: one controller, set up by the environment and the settings file."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import sys
 
 import uvloop
 
-from controller.server import serve
 from strandline.adapters.crash_points import arm
 from strandline.adapters.telemetry import configure_logging
 from strandline.config import ControllerSettings, load
+from strandline.controller.server import serve
 from strandline.errors import SettingsError
 
 

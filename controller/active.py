@@ -6,7 +6,11 @@ import asyncio
 from collections.abc import Collection, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from controller.answers import (
+from strandline.adapters import znodes
+from strandline.adapters.member_key import MemberKey
+from strandline.client.event_writer import EventWriter
+from strandline.config import ControllerSettings
+from strandline.controller.answers import (
     ClusterDescription,
     Ongoing,
     PartitionOutcome,
@@ -14,25 +18,21 @@ from controller.answers import (
     UncleanOutcome,
     for_user,
 )
-from controller.core.cluster import ClusterPicture
-from controller.core.drains import Progress
-from controller.core.readiness import Readiness
-from controller.core.reassignment import Move
-from controller.core.topics import Alteration, NewTopic
-from controller.description import describe_cluster
-from controller.election import elect_preferred
-from controller.fenced_session import Deposed, FencedSession
-from controller.reading import read_topics
-from controller.reassignment import Reassignments
-from controller.term import Term
-from controller.topics import Topics
-from controller.unclean import elect_unclean
-from controller.upkeep import Upkeep
-from controller.vitals import Vitals
-from strandline.adapters import znodes
-from strandline.adapters.member_key import MemberKey
-from strandline.client.event_writer import EventWriter
-from strandline.config import ControllerSettings
+from strandline.controller.core.cluster import ClusterPicture
+from strandline.controller.core.drains import Progress
+from strandline.controller.core.readiness import Readiness
+from strandline.controller.core.reassignment import Move
+from strandline.controller.core.topics import Alteration, NewTopic
+from strandline.controller.description import describe_cluster
+from strandline.controller.election import elect_preferred
+from strandline.controller.fenced_session import Deposed, FencedSession
+from strandline.controller.reading import read_topics
+from strandline.controller.reassignment import Reassignments
+from strandline.controller.term import Term
+from strandline.controller.topics import Topics
+from strandline.controller.unclean import elect_unclean
+from strandline.controller.upkeep import Upkeep
+from strandline.controller.vitals import Vitals
 from strandline.errors import NotController, OutcomeUnknown, StrandlineError
 from strandline.ids import BrokerId, TopicPartition
 from strandline.metadata import Endpoint

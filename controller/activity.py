@@ -16,14 +16,14 @@ from uuid import uuid4
 
 import structlog
 
-from controller.active import ActiveController
-from controller.fenced_session import Deposed, FencedSession, until_answered
 from strandline.adapters import znodes
 from strandline.adapters.member_key import MemberKey
 from strandline.adapters.session_metrics import Sessions
 from strandline.adapters.unreadable import UnreadableLog
 from strandline.adapters.zookeeper import ZooKeeperSession, connect
 from strandline.config import ControllerSettings
+from strandline.controller.active import ActiveController
+from strandline.controller.fenced_session import Deposed, FencedSession, until_answered
 from strandline.errors import LeaderHint, NotController
 from strandline.metadata import Endpoint
 from strandline.ports import (

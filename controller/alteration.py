@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
-from controller.core.topics import change_config, check_internal_config
-from controller.placements import read_placements
-from controller.reading import read_topic
-from controller.term import Term
-from controller.topic_writes import pack, restart_step
 from strandline.adapters import znodes
 from strandline.adapters.crash_points import crash_point
+from strandline.controller.core.topics import change_config, check_internal_config
+from strandline.controller.placements import read_placements
+from strandline.controller.reading import read_topic
+from strandline.controller.term import Term
+from strandline.controller.topic_writes import pack, restart_step
 from strandline.errors import OutcomeUnknown, UnknownTopicOrPartition
 from strandline.ports import BadVersion, MultiFailed, NoNode, SetData
 

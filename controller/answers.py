@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controller.core.queues import Backlog
-from controller.core.unclean import UncleanPlan
+from strandline.controller.core.queues import Backlog
+from strandline.controller.core.unclean import UncleanPlan
 from strandline.errors import NotController, OutcomeUnknown, StrandlineError
 from strandline.ids import BrokerId, TopicId, TopicPartition
 from strandline.metadata import Endpoint, Reassignment, Registration

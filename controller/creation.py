@@ -12,14 +12,14 @@ from collections.abc import Sequence
 
 import structlog
 
-from controller.core.cluster import PlacedTopic
-from controller.core.topics import Brokers, TopicPlan
-from controller.deletion import remove_topic
-from controller.reading import read_topic
-from controller.term import Term
-from controller.topic_writes import Multi, creation_steps, pack
 from strandline.adapters import znodes
 from strandline.adapters.crash_points import crash_point
+from strandline.controller.core.cluster import PlacedTopic
+from strandline.controller.core.topics import Brokers, TopicPlan
+from strandline.controller.deletion import remove_topic
+from strandline.controller.reading import read_topic
+from strandline.controller.term import Term
+from strandline.controller.topic_writes import Multi, creation_steps, pack
 from strandline.errors import CoordinationError, TopicAlreadyExists
 from strandline.ids import TopicId
 from strandline.ports import Check, Create, Delete, MultiFailed, NodeExists, SessionEnded, SetData

@@ -14,14 +14,14 @@ from typing import Final
 
 import structlog
 
-from controller.fenced_session import FencedSession
-from controller.placements import read_assigned, read_moving_of
-from controller.reading import read_marker, read_topic
-from controller.term import Term
-from controller.topic_writes import Multi, Step, deletion_step, pack
 from strandline.adapters import znodes
 from strandline.adapters.crash_points import crash_point
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.controller.fenced_session import FencedSession
+from strandline.controller.placements import read_assigned, read_moving_of
+from strandline.controller.reading import read_marker, read_topic
+from strandline.controller.term import Term
+from strandline.controller.topic_writes import Multi, Step, deletion_step, pack
 from strandline.errors import OutcomeUnknown, UnknownTopicOrPartition
 from strandline.ids import TopicId
 from strandline.ports import Check, Create, Delete, MultiFailed, NodeExists, NoNode

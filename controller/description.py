@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from controller.answers import BrokerDescription, ClusterDescription
-from controller.core.queues import backlog
-from controller.surveying import read_drains, read_queue
-from controller.term import Term
 from strandline.adapters import znodes
+from strandline.controller.answers import BrokerDescription, ClusterDescription
+from strandline.controller.core.queues import backlog
+from strandline.controller.surveying import read_drains, read_queue
+from strandline.controller.term import Term
 
 
 async def describe_cluster(term: Term) -> ClusterDescription:

@@ -13,17 +13,17 @@ from typing import Final
 
 import structlog
 
-from controller.core.drains import DrainPlan, LeadershipMove, Progress, ReplicaMove, plan_drains
-from controller.core.reassignment import Move
-from controller.core.survey import Survey
-from controller.core.topics import Brokers
-from controller.core.words import listed
-from controller.reassignment import Reassignments
-from controller.surveying import read_drains
-from controller.term import Term
-from controller.yielding import Yielding, yield_leaderships
 from strandline.adapters import znodes
 from strandline.adapters.crash_points import crash_point
+from strandline.controller.core.drains import DrainPlan, LeadershipMove, Progress, ReplicaMove, plan_drains
+from strandline.controller.core.reassignment import Move
+from strandline.controller.core.survey import Survey
+from strandline.controller.core.topics import Brokers
+from strandline.controller.core.words import listed
+from strandline.controller.reassignment import Reassignments
+from strandline.controller.surveying import read_drains
+from strandline.controller.term import Term
+from strandline.controller.yielding import Yielding, yield_leaderships
 from strandline.errors import InvalidRequest, OutcomeUnknown
 from strandline.ids import BrokerId, TopicPartition
 from strandline.metadata import Drain

@@ -7,16 +7,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from controller.answers import PartitionOutcome
-from controller.core.election import check_preferred, is_led
-from controller.core.reassignment import Placed
-from controller.core.topics import Brokers
-from controller.placements import PlacedPartitions, read_placements, unknown_partition
-from controller.surveying import read_drains
-from controller.term import Term
-from controller.yielding import LOOK_AGAIN_S, Yielding, yield_leaderships
 from strandline.adapters import znodes
 from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX
+from strandline.controller.answers import PartitionOutcome
+from strandline.controller.core.election import check_preferred, is_led
+from strandline.controller.core.reassignment import Placed
+from strandline.controller.core.topics import Brokers
+from strandline.controller.placements import PlacedPartitions, read_placements, unknown_partition
+from strandline.controller.surveying import read_drains
+from strandline.controller.term import Term
+from strandline.controller.yielding import LOOK_AGAIN_S, Yielding, yield_leaderships
 from strandline.errors import (
     ElectionNotNeeded,
     InvalidRequest,

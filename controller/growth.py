@@ -14,19 +14,19 @@ from typing import Final
 
 import structlog
 
-from controller.core.cluster import PlacedTopic
-from controller.core.growth import plan_growth
-from controller.core.placement import Assignment
-from controller.core.topics import Brokers
-from controller.creation import write_part
-from controller.deletion import removal_steps, write_removal
-from controller.fenced_session import Deposed
-from controller.placements import PlacedPartitions, read_placements
-from controller.reading import read_marker, read_topic
-from controller.term import Term
-from controller.topic_writes import Multi, creation_steps, pack
 from strandline.adapters import znodes
 from strandline.adapters.crash_points import crash_point
+from strandline.controller.core.cluster import PlacedTopic
+from strandline.controller.core.growth import plan_growth
+from strandline.controller.core.placement import Assignment
+from strandline.controller.core.topics import Brokers
+from strandline.controller.creation import write_part
+from strandline.controller.deletion import removal_steps, write_removal
+from strandline.controller.fenced_session import Deposed
+from strandline.controller.placements import PlacedPartitions, read_placements
+from strandline.controller.reading import read_marker, read_topic
+from strandline.controller.term import Term
+from strandline.controller.topic_writes import Multi, creation_steps, pack
 from strandline.errors import CoordinationError, OutcomeUnknown, StrandlineError, UnknownTopicOrPartition
 from strandline.ports import BadVersion, MultiFailed, NodeExists, NoNode, SessionEnded, SetData
 

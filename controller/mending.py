@@ -9,7 +9,9 @@ from typing import Final
 
 import structlog
 
-from controller.core.mending import (
+from strandline.adapters import znodes
+from strandline.adapters.queue_znodes import ElectionNotice
+from strandline.controller.core.mending import (
     CallElection,
     DropNotices,
     DropReassignment,
@@ -17,13 +19,11 @@ from controller.core.mending import (
     Mender,
     StartReplica,
 )
-from controller.core.queues import QueueEntry, waiting_keys
-from controller.core.survey import Survey, SurveyedPartition
-from controller.notices import leave_notices
-from controller.term import Term
-from controller.topic_writes import Step, Subject, pack, requests
-from strandline.adapters import znodes
-from strandline.adapters.queue_znodes import ElectionNotice
+from strandline.controller.core.queues import QueueEntry, waiting_keys
+from strandline.controller.core.survey import Survey, SurveyedPartition
+from strandline.controller.notices import leave_notices
+from strandline.controller.term import Term
+from strandline.controller.topic_writes import Step, Subject, pack, requests
 from strandline.ids import BrokerId, PartitionKey
 from strandline.ports import BadVersion, Delete, MultiFailed, NoNode, NotEmpty, Operation
 from strandline.state_changes import Command

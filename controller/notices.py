@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from controller.fenced_session import FencedSession
 from strandline.adapters import queue_znodes, znodes
 from strandline.adapters.queue_znodes import ElectionNotice
+from strandline.controller.fenced_session import FencedSession
 from strandline.ids import BrokerId
 from strandline.ports import Create
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from controller.core.placement import Assignment
-from controller.core.reassignment import Placed
-from controller.fenced_session import FencedSession
-from controller.reading import read_znode
 from strandline.adapters import znodes
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.controller.core.placement import Assignment
+from strandline.controller.core.reassignment import Placed
+from strandline.controller.fenced_session import FencedSession
+from strandline.controller.reading import read_znode
 from strandline.errors import UnknownTopicOrPartition
 from strandline.ports import NoNode
 from strandline.tasks import pipelined

@@ -15,7 +15,14 @@ from typing import Final
 
 import structlog
 
-from controller.core.queues import (
+from strandline.adapters import queue_znodes, znodes
+from strandline.adapters.crash_points import crash_point
+from strandline.config import (
+    MULTI_BYTES_MAX,
+    STATE_ENTRY_BYTES_MAX,
+    ZOOKEEPER_READS_IN_FLIGHT_MAX,
+)
+from strandline.controller.core.queues import (
     Backlog,
     Merge,
     QueueEntry,
@@ -24,17 +31,10 @@ from controller.core.queues import (
     merge,
     settle,
 )
-from controller.core.survey import Survey
-from controller.reading import read_topic
-from controller.surveying import read_queue
-from controller.term import Term
-from strandline.adapters import queue_znodes, znodes
-from strandline.adapters.crash_points import crash_point
-from strandline.config import (
-    MULTI_BYTES_MAX,
-    STATE_ENTRY_BYTES_MAX,
-    ZOOKEEPER_READS_IN_FLIGHT_MAX,
-)
+from strandline.controller.core.survey import Survey
+from strandline.controller.reading import read_topic
+from strandline.controller.surveying import read_queue
+from strandline.controller.term import Term
 from strandline.ids import BrokerId, PartitionKey
 from strandline.ports import BadVersion, Delete, MultiFailed, NoNode, Operation, SetData
 from strandline.state_changes import Command, StateChange, life_of

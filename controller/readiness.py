@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from controller.core.queues import backlog
-from controller.core.readiness import Readiness, check_broker
-from controller.surveying import read_queue, read_survey
-from controller.term import Term
+from strandline.controller.core.queues import backlog
+from strandline.controller.core.readiness import Readiness, check_broker
+from strandline.controller.surveying import read_queue, read_survey
+from strandline.controller.term import Term
 from strandline.ids import BrokerId
 
 

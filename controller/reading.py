@@ -12,12 +12,12 @@ from typing import TypeVar
 
 import structlog
 
-from controller.core.cluster import ClusterPicture, PlacedTopic
-from controller.core.placement import Assignment
-from controller.core.topics import Brokers
-from controller.fenced_session import FencedSession
 from strandline.adapters import znodes
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.controller.core.cluster import ClusterPicture, PlacedTopic
+from strandline.controller.core.placement import Assignment
+from strandline.controller.core.topics import Brokers
+from strandline.controller.fenced_session import FencedSession
 from strandline.ids import TopicId
 from strandline.metadata import PartitionState, Registration
 from strandline.ports import NoNode, Znode

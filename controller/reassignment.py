@@ -16,22 +16,22 @@ from uuid import uuid4
 
 import structlog
 
-from controller.answers import Ongoing, PartitionOutcome, for_user
-from controller.core.reassignment import Asked, Ground, Move, Placed, grown, plan_move
-from controller.core.topics import Brokers
-from controller.placements import (
+from strandline.adapters import znodes
+from strandline.adapters.crash_points import crash_point
+from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.controller.answers import Ongoing, PartitionOutcome, for_user
+from strandline.controller.core.reassignment import Asked, Ground, Move, Placed, grown, plan_move
+from strandline.controller.core.topics import Brokers
+from strandline.controller.placements import (
     PlacedPartitions,
     read_assigned,
     read_moving,
     read_placements,
     unknown_partition,
 )
-from controller.reading import read_marker, read_topic
-from controller.term import Term
-from controller.topic_writes import Multi, Step, Subject, pack_each, requests
-from strandline.adapters import znodes
-from strandline.adapters.crash_points import crash_point
-from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.controller.reading import read_marker, read_topic
+from strandline.controller.term import Term
+from strandline.controller.topic_writes import Multi, Step, Subject, pack_each, requests
 from strandline.errors import InvalidRequest, OutcomeUnknown, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import PartitionId, PartitionKey, TopicPartition
 from strandline.metadata import Reassignment

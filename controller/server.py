@@ -13,11 +13,6 @@ import grpc
 import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from controller import wire
-from controller.activity import Activity
-from controller.metrics import METRICS, ControllerMetrics
-from controller.service import AdminService
-from controller.state_changes_stream import StateChangeStreams
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.fail_fast import FailFast
 from strandline.adapters.guarded_calls import GuardedCalls
@@ -29,6 +24,11 @@ from strandline.adapters.request_times import RequestTimes
 from strandline.adapters.served_stream import write
 from strandline.adapters.wire_errors import error_to_wire
 from strandline.config import ControllerSettings
+from strandline.controller import wire
+from strandline.controller.activity import Activity
+from strandline.controller.metrics import METRICS, ControllerMetrics
+from strandline.controller.service import AdminService
+from strandline.controller.state_changes_stream import StateChangeStreams
 from strandline.errors import SettingsError, StrandlineError
 from strandline.metadata import Endpoint
 from strandline.rpc import admin_pb2, admin_pb2_grpc

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from controller.active import ActiveController
-from controller.activity import Activity
-from controller.answers import ClusterDescription, Ongoing, PartitionOutcome, TopicOutcome, UncleanOutcome
-from controller.core.drains import Progress
-from controller.core.readiness import Readiness
-from controller.core.reassignment import Move
-from controller.core.topics import (
+from strandline.adapters.crash_points import defect_point
+from strandline.controller.active import ActiveController
+from strandline.controller.activity import Activity
+from strandline.controller.answers import (
+    ClusterDescription,
+    Ongoing,
+    PartitionOutcome,
+    TopicOutcome,
+    UncleanOutcome,
+)
+from strandline.controller.core.drains import Progress
+from strandline.controller.core.readiness import Readiness
+from strandline.controller.core.reassignment import Move
+from strandline.controller.core.topics import (
     Alteration,
     NewTopic,
     check_new_partitions,
     check_partitions_asked,
     check_request,
 )
-from strandline.adapters.crash_points import defect_point
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.ids import BrokerId, TopicPartition
 

@@ -12,12 +12,12 @@ from typing import Final
 
 import structlog
 
-from controller.active import ActiveController
-from controller.core.state_changes import Telling, Told, check
 from strandline.adapters.rpc import GrpcTransport
 from strandline.client.event_positions import EventRecord
 from strandline.client.event_reader import EventReader
 from strandline.client.messages import StateChangesQuery
+from strandline.controller.active import ActiveController
+from strandline.controller.core.state_changes import Telling, Told, check
 from strandline.errors import BrokerNotAvailable, NotController, ThrottlingQuotaExceeded
 from strandline.ids import STATE_CHANGES_TOPIC
 from strandline.ports import Clock

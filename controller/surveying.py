@@ -10,14 +10,14 @@ from functools import partial
 
 import structlog
 
-from controller.core.queues import QueueEntry
-from controller.core.survey import StandingReassignment, Survey, SurveyedPartition
-from controller.core.topics import Brokers
-from controller.fenced_session import FencedSession
-from controller.placements import read_moving
-from controller.reading import Partition, read_partitions, read_topic, read_znode
 from strandline.adapters import queue_znodes, znodes
 from strandline.config import STATE_QUEUE_ENTRIES_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.controller.core.queues import QueueEntry
+from strandline.controller.core.survey import StandingReassignment, Survey, SurveyedPartition
+from strandline.controller.core.topics import Brokers
+from strandline.controller.fenced_session import FencedSession
+from strandline.controller.placements import read_moving
+from strandline.controller.reading import Partition, read_partitions, read_topic, read_znode
 from strandline.errors import InvalidConfig
 from strandline.ids import BrokerId, PartitionId, PartitionKey, TopicId, TopicPartition
 from strandline.metadata import Drain, Reassignment

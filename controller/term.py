@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from controller.core.cluster import ClusterPicture
-from controller.core.topics import Brokers
-from controller.fenced_session import FencedSession, Happened
-from controller.reading import read_brokers
-from controller.recorder import Recorder
-from controller.surveying import read_drains
-from controller.topic_writes import Multi
 from strandline.adapters import znodes
 from strandline.adapters.member_key import MemberKey
 from strandline.config import ControllerSettings
+from strandline.controller.core.cluster import ClusterPicture
+from strandline.controller.core.topics import Brokers
+from strandline.controller.fenced_session import FencedSession, Happened
+from strandline.controller.reading import read_brokers
+from strandline.controller.recorder import Recorder
+from strandline.controller.surveying import read_drains
+from strandline.controller.topic_writes import Multi
 from strandline.ids import BrokerId
 from strandline.metadata import Endpoint
 from strandline.ports import Clock, Operation

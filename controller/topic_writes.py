@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 from uuid import uuid4
 
-from controller.core.cluster import PlacedTopic
-from controller.core.placement import Assignment
 from strandline.adapters import queue_znodes, znodes
 from strandline.config import KIB, MULTI_BYTES_MAX, STATE_ENTRY_BYTES_MAX
+from strandline.controller.core.cluster import PlacedTopic
+from strandline.controller.core.placement import Assignment
 from strandline.ids import (
     NO_BROKER,
     NO_EPOCH,

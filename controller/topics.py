@@ -9,15 +9,15 @@ from uuid import uuid4
 
 import structlog
 
-from controller.alteration import alter_config
-from controller.answers import TopicOutcome, for_user
-from controller.core.cluster import PlacedTopic
-from controller.core.topics import Alteration, Brokers, NewTopic, TopicPlan, plan_topic
-from controller.creation import create_topic
-from controller.deletion import mark_for_deletion, read_deletions, remove_topic
-from controller.growth import Growth
-from controller.term import Term
 from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX
+from strandline.controller.alteration import alter_config
+from strandline.controller.answers import TopicOutcome, for_user
+from strandline.controller.core.cluster import PlacedTopic
+from strandline.controller.core.topics import Alteration, Brokers, NewTopic, TopicPlan, plan_topic
+from strandline.controller.creation import create_topic
+from strandline.controller.deletion import mark_for_deletion, read_deletions, remove_topic
+from strandline.controller.growth import Growth
+from strandline.controller.term import Term
 from strandline.errors import (
     InvalidReplicaAssignment,
     InvalidRequest,

@@ -9,16 +9,16 @@ from typing import Final
 
 import structlog
 
-from controller.answers import UncleanOutcome
-from controller.core.unclean import UncleanPlan, plan_unclean
-from controller.notices import leave_notices
-from controller.placements import PlacedPartitions, read_placements, unknown_partition
-from controller.reading import read_partitions
-from controller.term import Term
-from controller.yielding import LOOK_AGAIN_S
 from strandline.adapters import znodes
 from strandline.adapters.queue_znodes import ElectionNotice
 from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX
+from strandline.controller.answers import UncleanOutcome
+from strandline.controller.core.unclean import UncleanPlan, plan_unclean
+from strandline.controller.notices import leave_notices
+from strandline.controller.placements import PlacedPartitions, read_placements, unknown_partition
+from strandline.controller.reading import read_partitions
+from strandline.controller.term import Term
+from strandline.controller.yielding import LOOK_AGAIN_S
 from strandline.errors import (
     ElectionNotNeeded,
     InvalidRequest,

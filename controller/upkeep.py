@@ -12,18 +12,18 @@ from typing import Final
 
 import structlog
 
-from controller.core.drains import Progress
-from controller.core.readiness import Readiness
-from controller.core.survey import Survey
-from controller.drains import Drains
-from controller.fenced_session import Deposed
-from controller.mending import Mending
-from controller.queues import DeadQueues
-from controller.readiness import read_readiness
-from controller.reassignment import Reassignments
-from controller.surveying import read_queue, read_survey
-from controller.term import Term
-from controller.vitals import Vitals
+from strandline.controller.core.drains import Progress
+from strandline.controller.core.readiness import Readiness
+from strandline.controller.core.survey import Survey
+from strandline.controller.drains import Drains
+from strandline.controller.fenced_session import Deposed
+from strandline.controller.mending import Mending
+from strandline.controller.queues import DeadQueues
+from strandline.controller.readiness import read_readiness
+from strandline.controller.reassignment import Reassignments
+from strandline.controller.surveying import read_queue, read_survey
+from strandline.controller.term import Term
+from strandline.controller.vitals import Vitals
 from strandline.errors import StrandlineError
 from strandline.ids import BrokerId
 from strandline.ports import SessionEnded

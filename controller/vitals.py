@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from controller.core.census import Census, take_census
-from controller.core.queues import Backlog, QueueEntry, backlog
-from controller.core.survey import Survey
-from controller.surveying import read_queue
-from controller.term import Term
+from strandline.controller.core.census import Census, take_census
+from strandline.controller.core.queues import Backlog, QueueEntry, backlog
+from strandline.controller.core.survey import Survey
+from strandline.controller.surveying import read_queue
+from strandline.controller.term import Term
 from strandline.ids import BrokerId
 
 NOTHING: Final = backlog(())

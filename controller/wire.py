@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from controller.answers import (
+from strandline.adapters.listeners import endpoint_to_wire
+from strandline.adapters.parsing import REQUEST_ELEMENTS_MAX
+from strandline.adapters.wire_errors import error_to_wire
+from strandline.client.messages import StateChangesQuery
+from strandline.controller.answers import (
     BrokerDescription,
     ClusterDescription,
     Ongoing,
@@ -13,15 +17,11 @@ from controller.answers import (
     TopicOutcome,
     UncleanOutcome,
 )
-from controller.core.drains import Progress
-from controller.core.readiness import Readiness
-from controller.core.reassignment import Move
-from controller.core.state_changes import Told
-from controller.core.topics import Alteration, NewTopic
-from strandline.adapters.listeners import endpoint_to_wire
-from strandline.adapters.parsing import REQUEST_ELEMENTS_MAX
-from strandline.adapters.wire_errors import error_to_wire
-from strandline.client.messages import StateChangesQuery
+from strandline.controller.core.drains import Progress
+from strandline.controller.core.readiness import Readiness
+from strandline.controller.core.reassignment import Move
+from strandline.controller.core.state_changes import Told
+from strandline.controller.core.topics import Alteration, NewTopic
 from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition
 from strandline.rpc import admin_pb2, common_pb2

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from controller.notices import leave_notices
-from controller.reading import read_partitions
-from controller.term import Term
 from strandline.adapters.crash_points import crash_point
 from strandline.adapters.queue_znodes import ElectionNotice
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.controller.notices import leave_notices
+from strandline.controller.reading import read_partitions
+from strandline.controller.term import Term
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, PartitionKey
 from strandline.tasks import pipelined
 

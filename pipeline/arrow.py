@@ -10,10 +10,10 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from consumer.records import FetchedBatch
-from pipeline.record_fields import Bytes, Fields, Flags, Numbers, read_fields, record_bounds
+from strandline.consumer.records import FetchedBatch
 from strandline.errors import CorruptMessage, StrandlineError
 from strandline.ids import TopicPartition
+from strandline.pipeline.record_fields import Bytes, Fields, Flags, Numbers, read_fields, record_bounds
 from strandline.records import HEADER_BYTES, BatchHeader, Codec
 from strandline.records.compression import decompress
 from strandline.records.header import LENGTH_PREFIX_BYTES

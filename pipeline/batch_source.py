@@ -20,12 +20,12 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
-from pipeline.core.options import SourceOptions
-from pipeline.core.pruning import EVERYTHING, TIMESTAMP, Condition, Interval, Pruning, pruning
-from pipeline.core.ranges import OffsetRange
-from pipeline.loop_thread import call
-from pipeline.planning import batch_ranges, in_pieces
-from pipeline.scanning import Scan, record_batches
+from strandline.pipeline.core.options import SourceOptions
+from strandline.pipeline.core.pruning import EVERYTHING, TIMESTAMP, Condition, Interval, Pruning, pruning
+from strandline.pipeline.core.ranges import OffsetRange
+from strandline.pipeline.loop_thread import call
+from strandline.pipeline.planning import batch_ranges, in_pieces
+from strandline.pipeline.scanning import Scan, record_batches
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

@@ -8,8 +8,6 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from pipeline.core.options import Selection
-from pipeline.core.ranges import Bounds
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.rpc import GrpcTransport
 from strandline.client.backoff import backoff_s
@@ -25,6 +23,8 @@ from strandline.errors import (
 )
 from strandline.ids import TopicPartition
 from strandline.metadata import TopicMetadata
+from strandline.pipeline.core.options import Selection
+from strandline.pipeline.core.ranges import Bounds
 from strandline.ports import Clock, Transport
 
 logger = logging.getLogger(__name__)

@@ -14,15 +14,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
-from pipeline.core.repair import (
-    WINDOW_OFFSETS,
-    FoundBatch,
-    Progress,
-    found_batches,
-    same_batch,
-    windows_back,
-)
-from producer.core.batch import HEADER_OVERHEAD_MAX, RECORD_OVERHEAD_MAX
 from strandline.client.messages import ProducerIdentity
 from strandline.errors import (
     DuplicateSequence,
@@ -33,6 +24,15 @@ from strandline.errors import (
     UnknownProducerId,
 )
 from strandline.ids import TopicPartition
+from strandline.pipeline.core.repair import (
+    WINDOW_OFFSETS,
+    FoundBatch,
+    Progress,
+    found_batches,
+    same_batch,
+    windows_back,
+)
+from strandline.producer.core.batch import HEADER_OVERHEAD_MAX, RECORD_OVERHEAD_MAX
 from strandline.records import HEADER_BYTES, Codec, PackedRecords, RecordFields, pack
 
 logger = logging.getLogger(__name__)

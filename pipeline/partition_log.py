@@ -8,7 +8,6 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final, Generic, TypeVar
 
-from pipeline.lane import Acked, LogEnd
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster, Leader
 from strandline.client.fetch_wire import FETCH
@@ -26,6 +25,7 @@ from strandline.errors import (
     UnknownLeaderEpoch,
 )
 from strandline.ids import TopicPartition
+from strandline.pipeline.lane import Acked, LogEnd
 from strandline.ports import Clock, Method, Stream
 from strandline.records import iterate
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from pipeline.cluster_facts import ClusterFacts, Snapshot
-from pipeline.core.offsets import EARLIEST, LATEST, Offsets, listed
-from pipeline.core.options import Bound, Selection, SourceOptions
-from pipeline.core.pruning import Pruning, pruned
-from pipeline.core.ranges import OffsetRange, begin_in_log, pieces
-from pipeline.errors import InvalidOption, NoOffset
-from pipeline.reading import lose
 from strandline.errors import UnknownTopicOrPartition
 from strandline.ids import TopicPartition
+from strandline.pipeline.cluster_facts import ClusterFacts, Snapshot
+from strandline.pipeline.core.offsets import EARLIEST, LATEST, Offsets, listed
+from strandline.pipeline.core.options import Bound, Selection, SourceOptions
+from strandline.pipeline.core.pruning import Pruning, pruned
+from strandline.pipeline.core.ranges import OffsetRange, begin_in_log, pieces
+from strandline.pipeline.errors import InvalidOption, NoOffset
+from strandline.pipeline.reading import lose
 
 
 def facts(options: SourceOptions) -> ClusterFacts:

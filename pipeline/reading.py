@@ -14,13 +14,6 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Final
 
-from consumer.news import News
-from consumer.reader import Reader
-from consumer.records import FetchedBatch
-from pipeline.cluster_facts import describe
-from pipeline.core import ranges
-from pipeline.core.ranges import DataLoss, OffsetRange
-from pipeline.errors import DataLost, ReadStalled
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.rpc import GrpcTransport
 from strandline.client.backoff import backoff_s
@@ -29,8 +22,15 @@ from strandline.client.messages import LATEST
 from strandline.client.offsets import list_offsets
 from strandline.client.scope import Scope, Startable
 from strandline.config import MIB, ConsumerSettings, load
+from strandline.consumer.news import News
+from strandline.consumer.reader import Reader
+from strandline.consumer.records import FetchedBatch
 from strandline.errors import OffsetOutOfRange, StrandlineError
 from strandline.ids import NO_EPOCH
+from strandline.pipeline.cluster_facts import describe
+from strandline.pipeline.core import ranges
+from strandline.pipeline.core.ranges import DataLoss, OffsetRange
+from strandline.pipeline.errors import DataLost, ReadStalled
 from strandline.ports import Clock, Transport
 
 logger = logging.getLogger(__name__)

@@ -15,14 +15,14 @@ from weakref import WeakKeyDictionary
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from consumer.records import FetchedBatch
-from pipeline.arrow import record_batch
-from pipeline.core.options import INT64_MAX
-from pipeline.core.pruning import EVERYTHING, Interval
-from pipeline.core.ranges import OffsetRange
-from pipeline.loop_thread import LoopThread, call, loop_thread
-from pipeline.reading import RangeReader
 from strandline.config import KIB, MIB
+from strandline.consumer.records import FetchedBatch
+from strandline.pipeline.arrow import record_batch
+from strandline.pipeline.core.options import INT64_MAX
+from strandline.pipeline.core.pruning import EVERYTHING, Interval
+from strandline.pipeline.core.ranges import OffsetRange
+from strandline.pipeline.loop_thread import LoopThread, call, loop_thread
+from strandline.pipeline.reading import RangeReader
 
 logger = logging.getLogger(__name__)
 

@@ -21,10 +21,10 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pipeline.core.sink_options import SinkOptions, check_columns, sink_options
-from pipeline.errors import InvalidOption
-from pipeline.lane import TopicFacts, Written
 from strandline.errors import UnknownTopicOrPartition
+from strandline.pipeline.core.sink_options import SinkOptions, check_columns, sink_options
+from strandline.pipeline.errors import InvalidOption
+from strandline.pipeline.lane import TopicFacts, Written
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class _Sink:
     topics: Mapping[str, TopicFacts]
 
     def write(self, batches: Iterator[Any], query: str, batch: int) -> SinkCommit:
-        from pipeline.writing import Piece, write_rows
+        from strandline.pipeline.writing import Piece, write_rows
 
         context = _task()
         piece = Piece(query, batch, context.partitionId())
@@ -78,8 +78,8 @@ def _sink(schema: StructType, given: Mapping[str, str]) -> _Sink:
     check_columns([(field.name, field.dataType.simpleString()) for field in schema.fields], options)
     topics: dict[str, TopicFacts] = {}
     if options.topic is not None:
-        from pipeline.loop_thread import call
-        from pipeline.writing import look_up
+        from strandline.pipeline.loop_thread import call
+        from strandline.pipeline.writing import look_up
 
         try:
             topics[options.topic] = call(look_up(options, options.topic))

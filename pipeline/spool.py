@@ -13,10 +13,10 @@ from typing import IO, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.core.sink_options import check_topic
-from pipeline.lane import TopicFacts, row_bytes
 from strandline.config import MIB
 from strandline.errors import InvalidRecord, MessageTooLarge, StrandlineError, UnknownTopicOrPartition
+from strandline.pipeline.core.sink_options import check_topic
+from strandline.pipeline.lane import TopicFacts, row_bytes
 from strandline.records import HEADER_BYTES, Headers, RecordFields
 
 MEMORY_BYTES: Final = 64 * MIB

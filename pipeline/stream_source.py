@@ -19,17 +19,17 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from pipeline.batch_source import RangePartition, read_range
-from pipeline.cluster_facts import ClusterFacts, Snapshot
-from pipeline.core import progress
-from pipeline.core.offsets import Offsets, StreamOffset
-from pipeline.core.options import INT64_MAX, SourceOptions
-from pipeline.core.ranges import backlog, ended_earlier
-from pipeline.loop_thread import call
-from pipeline.planning import begin, check_existing, facts, in_logs, in_pieces
-from pipeline.reading import lose
 from strandline.adapters.clock import SystemClock
 from strandline.errors import StrandlineError
+from strandline.pipeline.batch_source import RangePartition, read_range
+from strandline.pipeline.cluster_facts import ClusterFacts, Snapshot
+from strandline.pipeline.core import progress
+from strandline.pipeline.core.offsets import Offsets, StreamOffset
+from strandline.pipeline.core.options import INT64_MAX, SourceOptions
+from strandline.pipeline.core.ranges import backlog, ended_earlier
+from strandline.pipeline.loop_thread import call
+from strandline.pipeline.planning import begin, check_existing, facts, in_logs, in_pieces
+from strandline.pipeline.reading import lose
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch

@@ -11,13 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from pipeline.core.identity import identity_of
-from pipeline.core.sink_options import SinkOptions
-from pipeline.lane import Lane, TopicFacts, Written, row_bytes
-from pipeline.loop_thread import call
-from pipeline.partition_log import ClusterPartitionLog
-from pipeline.spool import Checks, Rows, Spool, first_failure
-from producer.core.partitioner import partition_for
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.rpc import GrpcTransport
 from strandline.client.backoff import backoff_s
@@ -26,6 +19,13 @@ from strandline.client.scope import Scope, Startable
 from strandline.config import ClientSettings
 from strandline.errors import BrokerNotAvailable, StrandlineError
 from strandline.ids import TopicPartition
+from strandline.pipeline.core.identity import identity_of
+from strandline.pipeline.core.sink_options import SinkOptions
+from strandline.pipeline.lane import Lane, TopicFacts, Written, row_bytes
+from strandline.pipeline.loop_thread import call
+from strandline.pipeline.partition_log import ClusterPartitionLog
+from strandline.pipeline.spool import Checks, Rows, Spool, first_failure
+from strandline.producer.core.partitioner import partition_for
 from strandline.records import HEADER_BYTES, RecordFields
 from strandline.topic_config import TopicConfig
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from producer.core.batch import RECORD_OVERHEAD_MAX, VALUE_OVERHEAD_MAX
 from strandline.errors import InvalidRequest, MessageTooLarge
+from strandline.producer.core.batch import RECORD_OVERHEAD_MAX, VALUE_OVERHEAD_MAX
 from strandline.records import HEADER_BYTES, Codec, PackedRecords, RecordFields, pack, pack_values
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
-from producer.tickets import RecordMetadata, RecordTicket
+from strandline.producer.tickets import RecordMetadata, RecordTicket
 
 if TYPE_CHECKING:
     _Future = asyncio.Future[RecordMetadata]

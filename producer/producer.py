@@ -9,30 +9,6 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from producer.bulk import Pieces, not_bytes, one_batch, too_large
-from producer.core.accumulator import (
-    Accumulator,
-    Acknowledged,
-    BackOff,
-    DoubtLeader,
-    Effect,
-    Failed,
-    Renew,
-    Send,
-)
-from producer.core.batch import HEADER_OVERHEAD_MAX, RECORD_OVERHEAD_MAX, Batch, PartitionQueue, unseal
-from producer.delivery import Delivery
-from producer.routes import Route
-from producer.sender import Sender
-from producer.tickets import (
-    BatchMetadata,
-    BatchTicket,
-    Bulk,
-    BulkMetadata,
-    RecordMetadata,
-    RecordTicket,
-    Ticket,
-)
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.rpc import GrpcTransport
 from strandline.client import arguments
@@ -45,6 +21,36 @@ from strandline.config import ProducerSettings, load
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.ports import Clock, Transport
+from strandline.producer.bulk import Pieces, not_bytes, one_batch, too_large
+from strandline.producer.core.accumulator import (
+    Accumulator,
+    Acknowledged,
+    BackOff,
+    DoubtLeader,
+    Effect,
+    Failed,
+    Renew,
+    Send,
+)
+from strandline.producer.core.batch import (
+    HEADER_OVERHEAD_MAX,
+    RECORD_OVERHEAD_MAX,
+    Batch,
+    PartitionQueue,
+    unseal,
+)
+from strandline.producer.delivery import Delivery
+from strandline.producer.routes import Route
+from strandline.producer.sender import Sender
+from strandline.producer.tickets import (
+    BatchMetadata,
+    BatchTicket,
+    Bulk,
+    BulkMetadata,
+    RecordMetadata,
+    RecordTicket,
+    Ticket,
+)
 from strandline.records import HEADER_BYTES, PackedRecords, RecordFields
 from strandline.topic_config import TopicConfig
 

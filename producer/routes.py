@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic
 
-from producer.core.batch import PartitionQueue, Ticket
-from producer.core.partitioner import partition_for
 from strandline.errors import InvalidRequest, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER
+from strandline.producer.core.batch import PartitionQueue, Ticket
+from strandline.producer.core.partitioner import partition_for
 
 KeyedRecords = list[tuple[bytes | None, bytes | None]]
 

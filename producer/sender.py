@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from producer.core.accumulator import Accumulator, Effect
-from producer.core.batch import Batch
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
 from strandline.client.produce_wire import PRODUCE, Entry, Result
 from strandline.config import ProducerSettings
 from strandline.errors import BrokerNotAvailable, OutcomeUnknown, StrandlineError
 from strandline.ports import Clock, Stream
+from strandline.producer.core.accumulator import Accumulator, Effect
+from strandline.producer.core.batch import Batch
 from strandline.tasks import until_failure
 
 logger = logging.getLogger(__name__)

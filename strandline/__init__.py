@@ -10,40 +10,40 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from consumer.consumer import Consumer as Consumer
-    from consumer.group.group import GroupMetadata as GroupMetadata
-    from consumer.group.listener import RebalanceListener as RebalanceListener
-    from consumer.records import ConsumerRecord as ConsumerRecord
-    from consumer.records import FetchedBatch as FetchedBatch
-    from producer.producer import Producer as Producer
-    from producer.tickets import BatchMetadata as BatchMetadata
-    from producer.tickets import BulkMetadata as BulkMetadata
-    from producer.tickets import BulkSendFailed as BulkSendFailed
-    from producer.tickets import RecordMetadata as RecordMetadata
     from strandline.client.admin import Admin as Admin
     from strandline.client.messages import NewTopic as NewTopic
+    from strandline.consumer.consumer import Consumer as Consumer
+    from strandline.consumer.group.group import GroupMetadata as GroupMetadata
+    from strandline.consumer.group.listener import RebalanceListener as RebalanceListener
+    from strandline.consumer.records import ConsumerRecord as ConsumerRecord
+    from strandline.consumer.records import FetchedBatch as FetchedBatch
     from strandline.errors import Outcome as Outcome
     from strandline.errors import StrandlineError as StrandlineError
     from strandline.groups import CommittedOffset as CommittedOffset
     from strandline.ids import TopicPartition as TopicPartition
     from strandline.local.cluster import LocalCluster as LocalCluster
+    from strandline.producer.producer import Producer as Producer
+    from strandline.producer.tickets import BatchMetadata as BatchMetadata
+    from strandline.producer.tickets import BulkMetadata as BulkMetadata
+    from strandline.producer.tickets import BulkSendFailed as BulkSendFailed
+    from strandline.producer.tickets import RecordMetadata as RecordMetadata
 
 _HOMES = {
     "Admin": "strandline.client.admin",
-    "BatchMetadata": "producer.tickets",
-    "BulkMetadata": "producer.tickets",
-    "BulkSendFailed": "producer.tickets",
+    "BatchMetadata": "strandline.producer.tickets",
+    "BulkMetadata": "strandline.producer.tickets",
+    "BulkSendFailed": "strandline.producer.tickets",
     "CommittedOffset": "strandline.groups",
-    "Consumer": "consumer.consumer",
-    "ConsumerRecord": "consumer.records",
-    "FetchedBatch": "consumer.records",
-    "GroupMetadata": "consumer.group.group",
+    "Consumer": "strandline.consumer.consumer",
+    "ConsumerRecord": "strandline.consumer.records",
+    "FetchedBatch": "strandline.consumer.records",
+    "GroupMetadata": "strandline.consumer.group.group",
     "LocalCluster": "strandline.local.cluster",
     "NewTopic": "strandline.client.messages",
     "Outcome": "strandline.errors",
-    "Producer": "producer.producer",
-    "RebalanceListener": "consumer.group.listener",
-    "RecordMetadata": "producer.tickets",
+    "Producer": "strandline.producer.producer",
+    "RebalanceListener": "strandline.consumer.group.listener",
+    "RecordMetadata": "strandline.producer.tickets",
     "StrandlineError": "strandline.errors",
     "TopicPartition": "strandline.ids",
 }

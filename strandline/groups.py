@@ -1,7 +1,7 @@
 """What members, administrators and coordinators of groups say to each other, as values.
 
 The coordinator never looks inside `metadata` and `assignment`: those are the members' own
-(`consumer.core.protocol` for consumers). Times are milliseconds.
+(`strandline.consumer.core.protocol` for consumers). Times are milliseconds.
 """
 
 from __future__ import annotations

@@ -14,25 +14,25 @@ from strandline.client.scope import Scope, Startable
 from strandline.config import StreamsSettings, load
 from strandline.errors import InvalidRequest
 from strandline.ports import Clock
-from streams.core.assignor import LearnerAssignor
-from streams.core.member import Received, StreamMember
-from streams.core.task import TaskId
-from streams.runtime.clients import Clients
-from streams.runtime.factory import TaskFactory
-from streams.runtime.group_offsets import GroupOffsets
-from streams.runtime.group_side import GroupSide
-from streams.runtime.inputs import Inputs
-from streams.runtime.internal_topics import InternalTopics
-from streams.runtime.local_task import LocalTask, Role, Surroundings
-from streams.runtime.local_tasks import LocalTasks
-from streams.runtime.poller import Poller, Stop
-from streams.runtime.queries import Running, StoreQuery, find_store
-from streams.runtime.reports import TaskReports
-from streams.storage.errors import StoreCorrupt
-from streams.storage.slots import StateFolder
-from streams.storage.task_store import TaskStore
-from streams.topology.subtopology import Subtopology
-from streams.topology.topology import Topology
+from strandline.streams.core.assignor import LearnerAssignor
+from strandline.streams.core.member import Received, StreamMember
+from strandline.streams.core.task import TaskId
+from strandline.streams.runtime.clients import Clients
+from strandline.streams.runtime.factory import TaskFactory
+from strandline.streams.runtime.group_offsets import GroupOffsets
+from strandline.streams.runtime.group_side import GroupSide
+from strandline.streams.runtime.inputs import Inputs
+from strandline.streams.runtime.internal_topics import InternalTopics
+from strandline.streams.runtime.local_task import LocalTask, Role, Surroundings
+from strandline.streams.runtime.local_tasks import LocalTasks
+from strandline.streams.runtime.poller import Poller, Stop
+from strandline.streams.runtime.queries import Running, StoreQuery, find_store
+from strandline.streams.runtime.reports import TaskReports
+from strandline.streams.storage.errors import StoreCorrupt
+from strandline.streams.storage.slots import StateFolder
+from strandline.streams.storage.task_store import TaskStore
+from strandline.streams.topology.subtopology import Subtopology
+from strandline.streams.topology.topology import Topology
 
 logger = logging.getLogger(__name__)
 

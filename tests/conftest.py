@@ -97,7 +97,7 @@ def spark() -> Iterator[SparkSession]:
     It takes seconds to start, on a busy machine a minute, which the first test waits for: a module that
     uses it says `pytestmark = SPARK_TIME`.
     """
-    from pipeline.session import session
+    from strandline.pipeline.spark_session import session
 
     # Short-lived, and one of many processes: what costs the least to start.
     least = {

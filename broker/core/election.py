@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from broker.core.happenings import resignation
+from strandline.broker.core.happenings import resignation
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.log_statements import current_statements, longest, missing, unheard
 from strandline.metadata import IsrMember, LogCondition, LogStatement, PartitionState, Registration

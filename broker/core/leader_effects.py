@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic
 
-from broker.core.commit_queue import Ticket
-from broker.core.reassignment import Assignment
+from strandline.broker.core.commit_queue import Ticket
+from strandline.broker.core.reassignment import Assignment
 from strandline.ids import BrokerId, Offset
 from strandline.metadata import PartitionState
 

@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from typing import Final, Generic
 
-from broker.core import reassignment
-from broker.core.closing import Closing
-from broker.core.commit_queue import CommitQueue, Ticket
-from broker.core.isr import (
+from strandline.broker.core import reassignment
+from strandline.broker.core.closing import Closing
+from strandline.broker.core.commit_queue import CommitQueue, Ticket
+from strandline.broker.core.isr import (
     NO_FLOW,
     Flow,
     InSyncReplicas,
@@ -27,7 +27,7 @@ from broker.core.isr import (
     may_join,
     why_changed,
 )
-from broker.core.leader_effects import (
+from strandline.broker.core.leader_effects import (
     Acknowledge,
     AdvanceWatermark,
     CloseReplicas,
@@ -38,7 +38,7 @@ from broker.core.leader_effects import (
     TimeOut,
     WriteIsr,
 )
-from broker.core.reassignment import Assignment
+from strandline.broker.core.reassignment import Assignment
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.metadata import IsrMember, PartitionState, Registration
 

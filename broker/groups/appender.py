@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from broker.core.groups.effects import Append
-from broker.leadership import Leadership, Outcome, Produced
+from strandline.broker.core.groups.effects import Append
+from strandline.broker.leadership import Leadership, Outcome, Produced
 from strandline.config import KIB, MIB, BrokerSettings
 from strandline.errors import CoordinatorNotAvailable, MessageTooLarge, StrandlineError
 from strandline.ports import Clock

@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from typing import Any, Final
 
-from broker.core.groups.effects import GroupEvent
+from strandline.broker.core.groups.effects import GroupEvent
 
 VERSION: Final = 1
 """Of the schema. A new field does not change it: readers pass over what they do not know."""

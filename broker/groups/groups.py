@@ -7,16 +7,16 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
-from broker.cluster_view import ClusterView
-from broker.core.groups.effects import GroupEvent
-from broker.core.groups.states import GroupState
-from broker.groups.coordinators import Coordinators
-from broker.groups.events import event_key, event_value
-from broker.groups.handlers import GroupHandlers
-from broker.internal_topics import InternalTopics, group_events_topic
-from broker.replica_manager import ReplicaManager
 from strandline.adapters.member_key import MemberKey
 from strandline.adapters.rpc import GrpcTransport
+from strandline.broker.cluster_view import ClusterView
+from strandline.broker.core.groups.effects import GroupEvent
+from strandline.broker.core.groups.states import GroupState
+from strandline.broker.groups.coordinators import Coordinators
+from strandline.broker.groups.events import event_key, event_value
+from strandline.broker.groups.handlers import GroupHandlers
+from strandline.broker.internal_topics import InternalTopics, group_events_topic
+from strandline.broker.replica_manager import ReplicaManager
 from strandline.client.event_writer import EventWriter
 from strandline.config import BrokerSettings
 from strandline.ids import GROUP_EVENTS_TOPIC

@@ -11,13 +11,13 @@ from collections.abc import Collection, Sequence, Set
 from typing import Any, Final
 from uuid import uuid4
 
-from broker.cluster_view import ClusterView
-from broker.core.groups.limits import check_group
-from broker.groups.coordinators import Coordinators
-from broker.groups.partition import Call, CoordinatorPartition
-from broker.groups.placement import partition_of
-from broker.internal_topics import InternalTopics, offsets_topic
-from broker.replica_manager import ReplicaManager
+from strandline.broker.cluster_view import ClusterView
+from strandline.broker.core.groups.limits import check_group
+from strandline.broker.groups.coordinators import Coordinators
+from strandline.broker.groups.partition import Call, CoordinatorPartition
+from strandline.broker.groups.placement import partition_of
+from strandline.broker.internal_topics import InternalTopics, offsets_topic
+from strandline.broker.replica_manager import ReplicaManager
 from strandline.config import GROUP_ID_LENGTH_MAX, BrokerSettings
 from strandline.errors import (
     CoordinatorNotAvailable,

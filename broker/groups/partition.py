@@ -1,7 +1,7 @@
 """One partition of `__consumer_offsets` that this broker leads, in one leader epoch: its groups, live.
 
-Carries out what the `Coordinator` of `broker.core.groups` decides. It is made when a leadership begins
-and is of no use once that has ended; the next leadership, here or elsewhere, reads the log anew.
+Carries out what the `Coordinator` of `broker/core/groups` decides. It is made when a leadership begins and is
+of no use once that has ended; the next leadership, here or elsewhere, reads the log anew.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import structlog
 
-from broker.core.groups.coordinator import Coordinator
-from broker.core.groups.effects import Answer, Append, Effect, Failed, GroupEvent, Instant, Publish
-from broker.core.groups.states import GroupState
-from broker.groups.appender import Appender
-from broker.leadership import STORAGE_RETRY_S, Leadership
+from strandline.broker.core.groups.coordinator import Coordinator
+from strandline.broker.core.groups.effects import Answer, Append, Effect, Failed, GroupEvent, Instant, Publish
+from strandline.broker.core.groups.states import GroupState
+from strandline.broker.groups.appender import Appender
+from strandline.broker.leadership import STORAGE_RETRY_S, Leadership
 from strandline.config import KIB, BrokerSettings
 from strandline.errors import (
     CoordinatorLoading,

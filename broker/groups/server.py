@@ -8,9 +8,9 @@ from urllib.parse import unquote
 
 import grpc
 
-from broker.groups import wire
-from broker.groups.handlers import GroupHandlers
 from strandline.adapters.refused_requests import RefusedRequests
+from strandline.broker.groups import wire
+from strandline.broker.groups.handlers import GroupHandlers
 from strandline.errors import StrandlineError
 
 Context = grpc.aio.ServicerContext[bytes, bytes]

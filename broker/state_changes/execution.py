@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 import structlog
 
-from broker.assignments import Assignments
-from broker.core.reassignment import Assignment
-from broker.core.replica_states import ReplicaState
-from broker.replica import Replica
-from broker.replica_manager import ReplicaManager
 from strandline.adapters import znodes
+from strandline.broker.assignments import Assignments
+from strandline.broker.core.reassignment import Assignment
+from strandline.broker.core.replica_states import ReplicaState
+from strandline.broker.replica import Replica
+from strandline.broker.replica_manager import ReplicaManager
 from strandline.errors import InvalidConfig, StorageBusy, StorageFailed
 from strandline.ids import NO_BROKER, NO_EPOCH, LeaderEpoch, PartitionId, PartitionKey, TopicPartition
 from strandline.metadata import PartitionState

@@ -13,9 +13,9 @@ from typing import Final
 
 import structlog
 
-from broker.recorder import Recorder, Teller
-from broker.storage.checkpoint import read_whole, write_atomically
 from strandline.adapters.files import SYSTEM_FILES
+from strandline.broker.recorder import Recorder, Teller
+from strandline.broker.storage.checkpoint import read_whole, write_atomically
 from strandline.config import OUTBOX_EVENTS_MAX
 from strandline.ports import Files
 from strandline.state_changes import StateChangeEvent, event_value, parse_event

@@ -15,14 +15,14 @@ from typing import Final, TypeVar
 
 import structlog
 
-from broker.assignments import Assignments
-from broker.core.state_queue import Execute, Read, Record, Remove, Settle, StateQueue
-from broker.recorder import Recorder
-from broker.replica import Replica
-from broker.replica_manager import ReplicaManager
-from broker.state_changes.execution import Executor, Outcome, Topic, read_topic
 from strandline.adapters import queue_znodes, znodes
 from strandline.adapters.crash_points import crash_point
+from strandline.broker.assignments import Assignments
+from strandline.broker.core.state_queue import Execute, Read, Record, Remove, Settle, StateQueue
+from strandline.broker.recorder import Recorder
+from strandline.broker.replica import Replica
+from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.state_changes.execution import Executor, Outcome, Topic, read_topic
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerEpoch
 from strandline.ports import BadVersion, Clock, ConnectionLost, Coordination, NoNode

@@ -12,15 +12,15 @@ from typing import Final
 
 import structlog
 
-from broker.assignments import Assignments
-from broker.core.happenings import stray_removed
-from broker.core.replica_states import ReplicaState
-from broker.epoch_source import read_epoch
-from broker.recorder import Recorder
-from broker.replica import Replica
-from broker.replica_manager import ReplicaManager
-from broker.state_changes.execution import Executor, read_topic
 from strandline.adapters import znodes
+from strandline.broker.assignments import Assignments
+from strandline.broker.core.happenings import stray_removed
+from strandline.broker.core.replica_states import ReplicaState
+from strandline.broker.epoch_source import read_epoch
+from strandline.broker.recorder import Recorder
+from strandline.broker.replica import Replica
+from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.state_changes.execution import Executor, read_topic
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerEpoch, PartitionKey
 from strandline.ports import Clock, Coordination, NoNode

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from broker.internal_topics import InternalTopics, state_changes_topic
-from broker.recorder import OnRecorded
-from broker.replica_manager import ReplicaManager
-from broker.state_changes.outbox import Outbox
 from strandline.adapters.member_key import MemberKey
 from strandline.adapters.rpc import GrpcTransport
+from strandline.broker.internal_topics import InternalTopics, state_changes_topic
+from strandline.broker.recorder import OnRecorded
+from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.state_changes.outbox import Outbox
 from strandline.client.event_writer import EventWriter
 from strandline.config import BrokerSettings
 from strandline.ids import STATE_CHANGES_TOPIC

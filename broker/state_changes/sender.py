@@ -11,9 +11,9 @@ from uuid import uuid4
 
 import structlog
 
-from broker.recorder import Recorder
-from broker.replica import Replica
 from strandline.adapters import queue_znodes, znodes
+from strandline.broker.recorder import Recorder
+from strandline.broker.replica import Replica
 from strandline.config import REQUESTS_PER_ZNODE_MAX, STATE_ENTRY_BYTES_MAX, STATE_QUEUE_ENTRIES_MAX
 from strandline.ids import BrokerId, LeaderEpoch
 from strandline.metadata import Registration

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker.storage.log_state import LogState
-from broker.storage.segment import Segment
-from broker.storage.segments import Segments
+from strandline.broker.storage.log_state import LogState
+from strandline.broker.storage.segment import Segment
+from strandline.broker.storage.segments import Segments
 from strandline.topic_config import TopicConfig
 
 

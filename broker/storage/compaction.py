@@ -23,15 +23,15 @@ from operator import le
 from pathlib import Path
 from typing import Final
 
-from broker.core.producer_state import ProducerState
-from broker.storage.checkpoint import write_atomically
-from broker.storage.cleanable import Cleanable
-from broker.storage.index import NO_TIMESTAMP, IndexFile
-from broker.storage.key_map import KeyMap
-from broker.storage.recovery import Bad, scan
-from broker.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, RELATIVE_OFFSET_MAX, Segment
-from broker.storage.snapshots import load_producers
-from broker.storage.swap import cleaned_path
+from strandline.broker.core.producer_state import ProducerState
+from strandline.broker.storage.checkpoint import write_atomically
+from strandline.broker.storage.cleanable import Cleanable
+from strandline.broker.storage.index import NO_TIMESTAMP, IndexFile
+from strandline.broker.storage.key_map import KeyMap
+from strandline.broker.storage.recovery import Bad, scan
+from strandline.broker.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, RELATIVE_OFFSET_MAX, Segment
+from strandline.broker.storage.snapshots import load_producers
+from strandline.broker.storage.swap import cleaned_path
 from strandline.errors import CorruptMessage, UnsupportedCompression
 from strandline.ports import Files
 from strandline.records import BatchHeader, Columns, decode_columns, emptied, gap_batch, keep_records

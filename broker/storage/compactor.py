@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from broker.core.producer_state import ProducerState
-from broker.storage.cleanable import find_cleanable
-from broker.storage.compaction import Compaction, Replacement
-from broker.storage.fence import Fence
-from broker.storage.log_state import StateFile
-from broker.storage.segment import Segment
-from broker.storage.segments import Segments
-from broker.storage.swap import swap
+from strandline.broker.core.producer_state import ProducerState
+from strandline.broker.storage.cleanable import find_cleanable
+from strandline.broker.storage.compaction import Compaction, Replacement
+from strandline.broker.storage.fence import Fence
+from strandline.broker.storage.log_state import StateFile
+from strandline.broker.storage.segment import Segment
+from strandline.broker.storage.segments import Segments
+from strandline.broker.storage.swap import swap
 from strandline.ports import Files
 from strandline.topic_config import TopicConfig
 

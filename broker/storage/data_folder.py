@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from broker.storage.checkpoint import write_atomically
 from strandline.adapters.volume import volume_identity
+from strandline.broker.storage.checkpoint import write_atomically
 from strandline.errors import SettingsError
 from strandline.ids import BrokerEpoch, BrokerId
 

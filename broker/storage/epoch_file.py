@@ -7,8 +7,8 @@ from typing import Final
 
 import google_crc32c
 
-from broker.core.epochs import EpochCache, EpochEntry
-from broker.storage.checkpoint import read_whole, write_atomically
+from strandline.broker.core.epochs import EpochCache, EpochEntry
+from strandline.broker.storage.checkpoint import read_whole, write_atomically
 from strandline.ports import Files
 
 EPOCH_FILE: Final = "epochs"

@@ -11,13 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker.core.producer_state import ProducerState
-from broker.storage.checkpoint import read_whole
-from broker.storage.epoch_file import EPOCH_FILE, read_epochs
-from broker.storage.index import IndexFile
-from broker.storage.log_state import LogState
-from broker.storage.recovery import Bad, scan
-from broker.storage.segment import (
+from strandline.adapters.files import SYSTEM_FILES
+from strandline.broker.core.producer_state import ProducerState
+from strandline.broker.storage.checkpoint import read_whole
+from strandline.broker.storage.epoch_file import EPOCH_FILE, read_epochs
+from strandline.broker.storage.index import IndexFile
+from strandline.broker.storage.log_state import LogState
+from strandline.broker.storage.recovery import Bad, scan
+from strandline.broker.storage.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
@@ -26,7 +27,6 @@ from broker.storage.segment import (
     file_name,
     offset_in,
 )
-from strandline.adapters.files import SYSTEM_FILES
 from strandline.config import PRODUCER_EXPIRY_MS, PRODUCERS_PER_PARTITION_MAX
 from strandline.errors import CorruptMessage, SettingsError
 from strandline.ports import Files

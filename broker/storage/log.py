@@ -14,24 +14,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from sys import maxsize
 
-from broker.core.epochs import EpochCache, EpochEnd
-from broker.core.producer_state import Duplicate, ProducerState
-from broker.storage import admission
-from broker.storage.compaction import Compaction
-from broker.storage.compactor import Compactor
-from broker.storage.epoch_file import EpochFile
-from broker.storage.fence import Fence
-from broker.storage.log_state import StateFile
-from broker.storage.provenance import Provenance
-from broker.storage.recovery import Recovered, open_folder
-from broker.storage.retention import has_expired, start_after_retention
-from broker.storage.segment import Segment
-from broker.storage.segments import Segments
-from broker.storage.snapshots import load_producers, save_snapshot
-from broker.storage.sync_failure import remember
-from broker.storage.synced import Synced
-from broker.storage.time_search import Look
 from strandline.adapters.files import SYSTEM_FILES
+from strandline.broker.core.epochs import EpochCache, EpochEnd
+from strandline.broker.core.producer_state import Duplicate, ProducerState
+from strandline.broker.storage import admission
+from strandline.broker.storage.compaction import Compaction
+from strandline.broker.storage.compactor import Compactor
+from strandline.broker.storage.epoch_file import EpochFile
+from strandline.broker.storage.fence import Fence
+from strandline.broker.storage.log_state import StateFile
+from strandline.broker.storage.provenance import Provenance
+from strandline.broker.storage.recovery import Recovered, open_folder
+from strandline.broker.storage.retention import has_expired, start_after_retention
+from strandline.broker.storage.segment import Segment
+from strandline.broker.storage.segments import Segments
+from strandline.broker.storage.snapshots import load_producers, save_snapshot
+from strandline.broker.storage.sync_failure import remember
+from strandline.broker.storage.synced import Synced
+from strandline.broker.storage.time_search import Look
 from strandline.config import PRODUCER_EXPIRY_MS, PRODUCERS_PER_PARTITION_MAX
 from strandline.errors import CorruptMessage, OffsetOutOfRange, StorageBusy, StorageFailed, UnexpectedOffset
 from strandline.ports import NO_DESCRIPTORS, Clock, Files

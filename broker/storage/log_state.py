@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from broker.storage.checkpoint import read_whole, write_atomically
+from strandline.broker.storage.checkpoint import read_whole, write_atomically
 from strandline.ports import Files
 
 STATE_FILE: Final = "log.json"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from broker.storage.checkpoint import write_atomically
+from strandline.broker.storage.checkpoint import write_atomically
 from strandline.ids import PartitionId, PartitionKey, TopicId, TopicPartition
 
 DESCRIPTION: Final = "partition.json"

@@ -12,11 +12,11 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from broker.storage.checkpoint import PARTIAL_SUFFIX
-from broker.storage.fence import Fence
-from broker.storage.log_state import StateFile
-from broker.storage.segments import Segments
-from broker.storage.synced import Synced
+from strandline.broker.storage.checkpoint import PARTIAL_SUFFIX
+from strandline.broker.storage.fence import Fence
+from strandline.broker.storage.log_state import StateFile
+from strandline.broker.storage.segments import Segments
+from strandline.broker.storage.synced import Synced
 from strandline.ports import Files
 
 

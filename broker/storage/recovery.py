@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from broker.core.epochs import EpochCache
-from broker.core.producer_state import ProducerState
-from broker.storage.checkpoint import PARTIAL_SUFFIX, read_whole
-from broker.storage.epoch_file import read_epochs, write_epochs
-from broker.storage.index import IndexFile
-from broker.storage.log_state import LogState
-from broker.storage.segment import (
+from strandline.broker.core.epochs import EpochCache
+from strandline.broker.core.producer_state import ProducerState
+from strandline.broker.storage.checkpoint import PARTIAL_SUFFIX, read_whole
+from strandline.broker.storage.epoch_file import read_epochs, write_epochs
+from strandline.broker.storage.index import IndexFile
+from strandline.broker.storage.log_state import LogState
+from strandline.broker.storage.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
@@ -30,9 +30,9 @@ from broker.storage.segment import (
     file_name,
     offset_in,
 )
-from broker.storage.snapshots import drop_snapshots_above, load_producers
-from broker.storage.swap import finish_swaps
-from broker.storage.sync_failure import SYNC_FAILURE_FILE, SyncFailure, write_anew
+from strandline.broker.storage.snapshots import drop_snapshots_above, load_producers
+from strandline.broker.storage.swap import finish_swaps
+from strandline.broker.storage.sync_failure import SYNC_FAILURE_FILE, SyncFailure, write_anew
 from strandline.errors import CorruptMessage, InvalidRecord, UnsupportedCompression
 from strandline.ports import Files
 from strandline.records import HEADER_BYTES, BatchHeader

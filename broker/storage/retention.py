@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.storage.segment import Segment
-from broker.storage.segments import Segments
+from strandline.broker.storage.segment import Segment
+from strandline.broker.storage.segments import Segments
 from strandline.topic_config import TopicConfig
 
 

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import Path
 
-from broker.storage.segment import (
+from strandline.broker.storage.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
     SNAPSHOT_SUFFIX,
@@ -14,7 +14,7 @@ from broker.storage.segment import (
     file_name,
     offset_in,
 )
-from broker.storage.time_search import HEADERS_LOOKED_AT_MAX, Look
+from strandline.broker.storage.time_search import HEADERS_LOOKED_AT_MAX, Look
 from strandline.ports import Files
 from strandline.topic_config import TopicConfig
 

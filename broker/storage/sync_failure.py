@@ -14,7 +14,7 @@ from typing import Final, Self
 
 import structlog
 
-from broker.storage.checkpoint import PARTIAL_SUFFIX, read_whole, write_atomically
+from strandline.broker.storage.checkpoint import PARTIAL_SUFFIX, read_whole, write_atomically
 from strandline.ports import Files, SyncFailed
 
 logger = structlog.get_logger(__name__)

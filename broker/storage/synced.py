@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.storage.log_state import StateFile
+from strandline.broker.storage.log_state import StateFile
 from strandline.ports import Clock
 from strandline.topic_config import TopicConfig
 

@@ -1,4 +1,4 @@
-"""`python -m chaos.containers COMMAND…`: runs a command with a Docker engine and the images at hand.
+"""`python -m strandline.chaos.containers COMMAND…`: runs a command with a Docker engine and the images.
 
 The engine is the one that answers, or one that is started for the command's time; DOCKER_HOST names it to the
 command, which finds it answering.
@@ -13,9 +13,9 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from chaos.containers.engine import NoEngine, engine
-from chaos.signals import INTERRUPTED, cancelled_by_signals
-from chaos.world import WorldFailed
+from strandline.chaos.containers.engine import NoEngine, engine
+from strandline.chaos.signals import INTERRUPTED, cancelled_by_signals
+from strandline.chaos.world import WorldFailed
 from strandline.local.die_with_parent import dying_with_this_process
 
 FAILED: Final = 1

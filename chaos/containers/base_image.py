@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
-from chaos.containers.commands import CommandFailed, run
-from chaos.world import WorldFailed
+from strandline.chaos.containers.commands import CommandFailed, run
+from strandline.chaos.world import WorldFailed
 
 SUITE: Final = "bookworm"
 PACKAGES: Final = ("ca-certificates", "python3", "python3-pip", "python3-venv")

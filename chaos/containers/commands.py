@@ -8,7 +8,7 @@ from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Mapping
 from typing import IO, Final
 
-from chaos.world import WorldFailed
+from strandline.chaos.world import WorldFailed
 
 TIMEOUT_S: Final = 300.0
 SAID_CHARACTERS_MAX: Final = 2_000

@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from chaos.containers.commands import CommandFailed, run
-from chaos.containers.engine import IMAGE, PROJECT, Engine
-from chaos.world import WorldFailed
+from strandline.chaos.containers.commands import CommandFailed, run
+from strandline.chaos.containers.engine import IMAGE, PROJECT, Engine
+from strandline.chaos.world import WorldFailed
 
 NAME: Final = "strandline-chaos"
 NETWORK: Final = f"{NAME}_strandline"

@@ -24,11 +24,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from chaos.containers import host_network
-from chaos.containers.commands import CommandFailed, run
-from chaos.containers.host_network import HostNetwork
-from chaos.world import WorldFailed
 from strandline.adapters.clock import SystemClock
+from strandline.chaos.containers import host_network
+from strandline.chaos.containers.commands import CommandFailed, run
+from strandline.chaos.containers.host_network import HostNetwork
+from strandline.chaos.world import WorldFailed
 
 START_S_MAX: Final = 60.0
 STOP_S_MAX: Final = 60.0

@@ -1,7 +1,7 @@
 """A Docker engine: the one that answers, or else one that is installed and started here for the tests' time.
 
 Images are built by it from this project's Dockerfile. Where its base image cannot be pulled, it is made
-here (`chaos.containers.base_image`).
+here (`strandline.chaos.containers.base_image`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from chaos.containers.base_image import ensure_base_image
-from chaos.containers.commands import TIMEOUT_S, CommandFailed, run
-from chaos.containers.dockerd import dockerd
-from chaos.world import WorldFailed
+from strandline.chaos.containers.base_image import ensure_base_image
+from strandline.chaos.containers.commands import TIMEOUT_S, CommandFailed, run
+from strandline.chaos.containers.dockerd import dockerd
+from strandline.chaos.world import WorldFailed
 
 PROJECT: Final = Path(__file__).parents[2]
 IMAGE: Final = "strandline-chaos"

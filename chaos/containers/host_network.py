@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from chaos.containers.commands import run
-from chaos.world import WorldFailed
+from strandline.chaos.containers.commands import run
+from strandline.chaos.world import WorldFailed
 
 FAMILIES: Final = ("iptables", "ip6tables")
 SWITCHES: Final = (

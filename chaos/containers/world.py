@@ -14,14 +14,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from chaos.containers.commands import CommandFailed, run
-from chaos.containers.compose import ADDRESSES, BROKERS, CONTROLLERS, DISKS, NETWORK, Compose
-from chaos.containers.engine import Engine, engine
-from chaos.core.faults import Cut, FaultKind, Member, Role
-from chaos.core.plan import ISOLATED
-from chaos.world import World, WorldFailed
 from strandline import Admin
 from strandline.adapters.clock import SystemClock
+from strandline.chaos.containers.commands import CommandFailed, run
+from strandline.chaos.containers.compose import ADDRESSES, BROKERS, CONTROLLERS, DISKS, NETWORK, Compose
+from strandline.chaos.containers.engine import Engine, engine
+from strandline.chaos.core.faults import Cut, FaultKind, Member, Role
+from strandline.chaos.core.plan import ISOLATED
+from strandline.chaos.world import World, WorldFailed
 from strandline.errors import StrandlineError
 
 BOOTSTRAP: Final = ",".join(f"localhost:{19091 + number}" for number in BROKERS)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TypeVar
 
-from chaos.core.faults import Fault, FaultKind, Member, Role, Target
+from strandline.chaos.core.faults import Fault, FaultKind, Member, Role, Target
 
 T = TypeVar("T")
 Lots = Callable[[], float]

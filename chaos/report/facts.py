@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from chaos.core.demands import WRITABLE_MS_MAX
-from chaos.core.faults import Fault
-from chaos.report import partitions, traffic
-from chaos.report.spans import Held, Span
-from chaos.report.told import Election, Found, Moment, Observation, Outcome, Sending, Told
+from strandline.chaos.core.demands import WRITABLE_MS_MAX
+from strandline.chaos.core.faults import Fault
+from strandline.chaos.report import partitions, traffic
+from strandline.chaos.report.spans import Held, Span
+from strandline.chaos.report.told import Election, Found, Moment, Observation, Outcome, Sending, Told
 from strandline.ids import TopicPartition
 
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from chaos.core.plan import Plan
-from chaos.report.facts import Facts, FaultFact, PartitionFact, Verdict, facts_of
-from chaos.report.markup import Markup, joined, tag
-from chaos.report.picture import NoMatplotlib, draw
-from chaos.report.reading import read_round
-from chaos.report.told import Outcome, Told
+from strandline.chaos.core.plan import Plan
+from strandline.chaos.report.facts import Facts, FaultFact, PartitionFact, Verdict, facts_of
+from strandline.chaos.report.markup import Markup, joined, tag
+from strandline.chaos.report.picture import NoMatplotlib, draw
+from strandline.chaos.report.reading import read_round
+from strandline.chaos.report.told import Outcome, Told
 
 REPORT: Final = "report.html"
 PICTURE_SVG: Final = "chart.svg"

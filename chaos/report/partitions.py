@@ -9,9 +9,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
-from chaos.report.spans import Held, Span
-from chaos.report.told import Election, Observation
-from chaos.report.traffic import BIN_MS, Rate
+from strandline.chaos.report.spans import Held, Span
+from strandline.chaos.report.told import Election, Observation
+from strandline.chaos.report.traffic import BIN_MS, Rate
 from strandline.ids import TopicPartition
 
 SILENT_MS: Final = 1_500

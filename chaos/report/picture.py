@@ -11,9 +11,9 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
-from chaos.report.facts import Facts, FaultFact
-from chaos.report.spans import NOBODY, Held, Span
-from chaos.report.traffic import BIN_MS
+from strandline.chaos.report.facts import Facts, FaultFact
+from strandline.chaos.report.spans import NOBODY, Held, Span
+from strandline.chaos.report.traffic import BIN_MS
 from strandline.ids import TopicPartition
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """The files of a round, as far as they are there and can be read.
 
-`chaos.evidence` reads most of them too, and refuses what is not whole, as who judges must. Here a round that
-broke off is to have a page all the same.
+`chaos/evidence.py` reads most of them too, but a judge must refuse what is incomplete. Here a round
+that broke off still gets a page.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from chaos.core.plan import Plan, load
-from chaos.report.told import (
+from strandline.chaos.core.plan import Plan, load
+from strandline.chaos.report.told import (
     Election,
     Found,
     Moment,

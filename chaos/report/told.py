@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from chaos.core.plan import Plan
+from strandline.chaos.core.plan import Plan
 from strandline.ids import TopicPartition
 
 

@@ -21,9 +21,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from heapq import heapify, heapreplace
 
-from consumer.core.assignors.assignor import Assignor, AssignorFailed, MemberSubscription, asked
-from consumer.core.claims import Claims, settle
-from consumer.core.protocol import (
+from strandline.consumer.core.assignors.assignor import Assignor, AssignorFailed, MemberSubscription, asked
+from strandline.consumer.core.claims import Claims, settle
+from strandline.consumer.core.protocol import (
     COOPERATIVE_VERSION,
     EAGER_VERSION,
     Assignment,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from consumer.core.assignors.assignor import Assignor, TellsMembers
-from consumer.core.leader import ParsedMember, Plan, plan
-from consumer.core.notes import beside, note, same_counts
-from consumer.core.protocol import EAGER_VERSION, Assignment, Subscription
+from strandline.consumer.core.assignors.assignor import Assignor, TellsMembers
+from strandline.consumer.core.leader import ParsedMember, Plan, plan
+from strandline.consumer.core.notes import beside, note, same_counts
+from strandline.consumer.core.protocol import EAGER_VERSION, Assignment, Subscription
 from strandline.errors import InconsistentGroupProtocol
 from strandline.groups import GroupMember
 

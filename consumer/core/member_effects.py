@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from consumer.core.ownership import Partitions
+from strandline.consumer.core.ownership import Partitions
 from strandline.errors import StrandlineError
 from strandline.groups import JoinGroup, LeaveGroup, ReportOwnership, SyncGroup
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from consumer.core.assignors.assignor import Assignor, user_data_of
-from consumer.core.ownership import Ownership, Partitions
-from consumer.core.protocol import COOPERATIVE_VERSION, EAGER_VERSION, Subscription
 from strandline.config import ConsumerSettings
+from strandline.consumer.core.assignors.assignor import Assignor, user_data_of
+from strandline.consumer.core.ownership import Ownership, Partitions
+from strandline.consumer.core.protocol import COOPERATIVE_VERSION, EAGER_VERSION, Subscription
 from strandline.groups import (
     GroupProtocol,
     JoinGroup,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from consumer.core.ownership import Received
+from strandline.consumer.core.ownership import Received
 from strandline.groups import Joined
 
 NAMES_MAX: Final = 5

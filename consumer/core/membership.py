@@ -23,10 +23,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from itertools import count
 
-from consumer.core.assignors.assignor import Assignor, AssignorFailed, released_first
-from consumer.core.leader import Consensus
-from consumer.core.leading import Leading
-from consumer.core.member_effects import (
+from strandline.consumer.core.assignors.assignor import Assignor, AssignorFailed, released_first
+from strandline.consumer.core.leader import Consensus
+from strandline.consumer.core.leading import Leading
+from strandline.consumer.core.member_effects import (
     Assign,
     BackOff,
     Effect,
@@ -44,11 +44,11 @@ from consumer.core.member_effects import (
     StopHeartbeat,
     Tell,
 )
-from consumer.core.member_requests import MemberSettings
-from consumer.core.member_states import IN_GROUP, State, transition
-from consumer.core.member_words import cause_of, change_of, few
-from consumer.core.ownership import Ownership, Partitions
-from consumer.core.receiving import take
+from strandline.consumer.core.member_requests import MemberSettings
+from strandline.consumer.core.member_states import IN_GROUP, State, transition
+from strandline.consumer.core.member_words import cause_of, change_of, few
+from strandline.consumer.core.ownership import Ownership, Partitions
+from strandline.consumer.core.receiving import take
 from strandline.errors import (
     CoordinatorNotAvailable,
     FencedInstanceId,

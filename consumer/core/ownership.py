@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from consumer.core.protocol import Assignment
+from strandline.consumer.core.protocol import Assignment
 from strandline.errors import InconsistentGroupProtocol
 from strandline.groups import NO_GENERATION
 from strandline.ids import TopicPartition

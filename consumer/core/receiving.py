@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from consumer.core.assignors.assignor import Assignor, AssignorFailed, tell_assignment
-from consumer.core.notes import apart, other_topics
-from consumer.core.ownership import Ownership, Received
-from consumer.core.protocol import EAGER_VERSION, Assignment, AssignmentError
+from strandline.consumer.core.assignors.assignor import Assignor, AssignorFailed, tell_assignment
+from strandline.consumer.core.notes import apart, other_topics
+from strandline.consumer.core.ownership import Ownership, Received
+from strandline.consumer.core.protocol import EAGER_VERSION, Assignment, AssignmentError
 
 
 @dataclass(frozen=True, slots=True)

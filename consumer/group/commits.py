@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from consumer import arguments
-from consumer.core.positions import Position
-from consumer.group.coordinator import Coordinator, no_answer
-from consumer.handout import HandOut
-from consumer.reader import Reader
 from strandline.client.backoff import backoff_s
 from strandline.client.group_wire import OFFSET_COMMIT
 from strandline.config import ConsumerSettings
+from strandline.consumer import arguments
+from strandline.consumer.core.positions import Position
+from strandline.consumer.group.coordinator import Coordinator, no_answer
+from strandline.consumer.handout import HandOut
+from strandline.consumer.reader import Reader
 from strandline.errors import (
     CoordinatorNotAvailable,
     FencedInstanceId,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from consumer.group.coordinator import Coordinator, no_answer
 from strandline.client.backoff import backoff_s
 from strandline.client.group_wire import OFFSET_FETCH
 from strandline.config import ConsumerSettings
+from strandline.consumer.group.coordinator import Coordinator, no_answer
 from strandline.errors import StrandlineError
 from strandline.groups import FetchedOffsets, OffsetFetch
 from strandline.ids import TopicPartition

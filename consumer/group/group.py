@@ -9,24 +9,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from consumer.core.assignors.assignor import Assignor
-from consumer.core.member_requests import MemberSettings
-from consumer.core.member_states import State
-from consumer.core.membership import Membership
-from consumer.group.commits import Commits, Identity
-from consumer.group.committed import Committed
-from consumer.group.coordinator import Coordinator
-from consumer.group.handover import Handover
-from consumer.group.heart import Heart, HeartNews, Refused
-from consumer.group.listener import Listening, RebalanceListener
-from consumer.group.member import Member
-from consumer.group.refresh import Refresh
-from consumer.group.topics import Topics
-from consumer.handout import HandOut
-from consumer.reader import Reader
 from strandline.client.cluster import Cluster
 from strandline.client.scope import Scope
 from strandline.config import ConsumerSettings
+from strandline.consumer.core.assignors.assignor import Assignor
+from strandline.consumer.core.member_requests import MemberSettings
+from strandline.consumer.core.member_states import State
+from strandline.consumer.core.membership import Membership
+from strandline.consumer.group.commits import Commits, Identity
+from strandline.consumer.group.committed import Committed
+from strandline.consumer.group.coordinator import Coordinator
+from strandline.consumer.group.handover import Handover
+from strandline.consumer.group.heart import Heart, HeartNews, Refused
+from strandline.consumer.group.listener import Listening, RebalanceListener
+from strandline.consumer.group.member import Member
+from strandline.consumer.group.refresh import Refresh
+from strandline.consumer.group.topics import Topics
+from strandline.consumer.handout import HandOut
+from strandline.consumer.reader import Reader
 from strandline.errors import InvalidRequest, RebalanceInProgress, StrandlineError
 from strandline.groups import NO_GENERATION, TaskChange
 from strandline.ports import Clock

@@ -11,12 +11,12 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from consumer.core.member_effects import Assign, Lose, Revoke
-from consumer.group.commits import Commits
-from consumer.group.listener import Listening
-from consumer.handout import HandOut
-from consumer.reader import Reader
 from strandline.config import ConsumerSettings
+from strandline.consumer.core.member_effects import Assign, Lose, Revoke
+from strandline.consumer.group.commits import Commits
+from strandline.consumer.group.listener import Listening
+from strandline.consumer.handout import HandOut
+from strandline.consumer.reader import Reader
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 

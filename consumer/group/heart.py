@@ -15,10 +15,10 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from consumer.handout import HandOut
 from strandline.adapters.blocking_rpc import BlockingCall, BlockingTransport
 from strandline.client.group_wire import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP
 from strandline.config import ConsumerSettings
+from strandline.consumer.handout import HandOut
 from strandline.errors import NotCoordinator, StrandlineError
 from strandline.groups import Heartbeat, Joined, JoinGroup, LeaveGroup, LeavingMember, MemberIdGiven
 from strandline.ports import Clock

@@ -13,7 +13,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from consumer.core.member_effects import (
+from strandline.client.backoff import backoff_s
+from strandline.client.group_wire import LEAVE_GROUP, SYNC_GROUP
+from strandline.client.scope import Scope
+from strandline.config import ConsumerSettings
+from strandline.consumer.core.member_effects import (
     Assign,
     BackOff,
     Effect,
@@ -31,18 +35,14 @@ from consumer.core.member_effects import (
     StopHeartbeat,
     Tell,
 )
-from consumer.core.member_states import IN_GROUP, State
-from consumer.core.membership import Membership
-from consumer.group.coordinator import Coordinator
-from consumer.group.handover import Handover
-from consumer.group.heart import Heart, HeartNews, Overdue, Stopped
-from consumer.group.reports import Reports
-from consumer.group.topics import Topics
-from consumer.handout import HandOut
-from strandline.client.backoff import backoff_s
-from strandline.client.group_wire import LEAVE_GROUP, SYNC_GROUP
-from strandline.client.scope import Scope
-from strandline.config import ConsumerSettings
+from strandline.consumer.core.member_states import IN_GROUP, State
+from strandline.consumer.core.membership import Membership
+from strandline.consumer.group.coordinator import Coordinator
+from strandline.consumer.group.handover import Handover
+from strandline.consumer.group.heart import Heart, HeartNews, Overdue, Stopped
+from strandline.consumer.group.reports import Reports
+from strandline.consumer.group.topics import Topics
+from strandline.consumer.handout import HandOut
 from strandline.errors import (
     BrokerNotAvailable,
     CoordinatorLoading,

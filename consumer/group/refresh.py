@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import logging
 
-from consumer.group.commits import Commits
-from consumer.group.committed import Committed
-from consumer.reader import Reader
 from strandline.config import ConsumerSettings
+from strandline.consumer.group.commits import Commits
+from strandline.consumer.group.committed import Committed
+from strandline.consumer.reader import Reader
 from strandline.errors import StrandlineError
 from strandline.ports import Clock
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.core.survey import Survey, SurveyedPartition
+from strandline.controller.core.survey import Survey, SurveyedPartition
 
 
 @dataclass(frozen=True, slots=True)

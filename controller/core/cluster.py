@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from controller.core.placement import Assignment
+from strandline.controller.core.placement import Assignment
 from strandline.ids import BrokerId, TopicId
 
 

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from controller.core.placement import Assignment
-from controller.core.survey import Survey, SurveyedPartition
+from strandline.controller.core.placement import Assignment
+from strandline.controller.core.survey import Survey, SurveyedPartition
 from strandline.ids import BrokerId
 from strandline.metadata import Reassignment
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from controller.core.reassignment import Placed
-from controller.core.topics import Brokers
+from strandline.controller.core.reassignment import Placed
+from strandline.controller.core.topics import Brokers
 from strandline.errors import ElectionNotNeeded, PreferredLeaderNotAvailable
 from strandline.ids import BrokerId, TopicPartition
 from strandline.metadata import IsrMember

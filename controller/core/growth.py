@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core.cluster import ClusterPicture
-from controller.core.placement import Assignment, place
-from controller.core.topics import Brokers, check_assignments, check_load, check_partitions
+from strandline.controller.core.cluster import ClusterPicture
+from strandline.controller.core.placement import Assignment, place
+from strandline.controller.core.topics import Brokers, check_assignments, check_load, check_partitions
 from strandline.errors import (
     InvalidPartitions,
     InvalidReplicaAssignment,

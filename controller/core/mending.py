@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Final
 
-from controller.core.survey import StandingReassignment, Survey, SurveyedPartition
+from strandline.controller.core.survey import StandingReassignment, Survey, SurveyedPartition
 from strandline.ids import BrokerEpoch, BrokerId, PartitionKey
 from strandline.log_statements import current_statements, longest, missing
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controller.core.survey import Survey, SurveyedPartition
-from controller.core.words import listed
+from strandline.controller.core.survey import Survey, SurveyedPartition
+from strandline.controller.core.words import listed
 from strandline.ids import BrokerId
 
 

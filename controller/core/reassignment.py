@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from controller.core.placement import Assignment
-from controller.core.topics import Brokers, check_replicas
 from strandline.config import REPLICAS_PER_BROKER_MAX
+from strandline.controller.core.placement import Assignment
+from strandline.controller.core.topics import Brokers, check_replicas
 from strandline.errors import (
     InvalidReplicaAssignment,
     InvalidReplicationFactor,

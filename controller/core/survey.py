@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controller.core.placement import Assignment
+from strandline.controller.core.placement import Assignment
 from strandline.ids import NO_BROKER, BrokerId, PartitionId, PartitionKey, TopicId
 from strandline.metadata import Drain, PartitionState, Reassignment, Registration
 

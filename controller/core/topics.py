@@ -7,15 +7,15 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final
 
-from controller.core.cluster import ClusterPicture
-from controller.core.placement import Assignment, place
-from controller.core.words import listed
 from strandline.config import (
     PARTITIONS_PER_REQUEST_MAX,
     PARTITIONS_PER_TOPIC_MAX,
     REPLICAS_PER_BROKER_MAX,
     TOPICS_PER_REQUEST_MAX,
 )
+from strandline.controller.core.cluster import ClusterPicture
+from strandline.controller.core.placement import Assignment, place
+from strandline.controller.core.words import listed
 from strandline.errors import (
     InvalidConfig,
     InvalidPartitions,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller.core.reassignment import Placed
-from controller.core.topics import Brokers
+from strandline.controller.core.reassignment import Placed
+from strandline.controller.core.topics import Brokers
 from strandline.errors import ElectionNotNeeded, EligibleLeadersNotAvailable
 from strandline.ids import NO_EPOCH, TopicPartition
 from strandline.log_statements import Loss, current_statements, longest, loss, missing, unheard

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Self
 
-from pipeline.core.numbers import decimal
-from pipeline.errors import InvalidOption
 from strandline.ids import TopicPartition
+from strandline.pipeline.core.numbers import decimal
+from strandline.pipeline.errors import InvalidOption
 from strandline.topics import is_topic_name
 
 LATEST: Final = -1

@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pipeline.core import offsets
-from pipeline.core.numbers import decimal
-from pipeline.core.offsets import EARLIEST, LATEST, Offsets
-from pipeline.errors import InvalidOption
 from strandline.ids import INTERNAL_PREFIX, TopicPartition
+from strandline.pipeline.core import offsets
+from strandline.pipeline.core.numbers import decimal
+from strandline.pipeline.core.offsets import EARLIEST, LATEST, Offsets
+from strandline.pipeline.errors import InvalidOption
 from strandline.topics import is_topic_name
 
 BOOTSTRAP: Final = "bootstrap"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pipeline.core.offsets import Offsets, StreamOffset
-from pipeline.core.ranges import DataLoss, OffsetRange, created_again, deleted, limited
 from strandline.ids import TopicPartition
+from strandline.pipeline.core.offsets import Offsets, StreamOffset
+from strandline.pipeline.core.ranges import DataLoss, OffsetRange, created_again, deleted, limited
 
 
 def behind(begun: StreamOffset, latest: StreamOffset) -> list[TopicPartition]:

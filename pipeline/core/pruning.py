@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from pipeline.core.ranges import OffsetRange
+from strandline.pipeline.core.ranges import OffsetRange
 
 TOPIC, PARTITION, OFFSET, TIMESTAMP = "topic", "partition", "offset", "timestamp"
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from pipeline.core.offsets import Offsets
 from strandline.ids import TopicPartition
+from strandline.pipeline.core.offsets import Offsets
 
 
 @dataclass(frozen=True, slots=True, order=True)

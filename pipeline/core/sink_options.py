@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pipeline.core.numbers import decimal
-from pipeline.core.options import BOOTSTRAP, KAFKA_BOOTSTRAP, bootstrap, refuse_unknown
-from pipeline.errors import InvalidOption, InvalidSchema
 from strandline.config import INTERVAL_MS_MAX, KIB, RECORDS_BYTES_MAX
 from strandline.ids import INTERNAL_PREFIX
+from strandline.pipeline.core.numbers import decimal
+from strandline.pipeline.core.options import BOOTSTRAP, KAFKA_BOOTSTRAP, bootstrap, refuse_unknown
+from strandline.pipeline.errors import InvalidOption, InvalidSchema
 from strandline.records import Codec
 from strandline.topics import is_topic_name
 

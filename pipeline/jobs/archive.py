@@ -26,12 +26,12 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import DateType, StructField, StructType
 
-from pipeline.core.offsets import StreamOffset
-from pipeline.jobs.checkpoint import Checkpoint, local_path
-from pipeline.jobs.records import said_by_spark
-from pipeline.source import columns
 from strandline.errors import SettingsError
 from strandline.ids import TopicPartition
+from strandline.pipeline.core.offsets import StreamOffset
+from strandline.pipeline.jobs.checkpoint import Checkpoint, local_path
+from strandline.pipeline.jobs.records import said_by_spark
+from strandline.pipeline.source import columns
 
 LOCK: Final = "_checkpoint/lock"
 LOCK_S_MAX: Final = 30.0

@@ -15,11 +15,11 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from pipeline.jobs import audit_facts as facts
-from pipeline.jobs.audit_facts import LANE, PLACE, VALUE
-from pipeline.jobs.history_events import DENIED
 from strandline.auditing import checks
 from strandline.auditing.checks import Check
+from strandline.pipeline.jobs import audit_facts as facts
+from strandline.pipeline.jobs.audit_facts import LANE, PLACE, VALUE
+from strandline.pipeline.jobs.history_events import DENIED
 
 COLUMNS: Final = ("check", *PLACE, "detail")
 

@@ -17,7 +17,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from pipeline.jobs.history_events import hashes
+from strandline.pipeline.jobs.history_events import hashes
 
 VALUE: Final = ("topic", "hash", "more")
 PLACE: Final = ("topic", "partition", "offset")

@@ -10,8 +10,8 @@ from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
-from pipeline.core.offsets import StreamOffset
 from strandline.errors import SettingsError
+from strandline.pipeline.core.offsets import StreamOffset
 
 OFFSETS: Final = "_checkpoint/offsets"
 COMMITS: Final = "_checkpoint/commits"

@@ -17,9 +17,9 @@ from urllib.parse import unquote
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.jobs.records import ON_DISK, kept
 from strandline.auditing.history import FIELDS, OUTCOMES, InvalidHistory, parse, read_lines
 from strandline.errors import Outcome
+from strandline.pipeline.jobs.records import ON_DISK, kept
 
 LINES: Final = (
     "event string, seq bigint, topic string, record bigint, partition int, offset bigint, proven bigint, "

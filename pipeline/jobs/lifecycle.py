@@ -13,8 +13,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
-from pipeline.jobs.records import kept, records, said_by_spark
 from strandline.ids import STATE_CHANGES_TOPIC
+from strandline.pipeline.jobs.records import kept, records, said_by_spark
 
 QUEUED: Final = ("start-replica", "close-replica", "delete-replica")
 """Commands that wait in the queue of a broker."""

@@ -21,9 +21,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
-from pipeline.jobs.records import kept, records, said_by_spark
 from strandline.errors import GroupIdNotFound
 from strandline.ids import GROUP_EVENTS_TOPIC
+from strandline.pipeline.jobs.records import kept, records, said_by_spark
 
 VERSION: Final = 1
 REVOKED, LOST, LEFT = "revoked", "lost", "member_left"

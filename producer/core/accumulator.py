@@ -21,7 +21,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic
 
-from producer.core.batch import NO_CONNECTION, Batch, Gap, PartitionQueue, Ticket
 from strandline.client.backoff import backoff_s
 from strandline.client.messages import ProducerIdentity
 from strandline.config import RECORDS_BYTES_MAX, ProducerSettings
@@ -36,6 +35,7 @@ from strandline.errors import (
     UnknownProducerId,
 )
 from strandline.ids import NO_BROKER, UNKNOWN_OFFSET, TopicPartition
+from strandline.producer.core.batch import NO_CONNECTION, Batch, Gap, PartitionQueue, Ticket
 from strandline.records import Codec, PackedRecords
 from strandline.records.encode import NO_SEQUENCE
 

@@ -12,7 +12,7 @@ from strandline.cli.command import Command, Invocation, pass_invocation, run
 from strandline.cli.numbers import FiniteRange
 
 if TYPE_CHECKING:
-    from chaos.round import Verdict
+    from strandline.chaos.round import Verdict
 
 FOUND: Final = 2
 SEED_MAX: Final = 2**31 - 1
@@ -27,7 +27,7 @@ class FaultsType(click.ParamType["frozenset[str]"]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[str]:
         """Read the names; one that is not known is wrong usage."""
-        from chaos.core.faults import FaultKind
+        from strandline.chaos.core.faults import FaultKind
 
         if isinstance(value, frozenset):
             return value
@@ -72,9 +72,9 @@ def chaos(
     """
     import secrets
 
-    from chaos.core.faults import FaultKind
-    from chaos.processes import local_world
-    from chaos.rounds import free_folder, play
+    from strandline.chaos.core.faults import FaultKind
+    from strandline.chaos.processes import local_world
+    from strandline.chaos.rounds import free_folder, play
 
     first = secrets.randbelow(SEED_MAX) if seed is None else seed
     kinds = frozenset(FaultKind) if faults is None else frozenset(map(FaultKind, faults))

@@ -19,8 +19,8 @@ from strandline.cli.subscription import Membership, Stop, group_options, subscri
 if TYPE_CHECKING:
     import asyncio
 
-    from consumer.group.group import GroupMetadata
     from strandline import Consumer, ConsumerRecord
+    from strandline.consumer.group.group import GroupMetadata
     from strandline.ids import TopicPartition
 
 POLL_MS: Final = 250

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from consumer.core.protocol import COOPERATIVE_VERSION, Assignment, Subscription
+from strandline.consumer.core.protocol import COOPERATIVE_VERSION, Assignment, Subscription
 from strandline.errors import InconsistentGroupProtocol
 from strandline.groups import CommittedOffset, DescribedMember
 from strandline.ids import TopicPartition
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from strandline.client.group_admin import GroupDescription
 
 CONSUMERS: Final = "consumer"
-"""The protocol type of groups whose bytes are those of `consumer.core.protocol`."""
+"""The protocol type of groups whose bytes are those of `strandline.consumer.core.protocol`."""
 EAGER: Final = "eager"
 COOPERATIVE: Final = "cooperative"
 

@@ -24,7 +24,7 @@ def log() -> None:
 @pass_invocation
 def dump(invocation: Invocation, path: Path, records: bool) -> None:
     """Show the batches of a segment file, or of all segments of a partition's folder."""
-    from broker.storage import inspect
+    from strandline.broker.storage import inspect
 
     found = False
     for batch in inspect.dump(path):
@@ -44,7 +44,7 @@ def dump(invocation: Invocation, path: Path, records: bool) -> None:
 @pass_invocation
 def verify(invocation: Invocation, path: Path) -> None:
     """Check every batch of a segment file or a partition's folder; exits with 1 if anything is wrong."""
-    from broker.storage import inspect
+    from strandline.broker.storage import inspect
 
     findings = list(inspect.verify(path))
     for finding in findings:

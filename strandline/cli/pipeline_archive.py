@@ -15,8 +15,8 @@ from strandline.cli.spark import DIFFERS, master_option, open_session, topic_exi
 from strandline.errors import UnknownTopicOrPartition
 
 if TYPE_CHECKING:
-    from pipeline.jobs.archive import Archived
-    from pipeline.jobs.archive_check import Check
+    from strandline.pipeline.jobs.archive import Archived
+    from strandline.pipeline.jobs.archive_check import Check
 
 
 @click.command("archive", cls=Command)
@@ -58,7 +58,7 @@ def archive(
         raise click.UsageError("--check writes nothing: it goes with --to and --master only")
     bootstrap = invocation.bootstrap_servers()
     spark = open_session(master, f"archive {topic}")
-    from pipeline.jobs.archive import BATCH_RECORDS, place, run
+    from strandline.pipeline.jobs.archive import BATCH_RECORDS, place, run
 
     stop = Stop()
     if follow:
@@ -67,7 +67,7 @@ def archive(
         if not topic_exists(invocation, topic):
             raise UnknownTopicOrPartition(f"there is no topic {topic!r}")
         if compare:
-            from pipeline.jobs.archive_check import run as check
+            from strandline.pipeline.jobs.archive_check import run as check
 
             found = check(spark, bootstrap, topic, place(directory))
             _show_check(invocation, topic, found)

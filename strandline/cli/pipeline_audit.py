@@ -39,7 +39,7 @@ def audit(
     """
     bootstrap = invocation.bootstrap_servers()
     spark = open_session(master, "audit")
-    from pipeline.jobs.audit import run
+    from strandline.pipeline.jobs.audit import run
 
     try:
         found, silent = run(

@@ -14,7 +14,7 @@ from strandline.cli.state_changes import age
 from strandline.ids import STATE_CHANGES_TOPIC
 
 if TYPE_CHECKING:
-    from pipeline.jobs.lifecycle import Lifecycle
+    from strandline.pipeline.jobs.lifecycle import Lifecycle
 
 chart_option = click.option(
     "--chart", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.png", help="Draw it, too."
@@ -38,8 +38,8 @@ def lifecycle(invocation: Invocation, chart: Path | None, limit: int, master: st
     """
     bootstrap = invocation.bootstrap_servers()
     spark = open_session(master, "lifecycle", **FEW)
-    from pipeline.jobs.lifecycle import run
     from strandline.adapters.clock import SystemClock
+    from strandline.pipeline.jobs.lifecycle import run
 
     try:
         if not topic_exists(invocation, STATE_CHANGES_TOPIC):
@@ -50,7 +50,7 @@ def lifecycle(invocation: Invocation, chart: Path | None, limit: int, master: st
     finally:
         spark.stop()
     if chart is not None:
-        from pipeline.jobs.charts import lifecycle_chart
+        from strandline.pipeline.jobs.charts import lifecycle_chart
 
         lifecycle_chart(chart, found.latencies, found.backlog, found.open, now_ms)
         invocation.out.note(f"drawn: {chart}")

@@ -13,7 +13,7 @@ from strandline.cli.spark import DIFFERS, FEW, master_option, open_session, topi
 from strandline.ids import GROUP_EVENTS_TOPIC
 
 if TYPE_CHECKING:
-    from pipeline.jobs.ownership import Ownership
+    from strandline.pipeline.jobs.ownership import Ownership
 
 
 @click.command("ownership", cls=Command)
@@ -34,7 +34,7 @@ def ownership(invocation: Invocation, group: str | None, chart: Path | None, lim
     """
     bootstrap = invocation.bootstrap_servers()
     spark = open_session(master, "ownership", **FEW)
-    from pipeline.jobs.ownership import run
+    from strandline.pipeline.jobs.ownership import run
 
     try:
         if not topic_exists(invocation, GROUP_EVENTS_TOPIC):
@@ -44,7 +44,7 @@ def ownership(invocation: Invocation, group: str | None, chart: Path | None, lim
     finally:
         spark.stop()
     if chart is not None:
-        from pipeline.jobs.charts import ownership_chart
+        from strandline.pipeline.jobs.charts import ownership_chart
 
         ownership_chart(chart, found.timeline, found.overlaps, found.rebalances, found.last_ms)
         invocation.out.note(f"drawn: {chart}")

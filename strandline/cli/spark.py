@@ -26,8 +26,8 @@ def topic_exists(invocation: Invocation, topic: str) -> bool:
 
     To be asked once there is a session: its JVM is forked from this process, which no gRPC survives.
     """
-    from pipeline.loop_thread import call
     from strandline import Admin
+    from strandline.pipeline.loop_thread import call
 
     async def main() -> bool:
         async with Admin(invocation.bootstrap_servers()) as admin:
@@ -42,7 +42,7 @@ def open_session(master: str, app: str, **conf: str) -> Any:
     Raises SettingsError if the extra is not installed, or no Java.
     """
     try:
-        from pipeline.session import session
+        from strandline.pipeline.spark_session import session
     except ModuleNotFoundError as missing:
         if (missing.name or "").partition(".")[0] == "pipeline":
             raise

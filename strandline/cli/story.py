@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from producer.core.partitioner import partition_for
 from strandline import Admin, Consumer, ConsumerRecord, LocalCluster, Producer, TopicPartition
 from strandline.adapters.clock import SystemClock
 from strandline.cli.feed import Feeder, isr_whole, read_until_complete, within
 from strandline.cli.source import Source
+from strandline.producer.core.partitioner import partition_for
 
 TOPIC: Final = "ratings"
 PARTITIONS: Final = 3

@@ -15,9 +15,9 @@ from strandline.cli.start import Start
 if TYPE_CHECKING:
     import asyncio
 
-    from consumer.group.group import GroupMetadata
-    from consumer.group.listener import RebalanceListener
     from strandline import Consumer, TopicPartition
+    from strandline.consumer.group.group import GroupMetadata
+    from strandline.consumer.group.listener import RebalanceListener
 
 HEARTBEAT_INTERVAL_MS: Final = 1_000
 """At most; in a short session it beats three times."""

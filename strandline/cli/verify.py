@@ -42,8 +42,8 @@ from strandline.errors import ErrorCode, Outcome, StrandlineError
 if TYPE_CHECKING:
     import asyncio
 
-    from consumer.group.group import GroupMetadata
     from strandline import Consumer, ConsumerRecord, RecordMetadata
+    from strandline.consumer.group.group import GroupMetadata
     from strandline.ids import TopicPartition
 
 SENDS_AHEAD_S_MAX: Final = 0.1

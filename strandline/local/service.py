@@ -36,7 +36,7 @@ _KINDS: Final[Mapping[str, type[BrokerSettings] | type[ControllerSettings]]] = {
 
 
 class Service:
-    """One broker or controller. `kind` is also the name of its package, `python -m broker`."""
+    """One broker or controller. `kind` is also the name of its package, `python -m strandline.broker`."""
 
     def __init__(self, kind: str, member: MemberFile, *, log_path: Path, detached: bool) -> None:
         self.kind = kind
@@ -79,7 +79,7 @@ class Service:
         environment = {f"STRANDLINE_{name.upper()}": value for name, value in settings.items()}
         self.process = Process.spawn(
             self.name,
-            [sys.executable, "-m", self.kind],
+            [sys.executable, "-m", f"strandline.{self.kind}"],
             log_path=self.log_path,
             environment={**os.environ, **_MALLOC, **_python_path(), **environment},
             detached=self._detached,

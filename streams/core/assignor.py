@@ -1,7 +1,7 @@
 """Stream tasks as a way to assign the partitions of a consumer group.
 
 A task is one partition of each of its subtopology's topics. The leader makes claims of tasks out of what the
-members own and say, has `streams.core.placement` place them, and turns the shares into partitions again. What
+members own and say, has `placement` place them, and turns the shares into partitions again. What
 somebody owns one partition of is given to nobody else: its owner gives it up by itself, before it joins
 (`release_before_join`). So what a member gets is free, and comes in the same generation. A leader that has
 not heard of a topic yet sees no claim on its partitions, so members also say which tasks they run.
@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from consumer.core.assignors.assignor import MemberSubscription
+from strandline.consumer.core.assignors.assignor import MemberSubscription
 from strandline.errors import InconsistentGroupProtocol, SettingsError
 from strandline.groups import NO_GENERATION
 from strandline.ids import TopicPartition
-from streams.core.member import Received, StreamMember
-from streams.core.placement import Claim, Share, learned_tasks, place
-from streams.core.protocol import AssignmentData, Directory, MemberData
-from streams.core.task import TaskId
+from strandline.streams.core.member import Received, StreamMember
+from strandline.streams.core.placement import Claim, Share, learned_tasks, place
+from strandline.streams.core.protocol import AssignmentData, Directory, MemberData
+from strandline.streams.core.task import TaskId
 
 APPLICATION_SERVER_BYTES_MAX: Final = 255
 DIRECTORY_BYTES_MAX: Final = 48 * 1024
@@ -142,7 +142,7 @@ class LearnerAssignor:
     def assign(
         self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
     ) -> dict[str, list[TopicPartition]]:
-        """See `consumer.core.assignors.assignor.Assignor.assign`."""
+        """See `strandline.consumer.core.assignors.assignor.Assignor.assign`."""
         return self.assign_and_tell(members, partitions)[0]
 
     def assign_and_tell(

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic
 
-from streams.core.placement import Claim, Share, Task
+from strandline.streams.core.placement import Claim, Share, Task
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from strandline.ids import TopicPartition
-from streams.core.changelog import UnreadableState
+from strandline.streams.core.changelog import UnreadableState
 
 ORIGIN_HEADER: Final = "strandline-origin"
 """The name of the header."""

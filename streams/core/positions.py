@@ -19,8 +19,8 @@ from typing import Final
 
 from strandline.fields import INT8, INT16, INT32, FieldReader
 from strandline.ids import TopicPartition
-from streams.core.changelog import UnreadableState
-from streams.core.origins import Origins
+from strandline.streams.core.changelog import UnreadableState
+from strandline.streams.core.origins import Origins
 
 _VERSION: Final = 0
 _PARTITION: Final = struct.Struct(">iq")

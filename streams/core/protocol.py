@@ -1,7 +1,7 @@
 """What members of a group of stream processors tell their leader, and it them, as bytes.
 
-They travel as user data within the subscriptions and assignments of `consumer.core.protocol`, and are written
-as those are: numbers are big-endian; strings, bytes and arrays begin with their length. Tasks are an array of
+They travel as user data within the subscriptions and assignments of `consumer/core/protocol.py`, and have the
+same form: numbers are big-endian; strings, bytes and arrays begin with their length. Tasks are an array of
 subtopologies, each with its name and an array of partitions.
 
 There is one version so far. Those to come add at the end: a higher version is read as this one, and what
@@ -20,7 +20,7 @@ from typing import Final
 from strandline.errors import InconsistentGroupProtocol
 from strandline.fields import INT16, INT32, FieldReader, int32s, string
 from strandline.groups import NO_GENERATION
-from streams.core.task import TaskId
+from strandline.streams.core.task import TaskId
 
 VERSION: Final = 0
 

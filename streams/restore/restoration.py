@@ -7,14 +7,14 @@ import logging
 from collections.abc import Iterable
 from typing import Final, Protocol, cast
 
-from consumer.records import FetchedBatch
 from strandline.client.messages import ListedOffset
 from strandline.config import KIB
+from strandline.consumer.records import FetchedBatch
 from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
-from streams.core.progress import Rate, remaining_s
-from streams.core.task import TaskId
+from strandline.streams.core.progress import Rate, remaining_s
+from strandline.streams.core.task import TaskId
 
 logger = logging.getLogger(__name__)
 

@@ -14,9 +14,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
 from typing import Any, Final, TypeVar
 
-from consumer.news import News
-from consumer.reader import Reader
-from consumer.records import FetchedBatch
 from strandline.adapters.rpc import GrpcTransport
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
@@ -24,12 +21,15 @@ from strandline.client.messages import LATEST, ListedOffset
 from strandline.client.offsets import list_offsets
 from strandline.client.scope import Scope, Startable
 from strandline.config import ConsumerSettings, load
+from strandline.consumer.news import News
+from strandline.consumer.reader import Reader
+from strandline.consumer.records import FetchedBatch
 from strandline.errors import InvalidRequest, OffsetOutOfRange, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import TopicPartition
 from strandline.ports import Clock, Transport
-from streams.core.task import TaskId
-from streams.restore.identities import Identities
-from streams.restore.restoration import Restorable, Restoration
+from strandline.streams.core.task import TaskId
+from strandline.streams.restore.identities import Identities
+from strandline.streams.restore.restoration import Restorable, Restoration
 
 logger = logging.getLogger(__name__)
 

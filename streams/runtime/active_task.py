@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from consumer.records import ConsumerRecord
+from strandline.consumer.records import ConsumerRecord
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
-from streams.core.origins import ORIGIN_HEADER
-from streams.core.positions import Positions
-from streams.core.task import TaskId
-from streams.runtime.changelog_writer import ChangelogWriter
-from streams.runtime.outputs import Outputs
-from streams.runtime.stateless import STATELESS
-from streams.storage.errors import StoreCorrupt
-from streams.storage.state import TaskState
-from streams.topology.subtopology import Subtopology
+from strandline.streams.core.origins import ORIGIN_HEADER
+from strandline.streams.core.positions import Positions
+from strandline.streams.core.task import TaskId
+from strandline.streams.runtime.changelog_writer import ChangelogWriter
+from strandline.streams.runtime.outputs import Outputs
+from strandline.streams.runtime.stateless import STATELESS
+from strandline.streams.storage.errors import StoreCorrupt
+from strandline.streams.storage.state import TaskState
+from strandline.streams.topology.subtopology import Subtopology
 
 
 class ProcessingFailed(StrandlineError):

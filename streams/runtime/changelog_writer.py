@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from producer.producer import Producer
 from strandline.config import StreamsSettings
 from strandline.errors import BrokerNotAvailable, MessageTooLarge, Outcome, StrandlineError, UnexpectedOffset
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
-from streams.runtime.patience import patiently
+from strandline.producer.producer import Producer
+from strandline.streams.runtime.patience import patiently
 
 
 class ChangelogWriter:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
-from consumer.consumer import Consumer
-from consumer.core.assignors.assignor import Assignor
-from producer.producer import Producer
 from strandline.client.admin import Admin
 from strandline.client.scope import Startable
 from strandline.config import ClientSettings, StreamsSettings
+from strandline.consumer.consumer import Consumer
+from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.ports import Clock
-from streams.restore.restorer import Restorer
+from strandline.producer.producer import Producer
+from strandline.streams.restore.restorer import Restorer
 
 _SHARED: Final = frozenset(ClientSettings.model_fields)
 _CONSUMER: Final = _SHARED | {

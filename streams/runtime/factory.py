@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from producer.producer import Producer
 from strandline.config import StreamsSettings
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
-from streams.core.positions import Positions
-from streams.core.task import TaskId
-from streams.runtime.active_task import ActiveTask
-from streams.runtime.changelog_writer import ChangelogWriter
-from streams.runtime.inputs import Inputs
-from streams.runtime.internal_topics import InternalTopics
-from streams.runtime.outputs import Outputs
-from streams.storage.state import TaskState
-from streams.storage.task_store import TaskStore
-from streams.topology.subtopology import Subtopology
+from strandline.producer.producer import Producer
+from strandline.streams.core.positions import Positions
+from strandline.streams.core.task import TaskId
+from strandline.streams.runtime.active_task import ActiveTask
+from strandline.streams.runtime.changelog_writer import ChangelogWriter
+from strandline.streams.runtime.inputs import Inputs
+from strandline.streams.runtime.internal_topics import InternalTopics
+from strandline.streams.runtime.outputs import Outputs
+from strandline.streams.storage.state import TaskState
+from strandline.streams.storage.task_store import TaskStore
+from strandline.streams.topology.subtopology import Subtopology
 
 
 class TaskFactory:

@@ -6,10 +6,10 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from consumer.consumer import Consumer
+from strandline.consumer.consumer import Consumer
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.ids import TopicPartition
-from streams.runtime.active_task import ActiveTask
+from strandline.streams.runtime.active_task import ActiveTask
 
 logger = logging.getLogger(__name__)
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from consumer.consumer import Consumer
-from consumer.group.listener import RebalanceListener
+from strandline.consumer.consumer import Consumer
+from strandline.consumer.group.listener import RebalanceListener
 from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition
-from streams.core.assignor import LearnerAssignor
-from streams.core.member import Received, StreamMember
-from streams.core.task import TaskId
-from streams.runtime.inputs import Inputs
-from streams.runtime.local_task import Wanted
-from streams.runtime.local_tasks import LocalTasks
+from strandline.streams.core.assignor import LearnerAssignor
+from strandline.streams.core.member import Received, StreamMember
+from strandline.streams.core.task import TaskId
+from strandline.streams.runtime.inputs import Inputs
+from strandline.streams.runtime.local_task import Wanted
+from strandline.streams.runtime.local_tasks import LocalTasks
 
 logger = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterable, Mapping
 
-from consumer.consumer import Consumer
+from strandline.consumer.consumer import Consumer
 from strandline.ids import TopicPartition
-from streams.runtime.active_task import ActiveTask
+from strandline.streams.runtime.active_task import ActiveTask
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from strandline.errors import (
     UnknownTopicOrPartition,
 )
 from strandline.ports import Clock
-from streams.topology.subtopology import Subtopology
+from strandline.streams.topology.subtopology import Subtopology
 
 logger = logging.getLogger(__name__)
 

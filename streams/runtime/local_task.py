@@ -14,17 +14,17 @@ from strandline.errors import InvalidRequest, StrandlineError, UnexpectedOffset
 from strandline.groups import TaskChangeKind
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
-from streams.core.task import TaskId
-from streams.restore.restoration import Restoration
-from streams.restore.restorer import Restorer
-from streams.runtime.active_task import ActiveTask
-from streams.runtime.factory import TaskFactory
-from streams.runtime.group_offsets import GroupOffsets
-from streams.runtime.inputs import Inputs
-from streams.runtime.patience import patiently
-from streams.runtime.reports import TaskReports
-from streams.storage.errors import StoreCorrupt
-from streams.storage.task_store import TaskStore
+from strandline.streams.core.task import TaskId
+from strandline.streams.restore.restoration import Restoration
+from strandline.streams.restore.restorer import Restorer
+from strandline.streams.runtime.active_task import ActiveTask
+from strandline.streams.runtime.factory import TaskFactory
+from strandline.streams.runtime.group_offsets import GroupOffsets
+from strandline.streams.runtime.inputs import Inputs
+from strandline.streams.runtime.patience import patiently
+from strandline.streams.runtime.reports import TaskReports
+from strandline.streams.storage.errors import StoreCorrupt
+from strandline.streams.storage.task_store import TaskStore
 
 logger = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from strandline.client.scope import Scope
 from strandline.groups import TaskChangeKind
-from streams.core.task import TaskId
-from streams.runtime.local_task import LocalTask, Surroundings, Wanted
-from streams.runtime.reports import Restoring, TaskReports
+from strandline.streams.core.task import TaskId
+from strandline.streams.runtime.local_task import LocalTask, Surroundings, Wanted
+from strandline.streams.runtime.reports import Restoring, TaskReports
 
 logger = logging.getLogger(__name__)
 

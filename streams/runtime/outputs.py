@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import Final
 
-from producer.producer import Headers, Producer
 from strandline.config import StreamsSettings
 from strandline.errors import BrokerNotAvailable
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
-from streams.core.origins import ORIGIN_HEADER, origin_header
-from streams.runtime.patience import patiently
+from strandline.producer.producer import Headers, Producer
+from strandline.streams.core.origins import ORIGIN_HEADER, origin_header
+from strandline.streams.runtime.patience import patiently
 
 Output = tuple[str, bytes | None, bytes | None, int, Headers]
 """Topic, key, value, timestamp in milliseconds, headers."""

@@ -7,17 +7,17 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from consumer.consumer import Consumer
-from consumer.records import ConsumerRecord
 from strandline.config import StreamsSettings
+from strandline.consumer.consumer import Consumer
+from strandline.consumer.records import ConsumerRecord
 from strandline.errors import StrandlineError, UnexpectedOffset
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
-from streams.core.task import TaskId
-from streams.runtime.active_task import ActiveTask
-from streams.runtime.group_offsets import GroupOffsets
-from streams.runtime.inputs import Inputs
-from streams.storage.errors import StoreCorrupt
+from strandline.streams.core.task import TaskId
+from strandline.streams.runtime.active_task import ActiveTask
+from strandline.streams.runtime.group_offsets import GroupOffsets
+from strandline.streams.runtime.inputs import Inputs
+from strandline.streams.storage.errors import StoreCorrupt
 
 logger = logging.getLogger(__name__)
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from heapq import merge
 from typing import Any, Generic, TypeVar
 
-from producer.core.partitioner import partition_for
 from strandline.errors import StrandlineError
-from streams.core.changelog import state_key, store_prefix
-from streams.core.task import TaskId
-from streams.storage.errors import StoreCorrupt
-from streams.storage.task_store import TaskStore
-from streams.topology.stores import Store
-from streams.topology.subtopology import Subtopology
+from strandline.producer.core.partitioner import partition_for
+from strandline.streams.core.changelog import state_key, store_prefix
+from strandline.streams.core.task import TaskId
+from strandline.streams.storage.errors import StoreCorrupt
+from strandline.streams.storage.task_store import TaskStore
+from strandline.streams.topology.stores import Store
+from strandline.streams.topology.subtopology import Subtopology
 
 SK = TypeVar("SK")
 SV = TypeVar("SV")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 
-from consumer.consumer import Consumer
+from strandline.consumer.consumer import Consumer
 from strandline.groups import TaskChange, TaskChangeKind
 from strandline.ports import Clock
-from streams.core.task import TaskId
-from streams.restore.restoration import Restoration
+from strandline.streams.core.task import TaskId
+from strandline.streams.restore.restoration import Restoration
 
 logger = logging.getLogger(__name__)
 

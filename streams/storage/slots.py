@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Final, Self
 
 from strandline.errors import InvalidTopic, SettingsError
+from strandline.streams.core.task import TaskId
 from strandline.topics import check_topic_name
-from streams.core.task import TaskId
 
 SLOTS_MAX: Final = 1_000
 """Members of one application with the same `state_dir` on one machine."""

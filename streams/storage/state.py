@@ -17,9 +17,9 @@ from operator import itemgetter
 from typing import Final
 
 from strandline.config import MIB
-from streams.core.changelog import POSITION_KEY, store_end, store_prefix
-from streams.core.positions import Positions
-from streams.storage.task_store import Change, TaskStore
+from strandline.streams.core.changelog import POSITION_KEY, store_end, store_prefix
+from strandline.streams.core.positions import Positions
+from strandline.streams.storage.task_store import Change, TaskStore
 
 KNOWN_BYTES_MAX: Final = 2 * MIB
 """Of memory for what one task keeps at hand, beyond what it has changed since its last commit."""

@@ -28,10 +28,10 @@ from weakref import WeakSet
 from rocksdict import DbClosedError, Rdict, RdictIter, WriteBatch
 
 from strandline.errors import StorageFailed, StrandlineError
-from streams.core.changelog import CHANGELOG_START, LOCAL_PREFIX, POSITION_KEY
-from streams.core.positions import Positions
-from streams.storage.database import open_database, without_log
-from streams.storage.errors import StoreClosed, StoreCorrupt, StoreInUse
+from strandline.streams.core.changelog import CHANGELOG_START, LOCAL_PREFIX, POSITION_KEY
+from strandline.streams.core.positions import Positions
+from strandline.streams.storage.database import open_database, without_log
+from strandline.streams.storage.errors import StoreClosed, StoreCorrupt, StoreInUse
 
 logger = logging.getLogger(__name__)
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from types import MappingProxyType
 from typing import Any
 
-from streams.topology.errors import TopologyError
-from streams.topology.graph import Count, Graph, Node, Repartition, Sink, Source
-from streams.topology.names import check_name, internal_topic
-from streams.topology.stores import Store
-from streams.topology.subtopology import Subtopology
+from strandline.streams.topology.errors import TopologyError
+from strandline.streams.topology.graph import Count, Graph, Node, Repartition, Sink, Source
+from strandline.streams.topology.names import check_name, internal_topic
+from strandline.streams.topology.stores import Store
+from strandline.streams.topology.subtopology import Subtopology
 
 
 def built(graph: Graph, application_id: str) -> tuple[Subtopology, ...]:

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from strandline.records import Headers, RecordHeaders
-from streams.topology.errors import RecordRefused, TopologyError
-from streams.topology.names import function_name, internal_topic
-from streams.topology.records import Record
-from streams.topology.serdes import BYTES, INTEGER, Serde
-from streams.topology.stores import RawState, Store, StoreView
+from strandline.streams.topology.errors import RecordRefused, TopologyError
+from strandline.streams.topology.names import function_name, internal_topic
+from strandline.streams.topology.records import Record
+from strandline.streams.topology.serdes import BYTES, INTEGER, Serde
+from strandline.streams.topology.stores import RawState, Store, StoreView
 
 AnyRecord = Record[Any, Any]
 _new: Final = tuple.__new__

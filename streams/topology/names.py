@@ -8,8 +8,8 @@ from typing import Any, Final
 from strandline.config import PARTITIONS_PER_TOPIC_MAX, TOPIC_NAME_LENGTH_MAX
 from strandline.errors import InvalidTopic
 from strandline.ids import INTERNAL_PREFIX
+from strandline.streams.topology.errors import TopologyError
 from strandline.topics import check_topic_name
-from streams.topology.errors import TopologyError
 
 _ASYNC_KINDS: Final = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 

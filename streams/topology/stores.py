@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from streams.topology.errors import RecordRefused
-from streams.topology.names import check_name, check_serde
-from streams.topology.serdes import Serde
+from strandline.streams.topology.errors import RecordRefused
+from strandline.streams.topology.names import check_name, check_serde
+from strandline.streams.topology.serdes import Serde
 
 SK = TypeVar("SK")
 SV = TypeVar("SV")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
-from streams.topology.errors import TopologyError
-from streams.topology.graph import (
+from strandline.streams.topology.errors import TopologyError
+from strandline.streams.topology.graph import (
     Count,
     Filter,
     FlatMap,
@@ -19,10 +19,16 @@ from streams.topology.graph import (
     Sink,
     Source,
 )
-from streams.topology.names import check_function, check_name, check_partitions, check_serde, function_name
-from streams.topology.records import Record
-from streams.topology.serdes import INTEGER, Serde
-from streams.topology.stores import KeyValueStore, Store
+from strandline.streams.topology.names import (
+    check_function,
+    check_name,
+    check_partitions,
+    check_serde,
+    function_name,
+)
+from strandline.streams.topology.records import Record
+from strandline.streams.topology.serdes import INTEGER, Serde
+from strandline.streams.topology.stores import KeyValueStore, Store
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from streams.topology.graph import Emit, Pipeline, Source, Surroundings
-from streams.topology.stores import RawState, Store
+from strandline.streams.topology.graph import Emit, Pipeline, Source, Surroundings
+from strandline.streams.topology.stores import RawState, Store
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, overload
 
-from streams.topology.building import built
-from streams.topology.errors import TopologyError
-from streams.topology.graph import Graph, Source
-from streams.topology.names import check_name, check_serde
-from streams.topology.serdes import BYTES, Serde
-from streams.topology.stream import Stream
-from streams.topology.subtopology import Subtopology
+from strandline.streams.topology.building import built
+from strandline.streams.topology.errors import TopologyError
+from strandline.streams.topology.graph import Graph, Source
+from strandline.streams.topology.names import check_name, check_serde
+from strandline.streams.topology.serdes import BYTES, Serde
+from strandline.streams.topology.stream import Stream
+from strandline.streams.topology.subtopology import Subtopology
 
 K = TypeVar("K")
 V = TypeVar("V")

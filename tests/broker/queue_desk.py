@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import count
 
-from broker.core.replica_states import ReplicaState
-from broker.replica import Replica
 from strandline.adapters import queue_znodes, znodes
+from strandline.broker.core.replica_states import ReplicaState
+from strandline.broker.replica import Replica
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.metadata import Reassignment
 from strandline.ports import Delete, SetData

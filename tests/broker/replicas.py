@@ -9,18 +9,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from broker.core.reassignment import Assignment
-from broker.core.replica_states import ReplicaState
-from broker.fetcher import LeaderLink
-from broker.leadership import Leadership, Outcome
-from broker.pusher import FollowerLink, Hello, Subscribe
-from broker.recorder import OnRecorded
-from broker.replica import Replica
-from broker.storage.log import PartitionLog
-from broker.throttle import ReassignmentThrottle
 from strandline.adapters import znodes
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.memory_files import MemoryFiles
+from strandline.broker.core.reassignment import Assignment
+from strandline.broker.core.replica_states import ReplicaState
+from strandline.broker.fetcher import LeaderLink
+from strandline.broker.leadership import Leadership, Outcome
+from strandline.broker.pusher import FollowerLink, Hello, Subscribe
+from strandline.broker.recorder import OnRecorded
+from strandline.broker.replica import Replica
+from strandline.broker.storage.log import PartitionLog
+from strandline.broker.throttle import ReassignmentThrottle
 from strandline.config import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import (

@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from broker.core.reassignment import Assignment
-from broker.elector import Elector
-from broker.leadership import Leadership
-from broker.membership import Membership
-from broker.replica import Replica
-from broker.replica_manager import ReplicaManager
-from broker.state_changes.receiver import StateChangeReceiver
-from broker.state_changes.sender import StateChangeSender
-from broker.storage.data_folder import DataFolder
 from strandline.adapters import znodes
+from strandline.broker.core.reassignment import Assignment
+from strandline.broker.elector import Elector
+from strandline.broker.leadership import Leadership
+from strandline.broker.membership import Membership
+from strandline.broker.replica import Replica
+from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.state_changes.receiver import StateChangeReceiver
+from strandline.broker.state_changes.sender import StateChangeSender
+from strandline.broker.storage.data_folder import DataFolder
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import Endpoint, IsrMember, PartitionState
 from strandline.ports import Clock, SetData

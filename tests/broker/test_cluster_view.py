@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.cluster_view import ClusterView
 from strandline.adapters import znodes
+from strandline.broker.cluster_view import ClusterView
 from strandline.errors import InvalidTopic
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
 from strandline.ports import LinkState

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from broker.compaction import compact_logs
-from broker.replica import Replica
-from broker.replica_manager import ReplicaManager
+from strandline.broker.compaction import compact_logs
+from strandline.broker.replica import Replica
+from strandline.broker.replica_manager import ReplicaManager
 from strandline.config import KIB, MIB
 from strandline.ids import Offset, PartitionId, PartitionKey, TopicPartition
 from strandline.records import encode_batch
@@ -79,7 +79,7 @@ async def test_a_damaged_segment_ends_the_compaction_of_its_log_alone(tmp_path: 
 
 
 async def test_a_topic_is_deleted_in_the_middle_of_its_compaction(tmp_path: Path) -> None:
-    """The rule of `broker.storage.compaction`: it is cancelled, and the next log is compacted."""
+    """The rule of `strandline.broker.storage.compaction`: it is cancelled, and the next log is compacted."""
     with life(tmp_path, 1, compaction_check_ms=50) as manager:
         gone = overwritten(manager, NAME, KEY, keys=5_000, segment_bytes=8 * MIB)
         good = overwritten(manager, *OTHER)

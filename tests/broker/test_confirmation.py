@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from broker.pusher import FollowerLink
 from strandline.adapters import znodes
+from strandline.broker.pusher import FollowerLink
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import IsrMember, PartitionState
 from tests.broker.replicas import CLOCK, NAME, Led, leading, open_replica, subscribe

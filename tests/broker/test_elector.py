@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.confirmation import QUIET_S
-from broker.core.reassignment import Assignment
 from strandline.adapters import queue_znodes, znodes
+from strandline.broker.confirmation import QUIET_S
+from strandline.broker.core.reassignment import Assignment
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import IsrMember, Reassignment
 from strandline.ports import Create, Delete, SetData

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.epoch_source import raise_epoch, read_epoch, take_epoch
 from strandline.adapters import znodes
+from strandline.broker.epoch_source import raise_epoch, read_epoch, take_epoch
 from strandline.ids import NO_EPOCH, LeaderEpoch
 from strandline.ports import Coordination
 from tests.broker.replicas import LIVE, write

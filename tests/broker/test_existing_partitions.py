@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import cast
 
-from broker.existing_partitions import ONE_BY_ONE_MAX, ExistingPartitions
 from strandline.adapters import znodes
+from strandline.broker.existing_partitions import ONE_BY_ONE_MAX, ExistingPartitions
 from strandline.ids import TopicId, TopicPartition
 from strandline.ports import ConnectionLost, Coordination, NoNode, Znode
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.replica_states import ReplicaState
-from broker.housekeeping import flush_aged
-from broker.replica import Replica
+from strandline.broker.core.replica_states import ReplicaState
+from strandline.broker.housekeeping import flush_aged
+from strandline.broker.replica import Replica
 from strandline.errors import StorageFailed
 from strandline.ids import BrokerId, LeaderEpoch, Offset
 from strandline.topic_config import TopicConfig

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.leadership import Produced
-from broker.pusher import FollowerLink, Push
 from strandline.adapters.memory_files import MemoryFiles
+from strandline.broker.leadership import Produced
+from strandline.broker.pusher import FollowerLink, Push
 from strandline.config import REPLICAS_PER_BROKER_MAX
 from strandline.errors import (
     FencedLeaderEpoch,

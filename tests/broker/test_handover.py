@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from broker.balancing import Balancing
-from broker.core.reassignment import Assignment
-from broker.handover import DRAIN_S_MAX, Handover
-from broker.leadership import Leadership, Outcome, Produced
-from broker.replica import Replica
-from broker.resignations import RESIGNATIONS_PER_MULTI_MAX
-from broker.state_changes.notices import NoticeReceiver
 from strandline.adapters import queue_znodes, znodes
 from strandline.adapters.queue_znodes import ElectionNotice
+from strandline.broker.balancing import Balancing
+from strandline.broker.core.reassignment import Assignment
+from strandline.broker.handover import DRAIN_S_MAX, Handover
+from strandline.broker.leadership import Leadership, Outcome, Produced
+from strandline.broker.replica import Replica
+from strandline.broker.resignations import RESIGNATIONS_PER_MULTI_MAX
+from strandline.broker.state_changes.notices import NoticeReceiver
 from strandline.errors import NotLeaderOrFollower
 from strandline.ids import (
     NO_BROKER,

@@ -9,10 +9,10 @@ from random import Random
 
 import pytest
 
-from broker.cluster_view import ClusterView
-from broker.handlers import EARLIEST, LATEST, FetchPartition, Handlers
-from broker.leadership import Outcome
-from broker.producer_ids import ProducerIds
+from strandline.broker.cluster_view import ClusterView
+from strandline.broker.handlers import EARLIEST, LATEST, FetchPartition, Handlers
+from strandline.broker.leadership import Outcome
+from strandline.broker.producer_ids import ProducerIds
 from strandline.errors import NotLeaderOrFollower, OffsetNotAvailable
 from strandline.ids import BrokerId, Offset, TopicPartition
 from strandline.records import decode

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from broker.pusher import Push
 from strandline.adapters.memory_files import MemoryFiles
+from strandline.broker.pusher import Push
 from strandline.errors import FencedLeaderEpoch, OffsetOutOfRange, UnknownLeaderEpoch
 from strandline.ids import BrokerId, LeaderEpoch, Offset
 from strandline.topic_config import TopicConfig

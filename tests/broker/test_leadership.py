@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.leadership import Produced
 from strandline.adapters import znodes
 from strandline.adapters.memory_files import MemoryFiles
+from strandline.broker.leadership import Produced
 from strandline.errors import (
     NotEnoughReplicas,
     NotLeaderOrFollower,

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.log_lives import anchor, lives_counted, lives_present
-from broker.replica import Replica
-from broker.replica_manager import ReplicaManager
-from broker.storage.data_folder import DataFolder
-from broker.storage.partition_folder import DESCRIPTION
+from strandline.broker.log_lives import anchor, lives_counted, lives_present
+from strandline.broker.replica import Replica
+from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.storage.data_folder import DataFolder
+from strandline.broker.storage.partition_folder import DESCRIPTION
 from strandline.ids import BrokerEpoch, BrokerId, Offset
 from strandline.topic_config import TopicConfig
 from tests.broker.replicas import CLOCK, KEY, NAME, settings, write

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.membership import Membership
-from broker.storage.data_folder import DataFolder
 from strandline.adapters import znodes
+from strandline.broker.membership import Membership
+from strandline.broker.storage.data_folder import DataFolder
 from strandline.metadata import Endpoint
 from strandline.ports import LinkState
 from tests.broker.replicas import CLOCK, settings

@@ -10,23 +10,23 @@ from random import Random
 
 import pytest
 
-from broker.cluster_view import ClusterView
-from broker.core.reassignment import Assignment
-from broker.counts import OTHERS, Counts, TopicCounts
-from broker.groups.groups import Groups
-from broker.handlers import Handlers
-from broker.internal_topics import InternalTopics
-from broker.metrics import METRICS, BrokerMetrics
-from broker.producer_ids import ProducerIds
-from broker.replica_manager import ReplicaManager
-from broker.storage.data_folder import DataFolder
-from broker.throttle import ReassignmentThrottle
 from strandline.adapters.member_key import MemberKey
 from strandline.adapters.metrics import Buckets
 from strandline.adapters.refused_requests import RefusedRequests
 from strandline.adapters.request_times import RequestTimes
 from strandline.adapters.rpc import GrpcTransport
 from strandline.adapters.session_metrics import Sessions
+from strandline.broker.cluster_view import ClusterView
+from strandline.broker.core.reassignment import Assignment
+from strandline.broker.counts import OTHERS, Counts, TopicCounts
+from strandline.broker.groups.groups import Groups
+from strandline.broker.handlers import Handlers
+from strandline.broker.internal_topics import InternalTopics
+from strandline.broker.metrics import METRICS, BrokerMetrics
+from strandline.broker.producer_ids import ProducerIds
+from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.storage.data_folder import DataFolder
+from strandline.broker.throttle import ReassignmentThrottle
 from strandline.errors import StorageFailed
 from strandline.ids import BrokerId, Offset, PartitionId, TopicPartition
 from strandline.metadata import Endpoint, Reassignment

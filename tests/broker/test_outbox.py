@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.core.happenings import truncated
-from broker.recorder import OnRecorded
-from broker.state_changes.outbox import RECORDED_LINES_MAX, Outbox
 from strandline.adapters.memory_files import MemoryFiles
+from strandline.broker.core.happenings import truncated
+from strandline.broker.recorder import OnRecorded
+from strandline.broker.state_changes.outbox import RECORDED_LINES_MAX, Outbox
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.state_changes import StateChangeEvent, event_value, parse_event
 from tests.waiting import eventually

@@ -14,8 +14,8 @@ import grpc.aio
 import pytest
 import uvloop
 
-from broker.probe import Heard, probe
 from strandline.adapters.clock import SystemClock
+from strandline.broker.probe import Heard, probe
 from strandline.ids import BrokerId
 from strandline.local.ports import LOOPBACK
 from strandline.metadata import Endpoint

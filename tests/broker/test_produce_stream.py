@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
-from broker.leadership import Produced
-from broker.server import _ProduceStream
 from strandline.adapters.request_times import RequestTimes
+from strandline.broker.leadership import Produced
+from strandline.broker.server import _ProduceStream
 from strandline.ids import TopicPartition
 from strandline.rpc import log_pb2
 from tests.broker.replicas import CLOCK, settings

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from broker.producer_ids import BLOCK_IDS, DRAWN_IDS, ProducerIds
 from strandline.adapters import znodes
+from strandline.broker.producer_ids import BLOCK_IDS, DRAWN_IDS, ProducerIds
 from strandline.errors import LeaderNotAvailable
 from strandline.ports import SetData
 from tests.simulation.znode_tree import MemorySession, ZnodeTree

@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from broker.core.reassignment import Assignment
-from broker.core.throttle import BURST_S
-from broker.pusher import FollowerLink, Push
+from strandline.broker.core.reassignment import Assignment
+from strandline.broker.core.throttle import BURST_S
+from strandline.broker.pusher import FollowerLink, Push
 from strandline.ids import BrokerId, PartitionId, PartitionKey
 from strandline.metadata import Reassignment
 from tests.broker.replicas import ASSIGNED, CLOCK, KEY, Led, leading, open_replica, subscribe, write

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from broker.core.reassignment import Assignment
-from broker.replica import Replica
 from strandline.adapters import queue_znodes, znodes
+from strandline.broker.core.reassignment import Assignment
+from strandline.broker.replica import Replica
 from strandline.errors import NotLeaderOrFollower
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import IsrMember, PartitionState, Reassignment

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.happenings import elected, isr_changed, resigned
-from broker.core.reassignment import Assignment
-from broker.cutter import Cutter, Parting
-from broker.pusher import Push, Subscribe
 from strandline.adapters import znodes
+from strandline.broker.core.happenings import elected, isr_changed, resigned
+from strandline.broker.core.reassignment import Assignment
+from strandline.broker.cutter import Cutter, Parting
+from strandline.broker.pusher import Push, Subscribe
 from strandline.errors import OffsetOutOfRange
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.metadata import NEVER_LED, IsrMember, PartitionState

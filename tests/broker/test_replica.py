@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.leader_effects import WriteIsr
-from broker.core.partition import LeaderPartition
-from broker.core.reassignment import Assignment
-from broker.membership import Membership
-from broker.storage.data_folder import DataFolder
 from strandline.adapters import znodes
 from strandline.adapters.memory_files import MemoryFiles
+from strandline.broker.core.leader_effects import WriteIsr
+from strandline.broker.core.partition import LeaderPartition
+from strandline.broker.core.reassignment import Assignment
+from strandline.broker.membership import Membership
+from strandline.broker.storage.data_folder import DataFolder
 from strandline.errors import StorageFailed
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.metadata import Endpoint, IsrMember

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.reassignment import Assignment
-from broker.core.replica_states import ReplicaState
-from broker.housekeeping import flush_aged
-from broker.replica import Replica
-from broker.replica_manager import ReplicaManager
-from broker.storage.checkpoint import Checkpoint
-from broker.storage.data_folder import DataFolder
 from strandline.adapters.memory_files import MemoryFiles
+from strandline.broker.core.reassignment import Assignment
+from strandline.broker.core.replica_states import ReplicaState
+from strandline.broker.housekeeping import flush_aged
+from strandline.broker.replica import Replica
+from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.storage.checkpoint import Checkpoint
+from strandline.broker.storage.data_folder import DataFolder
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, TopicPartition
 from strandline.topic_config import TopicConfig
 from tests.broker.replicas import ASSIGNED, CLOCK, KEY, NAME, settings, write

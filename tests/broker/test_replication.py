@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.leadership import Produced
-from broker.replica import Replica
+from strandline.broker.leadership import Produced
+from strandline.broker.replica import Replica
 from strandline.ids import Offset
 from tests.broker.replicas import CLOCK, batch, following, leading, open_replica, values, write
 from tests.waiting import eventually

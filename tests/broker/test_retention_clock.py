@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from broker.housekeeping import apply_retention
-from broker.retention_clock import RetentionClock
 from strandline.adapters.clock import SystemClock
+from strandline.broker.housekeeping import apply_retention
+from strandline.broker.retention_clock import RetentionClock
 from strandline.ids import Offset
 from strandline.topic_config import TopicConfig
 from tests.broker.replicas import CLOCK, batch

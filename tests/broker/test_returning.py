@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.log_lives import anchor
-from broker.replica_manager import ReplicaManager
-from broker.state_changes.notices import NoticeReceiver
-from broker.storage.data_folder import DataFolder
 from strandline.adapters import queue_znodes, znodes
 from strandline.adapters.queue_znodes import ElectionNotice
+from strandline.broker.log_lives import anchor
+from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.state_changes.notices import NoticeReceiver
+from strandline.broker.storage.data_folder import DataFolder
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.metadata import IsrMember, LogCondition, LogStatement
 from strandline.ports import SetData

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from broker.room import Room
+from strandline.broker.room import Room
 from tests.waiting import eventually
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.cluster_view import ClusterView
-from broker.core.happenings import elected
-from broker.internal_topics import InternalTopics
-from broker.replica_manager import ReplicaManager
-from broker.state_changes.recorder import StateChangeRecorder
-from broker.storage.data_folder import DataFolder
 from strandline.adapters.member_key import MemberKey
 from strandline.adapters.rpc import GrpcTransport
+from strandline.broker.cluster_view import ClusterView
+from strandline.broker.core.happenings import elected
+from strandline.broker.internal_topics import InternalTopics
+from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.state_changes.recorder import StateChangeRecorder
+from strandline.broker.storage.data_folder import DataFolder
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import Endpoint, IsrMember, PartitionState
 from strandline.state_changes import StateChangeEvent

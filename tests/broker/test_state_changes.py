@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.replica_states import ReplicaState
 from strandline.adapters import queue_znodes, znodes
+from strandline.broker.core.replica_states import ReplicaState
 from strandline.errors import NotLeaderOrFollower, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, PartitionId
 from strandline.ports import Delete, SetData

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from broker.state_changes.sender import StateChangeSender
 from strandline.adapters import queue_znodes, znodes
+from strandline.broker.state_changes.sender import StateChangeSender
 from strandline.ids import BrokerId, LeaderEpoch
 from strandline.ports import Create, Delete
 from strandline.state_changes import RequestState, StateChange

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.replica_states import ReplicaState
-from broker.epoch_source import raise_epoch
-from broker.state_changes.reconciler import Reconciler
 from strandline.adapters import znodes
+from strandline.broker.core.replica_states import ReplicaState
+from strandline.broker.epoch_source import raise_epoch
+from strandline.broker.state_changes.reconciler import Reconciler
 from strandline.ids import LeaderEpoch
 from strandline.ports import Delete
 from strandline.state_changes import Happening, StateChangeEvent

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from broker.cluster_view import ClusterView
-from broker.handlers import Handlers
-from broker.peers import Peers
-from broker.probe import Heard
-from broker.producer_ids import ProducerIds
-from broker.pusher import Hello
-from broker.suspicion import Suspicion
+from strandline.broker.cluster_view import ClusterView
+from strandline.broker.handlers import Handlers
+from strandline.broker.peers import Peers
+from strandline.broker.probe import Heard
+from strandline.broker.producer_ids import ProducerIds
+from strandline.broker.pusher import Hello
+from strandline.broker.suspicion import Suspicion
 from strandline.ids import BrokerEpoch, BrokerId
 from strandline.metadata import Registration
 from tests.broker.replicas import CLOCK, LIVE, following, leading, open_replica, settings

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from broker.topic_cache import AGE_S_MAX, READING_SHARE_MAX, TopicCache
 from strandline.adapters import znodes
+from strandline.broker.topic_cache import AGE_S_MAX, READING_SHARE_MAX, TopicCache
 from strandline.errors import LeaderNotAvailable, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from strandline.metadata import Endpoint, IsrMember, PartitionState, Registration

@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from broker.core.happenings import isr_changed
-from broker.recorder import OnRecorded
-from broker.trail import PartitionTrail
+from strandline.broker.core.happenings import isr_changed
+from strandline.broker.recorder import OnRecorded
+from strandline.broker.trail import PartitionTrail
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import IsrMember, PartitionState
 from strandline.state_changes import StateChangeEvent

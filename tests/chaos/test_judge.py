@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from broker.core.epochs import EpochCache, EpochEntry
-from broker.storage.epoch_file import write_epochs
-from broker.storage.log_state import LogState
-from chaos.evidence import BrokenEvidence
-from chaos.judge import judge, longest_staleness
 from strandline.adapters.files import SYSTEM_FILES
 from strandline.auditing import checks
 from strandline.auditing.checks import Check
 from strandline.auditing.history import InvalidHistory
 from strandline.auditing.staleness import Staleness
+from strandline.broker.core.epochs import EpochCache, EpochEntry
+from strandline.broker.storage.epoch_file import write_epochs
+from strandline.broker.storage.log_state import LogState
+from strandline.chaos.evidence import BrokenEvidence
+from strandline.chaos.judge import judge, longest_staleness
 from strandline.records import emptied, split
 from tests.chaos import sound_round
 from tests.chaos.sound_round import (

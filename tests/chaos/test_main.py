@@ -1,4 +1,4 @@
-"""`python -m chaos`: what is asked for, and how a round of it is played again."""
+"""`python -m strandline.chaos`: what is asked for, and how a round of it is played again."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from chaos.__main__ import arguments, command_of
-from chaos.rounds import free_folder
+from strandline.chaos.__main__ import arguments, command_of
+from strandline.chaos.rounds import free_folder
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from chaos.rounds import free_folder
 )
 def test_what_plays_a_seed_again_asks_for_the_same(given: list[str]) -> None:
     wanted = arguments(given)
-    program = ["python", "-m", "chaos"]
+    program = ["python", "-m", "strandline.chaos"]
     again = command_of(wanted, 17).split()
     assert again[:3] == program
     repeated = arguments(again[3:])

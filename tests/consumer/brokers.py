@@ -6,11 +6,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Self
 
-from consumer.group.coordinator import Coordinator
-from consumer.handout import HandOut
-from consumer.news import News
-from consumer.reader import Reader
-from consumer.records import FetchedBatch
 from strandline.adapters.clock import SystemClock
 from strandline.client.cluster import Cluster
 from strandline.client.group_wire import FIND_COORDINATOR
@@ -18,6 +13,11 @@ from strandline.client.messages import MetadataAnswer, MetadataQuery
 from strandline.client.scope import Scope
 from strandline.client.wire import METADATA, PARTITION_COUNTS
 from strandline.config import ConsumerSettings
+from strandline.consumer.group.coordinator import Coordinator
+from strandline.consumer.handout import HandOut
+from strandline.consumer.news import News
+from strandline.consumer.reader import Reader
+from strandline.consumer.records import FetchedBatch
 from strandline.errors import BrokerNotAvailable, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
 from strandline.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata

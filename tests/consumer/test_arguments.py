@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from consumer import arguments
-from consumer.core.assignors.registry import BUILT_IN
+from strandline.consumer import arguments
+from strandline.consumer.core.assignors.registry import BUILT_IN
 from strandline.errors import InvalidRequest, InvalidTopic, SettingsError
 from strandline.groups import CommittedOffset, TaskChange, TaskChangeKind
 from strandline.ids import TopicPartition

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from consumer.consumer import Consumer
-from consumer.records import ConsumerRecord, FetchedBatch
+from strandline.consumer.consumer import Consumer
+from strandline.consumer.records import ConsumerRecord, FetchedBatch
 from strandline.groups import OffsetCommit
 from strandline.ids import TopicPartition
 from strandline.records import encode_values, validate

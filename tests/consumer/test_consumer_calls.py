@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from consumer import arguments
-from consumer.consumer import Consumer
-from consumer.core.assignors.assignor import AssignorFailed
+from strandline.consumer import arguments
+from strandline.consumer.consumer import Consumer
+from strandline.consumer.core.assignors.assignor import AssignorFailed
 from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition
 from tests.consumer.brokers import Brokers

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from consumer.core.positions import Reset
-from consumer.group.committed import Committed
-from consumer.reader import Reader
 from strandline.client.messages import ListedOffset, OffsetQuery
+from strandline.consumer.core.positions import Reset
+from strandline.consumer.group.committed import Committed
+from strandline.consumer.reader import Reader
 from strandline.errors import LeaderNotAvailable, NotLeaderOrFollower, OffsetNotAvailable, StrandlineError
 from strandline.groups import CommittedOffset
 from strandline.ids import NO_BROKER, TopicPartition

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from consumer.records import FetchedBatch
+from strandline.consumer.records import FetchedBatch
 from strandline.errors import CoordinatorNotAvailable, StrandlineError
 from strandline.ids import TopicPartition
 from strandline.records import gap_batch, validate

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from consumer.arrival import batches_of
-from consumer.core.positions import Arrived
-from consumer.records import ConsumerRecord
+from strandline.consumer.arrival import batches_of
+from strandline.consumer.core.positions import Arrived
+from strandline.consumer.records import ConsumerRecord
 from strandline.errors import CorruptMessage, UndecodableBatch
 from strandline.ids import TopicPartition
 from strandline.records import HEADER_BYTES, BatchHeader, Codec, encode_batch, encode_values, split

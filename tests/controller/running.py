@@ -11,10 +11,10 @@ from typing import Any
 
 import grpc
 
-from controller.activity import Activity
-from controller.service import AdminService
 from strandline.adapters.clock import SystemClock
 from strandline.config import ControllerSettings
+from strandline.controller.activity import Activity
+from strandline.controller.service import AdminService
 from strandline.local.layout import MemberFile
 from strandline.local.ports import free_ports
 from strandline.local.service import Service, as_environment
@@ -62,7 +62,7 @@ async def running(zookeeper: str, controller_id: int = 1, **settings: Any) -> As
 
 
 class ControllerProcess:
-    """`python -m controller`, and a client of it."""
+    """`python -m strandline.controller`, and a client of it."""
 
     def __init__(self, controller_id: int, zookeeper: str, directory: Path, **settings: Any) -> None:
         given = {

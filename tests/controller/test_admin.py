@@ -7,11 +7,11 @@ import re
 
 import pytest
 
-from controller.answers import TopicOutcome
-from controller.core.reassignment import Move
-from controller.core.topics import Alteration, NewTopic
 from strandline.adapters import znodes
 from strandline.config import TOPICS_PER_REQUEST_MAX
+from strandline.controller.answers import TopicOutcome
+from strandline.controller.core.reassignment import Move
+from strandline.controller.core.topics import Alteration, NewTopic
 from strandline.errors import (
     InvalidConfig,
     InvalidReplicationFactor,

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from controller.core.reassignment import Move
-from controller.core.topics import NewTopic
 from strandline.adapters import queue_znodes, znodes
 from strandline.adapters.queue_znodes import ElectionNotice
+from strandline.controller.core.reassignment import Move
+from strandline.controller.core.topics import NewTopic
 from strandline.errors import InvalidReplicationFactor, InvalidRequest, NotController, StrandlineError
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from strandline.metadata import Drain, IsrMember, PartitionState

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from controller.answers import PartitionOutcome
-from controller.core.topics import NewTopic
 from strandline.adapters import queue_znodes, znodes
 from strandline.adapters.queue_znodes import ElectionNotice
 from strandline.config import PARTITIONS_PER_REQUEST_MAX
+from strandline.controller.answers import PartitionOutcome
+from strandline.controller.core.topics import NewTopic
 from strandline.errors import (
     ElectionNotNeeded,
     InvalidRequest,

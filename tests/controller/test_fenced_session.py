@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from controller.fenced_session import Deposed, FencedSession
 from strandline.adapters import znodes
 from strandline.adapters.zookeeper import ZooKeeperSession
+from strandline.controller.fenced_session import Deposed, FencedSession
 from strandline.ports import (
     ConnectionLost,
     Coordination,

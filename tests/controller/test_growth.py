@@ -8,9 +8,9 @@ from pathlib import Path
 import grpc
 import pytest
 
-from controller.core.reassignment import Move
-from controller.core.topics import Alteration, NewTopic
 from strandline.adapters import znodes
+from strandline.controller.core.reassignment import Move
+from strandline.controller.core.topics import Alteration, NewTopic
 from strandline.errors import (
     InvalidPartitions,
     InvalidReplicaAssignment,

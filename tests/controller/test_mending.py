@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from controller.core.topics import NewTopic
 from strandline import Producer
 from strandline.adapters import queue_znodes, znodes
 from strandline.adapters.queue_znodes import ElectionNotice
 from strandline.adapters.zookeeper import connect
 from strandline.config import ZooKeeperSettings
+from strandline.controller.core.topics import NewTopic
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.metadata import IsrMember, PartitionState, Reassignment
 from strandline.ports import Coordination

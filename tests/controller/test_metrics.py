@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from controller.core.topics import NewTopic
-from controller.metrics import ControllerMetrics
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.metrics import Buckets, Sample
 from strandline.adapters.refused_requests import RefusedRequests
 from strandline.adapters.request_times import RequestTimes
+from strandline.controller.core.topics import NewTopic
+from strandline.controller.metrics import ControllerMetrics
 from strandline.local.layout import MemberFile
 from strandline.local.ports import free_ports
 from strandline.local.service import Service, as_environment

@@ -8,11 +8,11 @@ from pathlib import Path
 import grpc
 import pytest
 
-from controller.answers import PartitionOutcome
-from controller.core.reassignment import Move
-from controller.core.topics import Alteration, NewTopic
 from strandline.adapters import znodes
 from strandline.config import PARTITIONS_PER_REQUEST_MAX
+from strandline.controller.answers import PartitionOutcome
+from strandline.controller.core.reassignment import Move
+from strandline.controller.core.topics import Alteration, NewTopic
 from strandline.errors import (
     InvalidConfig,
     InvalidReplicaAssignment,

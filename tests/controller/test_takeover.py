@@ -8,9 +8,9 @@ from pathlib import Path
 import grpc
 import pytest
 
-from controller.core.topics import NewTopic
 from strandline.adapters import znodes
 from strandline.adapters.clock import SystemClock
+from strandline.controller.core.topics import NewTopic
 from strandline.errors import TopicAlreadyExists
 from strandline.ids import TopicId
 from strandline.ports import Coordination

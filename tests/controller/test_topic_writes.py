@@ -5,8 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.core.cluster import PlacedTopic
-from controller.topic_writes import (
+from strandline.adapters import queue_znodes
+from strandline.config import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
+from strandline.controller.core.cluster import PlacedTopic
+from strandline.controller.topic_writes import (
     HEAD_BYTES_MAX,
     OPERATION_BYTES,
     Multi,
@@ -14,8 +16,6 @@ from controller.topic_writes import (
     pack,
     pack_each,
 )
-from strandline.adapters import queue_znodes
-from strandline.config import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicId
 from strandline.metadata import Endpoint, Registration
 from strandline.ports import Create

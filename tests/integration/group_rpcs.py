@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from broker.groups.placement import partition_of
 from strandline.adapters.rpc import GrpcTransport
+from strandline.broker.groups.placement import partition_of
 from strandline.client import group_wire
 from strandline.errors import (
     BrokerNotAvailable,

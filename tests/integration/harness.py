@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from broker.storage.inspect import BatchFacts, dump, verify
 from strandline import Admin, NewTopic
 from strandline.adapters import znodes
 from strandline.adapters.zookeeper import ZooKeeperSession, connect
+from strandline.broker.storage.inspect import BatchFacts, dump, verify
 from strandline.config import ZooKeeperSettings
 from strandline.ids import BrokerId, TopicPartition
 from strandline.local.cluster import LocalCluster

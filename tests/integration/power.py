@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from broker.storage.inspect import dump
-from broker.storage.log_state import LogState
 from strandline.adapters.files import SYSTEM_FILES
+from strandline.broker.storage.inspect import dump
+from strandline.broker.storage.log_state import LogState
 from strandline.local.cluster import LocalCluster
 from tests.integration.harness import Harness, Topic
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage.inspect import dump, records, verify
 from strandline import Consumer, Producer, TopicPartition
+from strandline.broker.storage.inspect import dump, records, verify
 from strandline.config import MIB
 from strandline.errors import CorruptMessage, InvalidRecord
 from tests.conftest import ClusterFactory

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import broker as broker_package
+import strandline.broker as broker_package
 from tests.integration.harness import Harness, Topic
 from tests.integration.placements import elect, moved, reassign
 from tests.integration.workload import workload

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import broker as broker_package
-import controller as controller_package
+import strandline.broker as broker_package
+import strandline.controller as controller_package
 from strandline import Admin, NewTopic
 from strandline.errors import StrandlineError
 from tests.integration.harness import Harness

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from consumer.core.member_states import State
 from strandline import Admin, Consumer, LocalCluster, RebalanceListener, TopicPartition
+from strandline.consumer.core.member_states import State
 from strandline.errors import FencedInstanceId, InvalidRequest, UnknownMemberId
 from tests.integration.group_members import (
     GROUP_SETTINGS,

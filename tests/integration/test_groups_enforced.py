@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from consumer.core.assignors.assignor import MemberSubscription
-from consumer.core.assignors.registry import BUILT_IN
 from strandline import Admin, LocalCluster, TopicPartition
+from strandline.consumer.core.assignors.assignor import MemberSubscription
+from strandline.consumer.core.assignors.registry import BUILT_IN
 from strandline.errors import InvalidRequest
 from tests.conftest import ClusterFactory
 from tests.integration.group_members import SETTLE_S, Members, Participant, write

@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from consumer.core.protocol import Assignment, Subscription
 from strandline import Consumer, LocalCluster, TopicPartition
 from strandline.adapters.rpc import GrpcTransport
 from strandline.client.group_wire import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, SYNC_GROUP
+from strandline.consumer.core.protocol import Assignment, Subscription
 from strandline.errors import RebalanceInProgress, StrandlineError
 from strandline.groups import GroupProtocol, Heartbeat, Joined, JoinGroup, MemberIdGiven, SyncGroup
 from strandline.ports import Method, Request, Response

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker.core.happenings import elected, isr_changed, resigned
+from strandline.broker.core.happenings import elected, isr_changed, resigned
 from strandline.ids import (
     NO_BROKER,
     BrokerEpoch,

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from consumer.records import FetchedBatch
-from pipeline.arrow import BYTES_MAX, arrow_schema, record_batch
-from pipeline.source import columns
+from strandline.consumer.records import FetchedBatch
 from strandline.errors import CorruptMessage, StrandlineError, UndecodableBatch
 from strandline.ids import TopicPartition
+from strandline.pipeline.arrow import BYTES_MAX, arrow_schema, record_batch
+from strandline.pipeline.source import columns
 from strandline.records import BatchHeader, Codec, encode_batch, encode_values, keep_records, split
 from strandline.records.compression import compress
 from strandline.records.encode import RecordFields

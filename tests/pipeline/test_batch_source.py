@@ -21,12 +21,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pipeline.batch_source import PruningReader, RangePartition
-from pipeline.core.options import source_options
-from pipeline.core.pruning import Interval, Pruning
-from pipeline.core.ranges import OffsetRange
-from pipeline.errors import InvalidOption, InvalidSchema
-from pipeline.source import StrandlineDataSource, columns
+from strandline.pipeline.batch_source import PruningReader, RangePartition
+from strandline.pipeline.core.options import source_options
+from strandline.pipeline.core.pruning import Interval, Pruning
+from strandline.pipeline.core.ranges import OffsetRange
+from strandline.pipeline.errors import InvalidOption, InvalidSchema
+from strandline.pipeline.source import StrandlineDataSource, columns
 
 GIVEN = {"bootstrap": "b:1", "subscribe": "t"}
 MOMENT = datetime(2026, 11, 22, 9, 30, 0, 123_456, tzinfo=UTC)

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.image import imread
 from pyspark.sql import Row
 
-from pipeline.jobs.charts import LANES_MAX, lifecycle_chart, ownership_chart
+from strandline.pipeline.jobs.charts import LANES_MAX, lifecycle_chart, ownership_chart
 
 T0 = 1_795_336_400_000
 WHITE = 1.0

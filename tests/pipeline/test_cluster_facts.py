@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pipeline.cluster_facts import ClusterFacts
-from pipeline.core.options import Selection
-from pipeline.core.ranges import Bounds
 from strandline.errors import BrokerNotAvailable, UnknownTopicOrPartition
 from strandline.ids import TopicPartition
+from strandline.pipeline.cluster_facts import ClusterFacts
+from strandline.pipeline.core.options import Selection
+from strandline.pipeline.core.ranges import Bounds
 from tests.pipeline.log_world import CLOCK, LogWorld
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.java import MODULE, choose
 from strandline.errors import SettingsError
+from strandline.pipeline.java import MODULE, choose
 
 
 def java(folder: Path, version: str, modules: str | None) -> Path:

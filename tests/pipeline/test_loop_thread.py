@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import pytest
 
-from pipeline.loop_thread import LoopThread, call, loop_thread
+from strandline.pipeline.loop_thread import LoopThread, call, loop_thread
 
 T = TypeVar("T")
 

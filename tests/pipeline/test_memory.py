@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.memory import driver_memory_mib, is_said, machine_bytes
 from strandline.config import MIB
+from strandline.pipeline.memory import driver_memory_mib, is_said, machine_bytes
 
 GIB = 1024 * MIB
 

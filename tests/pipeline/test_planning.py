@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pipeline.cluster_facts import ClusterFacts, Snapshot
-from pipeline.core.options import source_options
-from pipeline.core.ranges import Bounds, OffsetRange
-from pipeline.errors import DataLost, InvalidOption, NoOffset
-from pipeline.planning import begin, check_existing, finish, in_logs
 from strandline.errors import UnknownTopicOrPartition
 from strandline.ids import TopicPartition
+from strandline.pipeline.cluster_facts import ClusterFacts, Snapshot
+from strandline.pipeline.core.options import source_options
+from strandline.pipeline.core.ranges import Bounds, OffsetRange
+from strandline.pipeline.errors import DataLost, InvalidOption, NoOffset
+from strandline.pipeline.planning import begin, check_existing, finish, in_logs
 from tests.pipeline.log_world import CLOCK, LogWorld
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

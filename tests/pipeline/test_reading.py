@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pipeline.core.ranges import OffsetRange
-from pipeline.errors import DataLost, ReadStalled
-from pipeline.reading import RangeReader
 from strandline.errors import UndecodableBatch
+from strandline.pipeline.core.ranges import OffsetRange
+from strandline.pipeline.errors import DataLost, ReadStalled
+from strandline.pipeline.reading import RangeReader
 from tests.pipeline.log_world import CLOCK, LogWorld
 from tests.waiting import eventually
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from pipeline.batch_source import RangePartition
-from pipeline.cluster_facts import ClusterFacts
-from pipeline.core.options import source_options
-from pipeline.core.ranges import OffsetRange
-from pipeline.errors import DataLost
-from pipeline.stream_source import StreamReader
 from strandline.errors import UnknownTopicOrPartition
+from strandline.pipeline.batch_source import RangePartition
+from strandline.pipeline.cluster_facts import ClusterFacts
+from strandline.pipeline.core.options import source_options
+from strandline.pipeline.core.ranges import OffsetRange
+from strandline.pipeline.errors import DataLost
+from strandline.pipeline.stream_source import StreamReader
 from tests.pipeline.log_world import CLOCK, LogWorld
 
 ALL = ReadAllAvailable()

@@ -10,12 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipeline.core.sink_options import sink_options
-from pipeline.errors import InvalidOption
-from pipeline.lane import TopicFacts, cut, row_bytes
-from pipeline.spool import Checks, Rows, Spool, first_failure
-from pipeline.writing import Piece, SinkClient, Writing, write_rows
-from producer.core.partitioner import partition_for
 from strandline.errors import (
     InvalidRecord,
     MessageTooLarge,
@@ -24,6 +18,12 @@ from strandline.errors import (
     UnknownTopicOrPartition,
 )
 from strandline.ids import TopicPartition
+from strandline.pipeline.core.sink_options import sink_options
+from strandline.pipeline.errors import InvalidOption
+from strandline.pipeline.lane import TopicFacts, cut, row_bytes
+from strandline.pipeline.spool import Checks, Rows, Spool, first_failure
+from strandline.pipeline.writing import Piece, SinkClient, Writing, write_rows
+from strandline.producer.core.partitioner import partition_for
 from strandline.records import HEADER_BYTES, RecordFields, pack
 
 TOPICS = {"orders": TopicFacts(3, 2_000, False), "prices": TopicFacts(2, 1_000, True)}

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.bulk import Pieces, one_batch
-from producer.core.batch import VALUE_OVERHEAD_MAX
 from strandline.config import RECORDS_BYTES_MAX
 from strandline.errors import InvalidRequest, MessageTooLarge
+from strandline.producer.bulk import Pieces, one_batch
+from strandline.producer.core.batch import VALUE_OVERHEAD_MAX
 from strandline.records import Codec, decode, pack_values
 
 SIZE_MAX = 1024

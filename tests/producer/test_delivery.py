@@ -6,10 +6,17 @@ import asyncio
 
 import pytest
 
-from producer.delivery import Delivery
-from producer.tickets import BatchMetadata, Bulk, BulkMetadata, BulkSendFailed, RecordMetadata, RecordTicket
 from strandline.errors import MessageTooLarge, NotEnoughReplicas, Outcome
 from strandline.ids import TopicPartition
+from strandline.producer.delivery import Delivery
+from strandline.producer.tickets import (
+    BatchMetadata,
+    Bulk,
+    BulkMetadata,
+    BulkSendFailed,
+    RecordMetadata,
+    RecordTicket,
+)
 
 NAME = TopicPartition("t", 3)
 

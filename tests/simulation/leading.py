@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING
 
-from broker.core.leader_effects import Acknowledge, AdvanceWatermark, TimeOut, WriteIsr
-from broker.core.partition import LeaderPartition
-from broker.core.reassignment import Assignment
+from strandline.broker.core.leader_effects import Acknowledge, AdvanceWatermark, TimeOut, WriteIsr
+from strandline.broker.core.partition import LeaderPartition
+from strandline.broker.core.reassignment import Assignment
 from strandline.ids import BrokerEpoch, BrokerId, Offset
 from strandline.metadata import PartitionState, Registration
 from tests.simulation.coordination import Write

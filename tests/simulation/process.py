@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from broker.core.election import (
+from strandline.broker.core.election import (
     Ballot,
     Follow,
     LeadOn,
@@ -18,7 +18,7 @@ from broker.core.election import (
     is_backed,
     successor,
 )
-from broker.core.suspects import Suspects
+from strandline.broker.core.suspects import Suspects
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.metadata import PartitionState, Registration
 from tests.simulation.coordination import Write

@@ -12,17 +12,17 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final, Generic
 
-from broker.core.groups.desk import Desk
-from broker.core.groups.effects import Effect, Instant, Token
-from broker.core.groups.group import Group
-from broker.core.groups.isolation import Isolation
-from broker.core.groups.kept import GROUP_BYTES
-from broker.core.groups.ledger import report_ownership
-from broker.core.groups.limits import GroupLimits, check_group, check_join, cut
-from broker.core.groups.membership import Membership
-from broker.core.groups.offset_keeper import OffsetKeeper
-from broker.core.groups.rebalance import Rebalance
-from broker.core.groups.records import (
+from strandline.broker.core.groups.desk import Desk
+from strandline.broker.core.groups.effects import Effect, Instant, Token
+from strandline.broker.core.groups.group import Group
+from strandline.broker.core.groups.isolation import Isolation
+from strandline.broker.core.groups.kept import GROUP_BYTES
+from strandline.broker.core.groups.ledger import report_ownership
+from strandline.broker.core.groups.limits import GroupLimits, check_group, check_join, cut
+from strandline.broker.core.groups.membership import Membership
+from strandline.broker.core.groups.offset_keeper import OffsetKeeper
+from strandline.broker.core.groups.rebalance import Rebalance
+from strandline.broker.core.groups.records import (
     GroupKey,
     OffsetKey,
     UnreadableGroupRecord,
@@ -30,10 +30,10 @@ from broker.core.groups.records import (
     decode_key,
     decode_offset_value,
 )
-from broker.core.groups.states import GroupState
-from broker.core.groups.stored import check_stored_key, check_stored_offset
-from broker.core.groups.task_reports import report_tasks
-from broker.core.groups.timers import Timer, TimerKind
+from strandline.broker.core.groups.states import GroupState
+from strandline.broker.core.groups.stored import check_stored_key, check_stored_offset
+from strandline.broker.core.groups.task_reports import report_tasks
+from strandline.broker.core.groups.timers import Timer, TimerKind
 from strandline.errors import (
     CoordinatorLoading,
     CoordinatorNotAvailable,

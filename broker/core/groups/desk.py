@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic
 
-from broker.core.groups.effects import (
+from strandline.broker.core.groups.effects import (
     Answer,
     Append,
     Effect,
@@ -17,9 +17,9 @@ from broker.core.groups.effects import (
     Publish,
     Token,
 )
-from broker.core.groups.kept import KeptBytes
-from broker.core.groups.limits import GroupLimits
-from broker.core.groups.timers import Timer, Timers
+from strandline.broker.core.groups.kept import KeptBytes
+from strandline.broker.core.groups.limits import GroupLimits
+from strandline.broker.core.groups.timers import Timer, Timers
 from strandline.errors import CoordinatorNotAvailable, NotCoordinator, NotLeaderOrFollower, StrandlineError
 from strandline.ids import TopicPartition
 

@@ -10,14 +10,19 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Generic
 
-from broker.core.groups.effects import Token
-from broker.core.groups.kept import GROUP_BYTES, PENDING_BYTES, KeptBytes
-from broker.core.groups.limits import GROUP_BYTES_MAX, GroupLimits
-from broker.core.groups.member import Member
-from broker.core.groups.offsets import Offsets
-from broker.core.groups.records import GENERATION_MAX, GroupValue, encode_group_key, encode_group_value
-from broker.core.groups.states import GroupState, transition
-from broker.core.groups.stored import check_stored_group, within_limits
+from strandline.broker.core.groups.effects import Token
+from strandline.broker.core.groups.kept import GROUP_BYTES, PENDING_BYTES, KeptBytes
+from strandline.broker.core.groups.limits import GROUP_BYTES_MAX, GroupLimits
+from strandline.broker.core.groups.member import Member
+from strandline.broker.core.groups.offsets import Offsets
+from strandline.broker.core.groups.records import (
+    GENERATION_MAX,
+    GroupValue,
+    encode_group_key,
+    encode_group_value,
+)
+from strandline.broker.core.groups.states import GroupState, transition
+from strandline.broker.core.groups.stored import check_stored_group, within_limits
 from strandline.errors import (
     FencedInstanceId,
     IllegalGeneration,

@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from broker.core.groups.desk import Desk
-from broker.core.groups.effects import EventKind, Token
-from broker.core.groups.group import Group
-from broker.core.groups.kept import OWNED_BYTES
-from broker.core.groups.limits import cut
+from strandline.broker.core.groups.desk import Desk
+from strandline.broker.core.groups.effects import EventKind, Token
+from strandline.broker.core.groups.group import Group
+from strandline.broker.core.groups.kept import OWNED_BYTES
+from strandline.broker.core.groups.limits import cut
 from strandline.errors import IllegalGeneration, InvalidRequest
 from strandline.groups import OwnershipChange, OwnershipKind, ReportOwnership
 from strandline.ids import TopicPartition

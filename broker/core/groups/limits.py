@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Final, Self
 
-from broker.core.groups.records import LEADER_EPOCH_MAX, STRING_BYTES_MAX
+from strandline.broker.core.groups.records import LEADER_EPOCH_MAX, STRING_BYTES_MAX
 from strandline.config import (
     GROUP_ID_LENGTH_MAX,
     MIB,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Generic
 
-from broker.core.groups.effects import Token
-from broker.core.groups.kept import MEMBER_BYTES, OWNED_BYTES
-from broker.core.groups.records import StoredMember
+from strandline.broker.core.groups.effects import Token
+from strandline.broker.core.groups.kept import MEMBER_BYTES, OWNED_BYTES
+from strandline.broker.core.groups.records import StoredMember
 from strandline.groups import DescribedMember, GroupMember, GroupProtocol, JoinGroup
 from strandline.ids import TopicPartition
 

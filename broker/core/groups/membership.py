@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Final, Generic
 
-from broker.core.groups.desk import Desk, unwritten
-from broker.core.groups.effects import EventKind, Token
-from broker.core.groups.group import Group
-from broker.core.groups.limits import cut
-from broker.core.groups.member import Member
-from broker.core.groups.rebalance import COMPLETING, PREPARING, Rebalance
-from broker.core.groups.states import GroupState
-from broker.core.groups.timers import Timer, TimerKind
+from strandline.broker.core.groups.desk import Desk, unwritten
+from strandline.broker.core.groups.effects import EventKind, Token
+from strandline.broker.core.groups.group import Group
+from strandline.broker.core.groups.limits import cut
+from strandline.broker.core.groups.member import Member
+from strandline.broker.core.groups.rebalance import COMPLETING, PREPARING, Rebalance
+from strandline.broker.core.groups.states import GroupState
+from strandline.broker.core.groups.timers import Timer, TimerKind
 from strandline.errors import (
     FencedInstanceId,
     GroupMaxSizeReached,

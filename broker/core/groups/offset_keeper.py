@@ -6,15 +6,15 @@ from collections.abc import Collection
 from functools import partial
 from typing import Final, Generic
 
-from broker.core.groups.batches import InBatches
-from broker.core.groups.desk import Desk, unwritten
-from broker.core.groups.effects import Token
-from broker.core.groups.group import Group
-from broker.core.groups.isolation import Isolation
-from broker.core.groups.limits import check_offset
-from broker.core.groups.records import encode_group_key, encode_offset_key, encode_offset_value
-from broker.core.groups.states import GroupState
-from broker.core.groups.timers import Timer, TimerKind
+from strandline.broker.core.groups.batches import InBatches
+from strandline.broker.core.groups.desk import Desk, unwritten
+from strandline.broker.core.groups.effects import Token
+from strandline.broker.core.groups.group import Group
+from strandline.broker.core.groups.isolation import Isolation
+from strandline.broker.core.groups.limits import check_offset
+from strandline.broker.core.groups.records import encode_group_key, encode_offset_key, encode_offset_value
+from strandline.broker.core.groups.states import GroupState
+from strandline.broker.core.groups.timers import Timer, TimerKind
 from strandline.errors import (
     InvalidRequest,
     NonEmptyGroup,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from broker.core.groups.kept import OFFSET_BYTES, KeptBytes
+from strandline.broker.core.groups.kept import OFFSET_BYTES, KeptBytes
 from strandline.groups import CommittedOffset
 from strandline.ids import TopicPartition
 

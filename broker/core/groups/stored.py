@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.core.groups.limits import (
+from strandline.broker.core.groups.limits import (
     GROUP_BYTES_MAX,
     GroupLimits,
     check_group,
@@ -16,7 +16,7 @@ from broker.core.groups.limits import (
     check_name,
     check_position,
 )
-from broker.core.groups.records import (
+from strandline.broker.core.groups.records import (
     GroupKey,
     GroupValue,
     OffsetKey,

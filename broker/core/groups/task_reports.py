@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.core.groups.desk import Desk
-from broker.core.groups.effects import EventKind, GroupEvent, Token
-from broker.core.groups.group import Group
-from broker.core.groups.limits import check_task, cut
+from strandline.broker.core.groups.desk import Desk
+from strandline.broker.core.groups.effects import EventKind, GroupEvent, Token
+from strandline.broker.core.groups.group import Group
+from strandline.broker.core.groups.limits import check_task, cut
 from strandline.errors import IllegalGeneration, InvalidRequest
 from strandline.groups import ReportTasks, TaskChangeKind
 

@@ -1,7 +1,7 @@
 """What an assignor is: who of a group's members reads which partition, decided by the group's leader.
 
 An assignor only says where everything should be in the end. How it gets there without two owners at a time
-(KIP-429) is not its concern: `consumer.core.leader` splits its answer.
+(KIP-429) is not its concern: `strandline.consumer.core.leader` splits its answer.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Final
 
-from consumer.core.assignors.loads import Loads, numbers_in
+from strandline.consumer.core.assignors.loads import Loads, numbers_in
 
 Holding = Mapping[int, int]
 """topic → how many of its partitions a member has."""

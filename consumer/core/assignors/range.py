@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from consumer.core.assignors.assignor import MemberSubscription, subscribers_by_topic
+from strandline.consumer.core.assignors.assignor import MemberSubscription, subscribers_by_topic
 from strandline.ids import TopicPartition
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from consumer.core.assignors.assignor import Assignor
-from consumer.core.assignors.range import RangeAssignor
-from consumer.core.assignors.round_robin import RoundRobinAssignor
-from consumer.core.assignors.sticky import StickyAssignor
+from strandline.consumer.core.assignors.assignor import Assignor
+from strandline.consumer.core.assignors.range import RangeAssignor
+from strandline.consumer.core.assignors.round_robin import RoundRobinAssignor
+from strandline.consumer.core.assignors.sticky import StickyAssignor
 from strandline.errors import SettingsError
 
 BUILT_IN: Final[Mapping[str, Assignor]] = {

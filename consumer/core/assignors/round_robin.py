@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import cycle
 from typing import Final
 
-from consumer.core.assignors.assignor import MemberSubscription, in_order, subscribers_by_topic
+from strandline.consumer.core.assignors.assignor import MemberSubscription, in_order, subscribers_by_topic
 from strandline.ids import TopicPartition
 
 

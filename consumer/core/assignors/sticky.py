@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from itertools import chain, islice
 from typing import Final
 
-from consumer.core.assignors.assignor import MemberSubscription, in_order, subscribers_by_topic
-from consumer.core.assignors.balance import balanced
-from consumer.core.claims import settle
+from strandline.consumer.core.assignors.assignor import MemberSubscription, in_order, subscribers_by_topic
+from strandline.consumer.core.assignors.balance import balanced
+from strandline.consumer.core.claims import settle
 from strandline.ids import TopicPartition
 
 Owned = Mapping[int, list[int]]

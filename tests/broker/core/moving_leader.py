@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from broker.core.leader_effects import (
+from strandline.broker.core.leader_effects import (
     Acknowledge,
     AdvanceWatermark,
     CloseReplicas,
@@ -14,8 +14,8 @@ from broker.core.leader_effects import (
     TimeOut,
     WriteIsr,
 )
-from broker.core.partition import LeaderPartition
-from broker.core.reassignment import Assignment
+from strandline.broker.core.partition import LeaderPartition
+from strandline.broker.core.reassignment import Assignment
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId
 from strandline.metadata import Endpoint, IsrMember, PartitionState, Reassignment, Registration
 

@@ -6,15 +6,15 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from broker.core.leader_effects import (
+from strandline.broker.core.leader_effects import (
     Acknowledge,
     CloseReplicas,
     CompleteReassignment,
     Effect,
     WriteIsr,
 )
-from broker.core.partition import LeaderPartition
-from broker.core.reassignment import Assignment
+from strandline.broker.core.partition import LeaderPartition
+from strandline.broker.core.reassignment import Assignment
 from strandline.ids import BrokerEpoch, BrokerId, Offset
 from strandline.metadata import Endpoint, PartitionState, Registration
 from strandline.state_changes import Command

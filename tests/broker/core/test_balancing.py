@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.balancing import Standing, obstacle, to_balance
+from strandline.broker.core.balancing import Standing, obstacle, to_balance
 from strandline.ids import BrokerEpoch, BrokerId, Offset, PartitionId, PartitionKey, TopicId
 from strandline.metadata import Endpoint, IsrMember, Registration
 

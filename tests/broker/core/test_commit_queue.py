@@ -6,7 +6,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from broker.core.commit_queue import CommitQueue
+from strandline.broker.core.commit_queue import CommitQueue
 from strandline.ids import LeaderEpoch, Offset
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.election import (
+from strandline.broker.core.election import (
     Ballot,
     Decision,
     Follow,

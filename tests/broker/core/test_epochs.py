@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from broker.core.epochs import UNDEFINED, EpochCache, EpochEntry
+from strandline.broker.core.epochs import UNDEFINED, EpochCache, EpochEntry
 
 
 def cache(*entries: tuple[int, int]) -> EpochCache:

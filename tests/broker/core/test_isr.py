@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.isr import InSyncReplicas, Progress, is_late, may_join, why_changed
+from strandline.broker.core.isr import InSyncReplicas, Progress, is_late, may_join, why_changed
 from strandline.ids import BrokerEpoch, BrokerId, Offset
 from strandline.metadata import Endpoint, IsrMember, Registration
 

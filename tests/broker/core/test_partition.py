@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from broker.core.leader_effects import (
+from strandline.broker.core.leader_effects import (
     Acknowledge,
     AdvanceWatermark,
     Effect,
@@ -19,8 +19,8 @@ from broker.core.leader_effects import (
     TimeOut,
     WriteIsr,
 )
-from broker.core.partition import LeaderPartition
-from broker.core.reassignment import Assignment
+from strandline.broker.core.partition import LeaderPartition
+from strandline.broker.core.reassignment import Assignment
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.metadata import Endpoint, IsrMember, PartitionState, Registration
 

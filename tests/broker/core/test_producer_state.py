@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.core.producer_state import (
+from strandline.broker.core.producer_state import (
     ACCEPT,
     BATCHES_REMEMBERED,
     SEQUENCES,

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker.core.reassignment import Assignment, heir, leaving, may_close
+from strandline.broker.core.reassignment import Assignment, heir, leaving, may_close
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId
 from strandline.metadata import PartitionState
 from tests.broker.core.moving_leader import CLOSE_S, EPOCH, Led, alive, ids, members, moving

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from broker.core.partition import PAST_FLOWS_MAX
-from broker.core.reassignment import Assignment
+from strandline.broker.core.partition import PAST_FLOWS_MAX
+from strandline.broker.core.reassignment import Assignment
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId
 from strandline.metadata import PartitionState
 from tests.broker.core.moving_leader import EPOCH, Led, ids, members, moving

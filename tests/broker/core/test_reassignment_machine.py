@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from broker.core.reassignment import Assignment
+from strandline.broker.core.reassignment import Assignment
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, Offset, TopicId
 from strandline.metadata import IsrMember, PartitionState, Reassignment
 from strandline.state_changes import Command

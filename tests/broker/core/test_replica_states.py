@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from broker.core.replica_states import LEGAL, ReplicaState, transition
+from strandline.broker.core.replica_states import LEGAL, ReplicaState, transition
 from strandline.states import IllegalTransition
 
 EXPECTED = {

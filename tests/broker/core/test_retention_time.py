@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.retention_time import PACE_MAX, RetentionTime
+from strandline.broker.core.retention_time import PACE_MAX, RetentionTime
 
 DAY_MS = 86_400_000
 START = 20_000 * DAY_MS

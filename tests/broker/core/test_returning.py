@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.election import Ballot, Decision, Follow, Say, Stand, Wait, claim, decide
+from strandline.broker.core.election import Ballot, Decision, Follow, Say, Stand, Wait, claim, decide
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.log_statements import Loss, loss
 from strandline.metadata import Endpoint, IsrMember, LogCondition, LogStatement, PartitionState, Registration

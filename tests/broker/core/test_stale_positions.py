@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.leader_effects import WriteIsr
-from broker.core.partition import LeaderPartition
-from broker.core.reassignment import Assignment
+from strandline.broker.core.leader_effects import WriteIsr
+from strandline.broker.core.partition import LeaderPartition
+from strandline.broker.core.reassignment import Assignment
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.metadata import Endpoint, IsrMember, Registration
 

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker.core.state_queue import (
+from strandline.broker.core.state_queue import (
     LEGAL,
     Effect,
     EntryState,

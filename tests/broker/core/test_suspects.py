@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.suspects import PROBE_AGAIN_S, PROBE_AGAIN_S_MAX, Suspects
+from strandline.broker.core.suspects import PROBE_AGAIN_S, PROBE_AGAIN_S_MAX, Suspects
 from strandline.ids import BrokerEpoch
 
 ONE, OTHER = BrokerEpoch(10), BrokerEpoch(20)

@@ -7,7 +7,7 @@ import heapq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.throttle import BURST_S, TokenBucket
+from strandline.broker.core.throttle import BURST_S, TokenBucket
 
 RATE = 1_000
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.happenings import elected, isr_changed, resigned, truncated
-from broker.core.trail import extend
+from strandline.broker.core.happenings import elected, isr_changed, resigned, truncated
+from strandline.broker.core.trail import extend
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.metadata import IsrMember, PartitionState
 from strandline.state_changes import RequestState, StateChangeEvent

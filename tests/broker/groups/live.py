@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from broker.core.groups.coordinator import Coordinator
-from broker.core.groups.effects import GroupEvent
-from broker.core.groups.limits import GroupLimits
-from broker.groups.partition import CoordinatorPartition
-from broker.replica import Replica
+from strandline.broker.core.groups.coordinator import Coordinator
+from strandline.broker.core.groups.effects import GroupEvent
+from strandline.broker.core.groups.limits import GroupLimits
+from strandline.broker.groups.partition import CoordinatorPartition
+from strandline.broker.replica import Replica
 from strandline.errors import StrandlineError
 from strandline.groups import CommittedOffset, OffsetCommit, OffsetFetch
 from strandline.ids import TopicPartition

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from broker.core.groups.effects import Append
-from broker.groups.appender import APPEND_BYTES_MAX, Appender
+from strandline.broker.core.groups.effects import Append
+from strandline.broker.groups.appender import APPEND_BYTES_MAX, Appender
 from strandline.config import RECORDS_BYTES_MAX
 from strandline.errors import MessageTooLarge, NotLeaderOrFollower, StrandlineError
 from strandline.ids import BrokerId

@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from broker.core.reassignment import Assignment
-from broker.groups.coordinators import Coordinators
-from broker.groups.partition import CoordinatorPartition
-from broker.leadership import Leadership
-from broker.replica import Replica
-from broker.replica_manager import ReplicaManager
-from broker.storage.data_folder import DataFolder
 from strandline.adapters import znodes
+from strandline.broker.core.reassignment import Assignment
+from strandline.broker.groups.coordinators import Coordinators
+from strandline.broker.groups.partition import CoordinatorPartition
+from strandline.broker.leadership import Leadership
+from strandline.broker.replica import Replica
+from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.storage.data_folder import DataFolder
 from strandline.errors import CoordinatorLoading, NotCoordinator
 from strandline.groups import CommittedOffset, OffsetCommit, OffsetFetch
 from strandline.ids import (

@@ -7,8 +7,8 @@ import asyncio
 
 import pytest
 
-from broker.pusher import FollowerLink
 from strandline.adapters import znodes
+from strandline.broker.pusher import FollowerLink
 from strandline.errors import (
     CoordinatorLoading,
     CoordinatorNotAvailable,

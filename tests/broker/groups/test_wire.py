@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from broker.core.groups.effects import EventKind, GroupEvent
-from broker.groups import wire
-from broker.groups.events import event_value
-from broker.groups.server import host_of
+from strandline.broker.core.groups.effects import EventKind, GroupEvent
+from strandline.broker.groups import wire
+from strandline.broker.groups.events import event_value
+from strandline.broker.groups.server import host_of
 from strandline.client import group_wire
 from strandline.config import GROUP_ID_LENGTH_MAX
 from strandline.errors import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.storage.inspect import verify
-from broker.storage.log import PartitionLog
 from strandline.adapters.memory_files import MemoryFiles
+from strandline.broker.storage.inspect import verify
+from strandline.broker.storage.log import PartitionLog
 from strandline.ports import Files
 from strandline.records import BatchHeader, Codec, encode_batch, split
 from strandline.topic_config import TopicConfig

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from broker.storage.log import PartitionLog
-from broker.storage.time_search import first_not_older
 from strandline.adapters.memory_files import MemoryFiles
+from strandline.broker.storage.log import PartitionLog
+from strandline.broker.storage.time_search import first_not_older
 from strandline.ports import Files
 from strandline.records import Record, decode, encode_values
 from strandline.topic_config import TopicConfig

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.storage import admission
-from broker.storage.admission import KEYED_RECORDS_MAX
+from strandline.broker.storage import admission
+from strandline.broker.storage.admission import KEYED_RECORDS_MAX
 from strandline.config import RECORDS_BYTES_MAX
 from strandline.errors import CorruptMessage, InvalidRecord
 from strandline.records import HEADER_BYTES, BatchHeader, Codec, decode_columns, encode_batch, encode_values

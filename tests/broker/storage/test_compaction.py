@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage.compaction import Abandoned
-from broker.storage.key_map import ENTRY_BYTES, KeyMap
-from broker.storage.log import PartitionLog
+from strandline.broker.storage.compaction import Abandoned
+from strandline.broker.storage.key_map import ENTRY_BYTES, KeyMap
+from strandline.broker.storage.log import PartitionLog
 from strandline.errors import InvalidConfig, InvalidRecord, StorageFailed
 from strandline.records import (
     PackedRecords,

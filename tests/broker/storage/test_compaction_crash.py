@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage.log import PartitionLog
 from strandline.adapters.memory_files import MemoryFiles
+from strandline.broker.storage.log import PartitionLog
 from tests.broker.storage.compacting import (
     COMPACTED,
     NOW_MS,

@@ -16,8 +16,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from broker.storage.log import PartitionLog
 from strandline.adapters.memory_files import MemoryFiles
+from strandline.broker.storage.log import PartitionLog
 from strandline.records import Codec, encode_batch
 from strandline.topic_config import TopicConfig
 from tests.broker.storage.compacting import batches, check_sound, compact, pairs, remembered

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage.data_folder import LIVES_REMEMBERED_MAX, DataFolder
+from strandline.broker.storage.data_folder import LIVES_REMEMBERED_MAX, DataFolder
 from strandline.errors import SettingsError
 from strandline.ids import BrokerEpoch, BrokerId
 

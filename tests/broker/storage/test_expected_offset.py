@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.storage.log import Appended, PartitionLog
+from strandline.broker.storage.log import Appended, PartitionLog
 from strandline.errors import OutOfOrderSequence, UnexpectedOffset
 from strandline.records import encode_batch
 from tests.broker.storage.compacting import compact, compacted_log, put, seal

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage.checkpoint import Checkpoint, write_atomically
-from broker.storage.log import PartitionLog
 from strandline.adapters.memory_files import MemoryFiles
+from strandline.broker.storage.checkpoint import Checkpoint, write_atomically
+from strandline.broker.storage.log import PartitionLog
 from strandline.errors import StorageFailed
 from strandline.records import encode_values
 from strandline.topic_config import TopicConfig

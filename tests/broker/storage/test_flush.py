@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from broker.storage.log import PartitionLog
+from strandline.broker.storage.log import PartitionLog
 from strandline.topic_config import TopicConfig
 from tests.broker.storage.disk import ManualClock, append, contents, fill
 

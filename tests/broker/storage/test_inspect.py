@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage import inspect
-from broker.storage.log import PartitionLog
-from broker.storage.segment import file_name
+from strandline.broker.storage import inspect
+from strandline.broker.storage.log import PartitionLog
+from strandline.broker.storage.segment import file_name
 from strandline.errors import CorruptMessage, SettingsError
 from strandline.records import HEADER_BYTES, Codec, PackedRecords, encode_batch, encode_values
 from tests.broker.storage.disk import SMALL, ManualClock, fill

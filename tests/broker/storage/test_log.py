@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage.log import Appended, PartitionLog
 from strandline.adapters.files import SYSTEM_FILES
 from strandline.adapters.memory_files import MemoryFiles
+from strandline.broker.storage.log import Appended, PartitionLog
 from strandline.errors import (
     CorruptMessage,
     InvalidRecord,

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage.log import PartitionLog
 from strandline.adapters.memory_files import MemoryFiles
+from strandline.broker.storage.log import PartitionLog
 from strandline.errors import StorageBusy
 from strandline.records import encode_values
 from strandline.topic_config import TopicConfig

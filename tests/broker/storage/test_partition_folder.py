@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage.partition_folder import DESCRIPTION, Description, folder_name
+from strandline.broker.storage.partition_folder import DESCRIPTION, Description, folder_name
 from strandline.ids import PartitionId, PartitionKey, TopicId, TopicPartition
 
 KEY = PartitionKey(TopicId("0" * 32), PartitionId(7))

@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from broker.storage.log import PartitionLog
-from broker.storage.synced import AT_REST_S
 from strandline.adapters.memory_files import MemoryFiles
+from strandline.broker.storage.log import PartitionLog
+from strandline.broker.storage.synced import AT_REST_S
 from strandline.topic_config import TopicConfig
 from tests.broker.storage.disk import FOLDER, ManualClock, append, open_log
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage.log import PartitionLog
-from broker.storage.recovery import find_batch
-from broker.storage.segment import file_name
 from strandline.adapters.memory_files import MemoryFiles
+from strandline.broker.storage.log import PartitionLog
+from strandline.broker.storage.recovery import find_batch
+from strandline.broker.storage.segment import file_name
 from strandline.errors import StorageFailed
 from strandline.records import encode_values
 from tests.broker.storage.disk import (

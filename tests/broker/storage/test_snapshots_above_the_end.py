@@ -6,10 +6,10 @@ answered as a duplicate, and the record with it would be acknowledged and never 
 
 from __future__ import annotations
 
-from broker.core.producer_state import ProducerState
-from broker.storage.log import PartitionLog
-from broker.storage.segment import file_name
 from strandline.adapters.memory_files import MemoryFiles
+from strandline.broker.core.producer_state import ProducerState
+from strandline.broker.storage.log import PartitionLog
+from strandline.broker.storage.segment import file_name
 from tests.broker.storage.disk import FOLDER, append, fill, names, new_log, open_log
 
 PRODUCER = 7

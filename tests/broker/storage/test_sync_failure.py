@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage.sync_failure import SYNC_FAILURE_FILE
 from strandline.adapters.memory_files import MemoryFiles
+from strandline.broker.storage.sync_failure import SYNC_FAILURE_FILE
 from strandline.errors import StorageFailed
 from strandline.records import Record
 from tests.broker.storage.disk import FOLDER, contents, fill, new_log, open_log, replicate

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from chaos.containers.engine import Engine, engine
-from chaos.containers.world import container_world
-from chaos.world import World
+from strandline.chaos.containers.engine import Engine, engine
+from strandline.chaos.containers.world import container_world
+from strandline.chaos.world import World
 from tests.chaos.containers.sight import Sight
 
 

@@ -6,9 +6,9 @@ from types import TracebackType
 from typing import Final, Self
 from uuid import uuid4
 
-from chaos.core.faults import Member, Role
-from chaos.world import World
 from strandline import Admin, Consumer, NewTopic, Producer, TopicPartition
+from strandline.chaos.core.faults import Member, Role
+from strandline.chaos.world import World
 from strandline.errors import StrandlineError
 from strandline.metadata import PartitionMetadata
 from tests.waiting import eventually

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.core.faults import Cut, FaultKind, Member, Role
 from strandline import Consumer
+from strandline.chaos.core.faults import Cut, FaultKind, Member, Role
 from tests.chaos.containers.sight import Sight, broker
 from tests.waiting import eventually
 

@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from chaos.containers.engine import PROJECT, base_name
-from chaos.world import WorldFailed
+from strandline.chaos.containers.engine import PROJECT, base_name
+from strandline.chaos.world import WorldFailed
 
 
 def test_an_engine_that_was_named_and_does_not_answer_is_not_replaced_by_another() -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "chaos.containers", "true"],
+        [sys.executable, "-m", "strandline.chaos.containers", "true"],
         env={**os.environ, "DOCKER_HOST": "unix:///nowhere/docker.sock"},
         capture_output=True,
         text=True,
@@ -27,7 +27,11 @@ def test_an_engine_that_was_named_and_does_not_answer_is_not_replaced_by_another
 
 def test_without_a_command_it_says_what_it_is_for() -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "chaos.containers"], capture_output=True, text=True, timeout=50, check=False
+        [sys.executable, "-m", "strandline.chaos.containers"],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
     )
     assert ended.returncode == 2
     assert "COMMAND" in ended.stderr

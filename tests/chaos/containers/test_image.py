@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from chaos.containers.commands import CommandFailed
-from chaos.containers.compose import NAME
-from chaos.containers.engine import IMAGE, Engine
-from chaos.core.faults import Member, Role
-from chaos.world import World
+from strandline.chaos.containers.commands import CommandFailed
+from strandline.chaos.containers.compose import NAME
+from strandline.chaos.containers.engine import IMAGE, Engine
+from strandline.chaos.core.faults import Member, Role
+from strandline.chaos.world import World
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(600)]
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos.core.faults import FaultKind, Member, Role, Target
-from chaos.core.plan import APART_S, AT_ONCE, Plan, Setting, TopicPlan, draw, dump, load, moved
+from strandline.chaos.core.faults import FaultKind, Member, Role, Target
+from strandline.chaos.core.plan import APART_S, AT_ONCE, Plan, Setting, TopicPlan, draw, dump, load, moved
 
 TOPICS = (TopicPlan("swell", 4), TopicPlan("ebb", 2))
 

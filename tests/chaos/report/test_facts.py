@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from chaos.core.faults import Fault, FaultKind, Role, Target
-from chaos.core.plan import Plan
-from chaos.report import partitions, traffic
-from chaos.report.facts import Verdict, facts_of, judged
-from chaos.report.spans import NOBODY, Held, Span
-from chaos.report.told import Election, Found, Moment, Observation, Outcome, Reader, Sender, Sending, Told
+from strandline.chaos.core.faults import Fault, FaultKind, Role, Target
+from strandline.chaos.core.plan import Plan
+from strandline.chaos.report import partitions, traffic
+from strandline.chaos.report.facts import Verdict, facts_of, judged
+from strandline.chaos.report.spans import NOBODY, Held, Span
+from strandline.chaos.report.told import (
+    Election,
+    Found,
+    Moment,
+    Observation,
+    Outcome,
+    Reader,
+    Sender,
+    Sending,
+    Told,
+)
 from strandline.ids import TopicPartition
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 1)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 
-from chaos.report.facts import facts_of
-from chaos.report.markup import Markup, joined, tag
-from chaos.report.page import FINDINGS_SHOWN, page, write_report
-from chaos.report.reading import read_round
+from strandline.chaos.report.facts import facts_of
+from strandline.chaos.report.markup import Markup, joined, tag
+from strandline.chaos.report.page import FINDINGS_SHOWN, page, write_report
+from strandline.chaos.report.reading import read_round
 from tests.chaos.report.made_up import T0, Line, plan, write_lines, write_round
 
 HOSTILE = "<script>alert('1 & \"2\"')</script>"

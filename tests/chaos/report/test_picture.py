@@ -7,10 +7,10 @@ from pathlib import Path
 
 from matplotlib.image import imread
 
-from chaos.report.facts import Facts, facts_of
-from chaos.report.picture import LANES_MAX, draw
-from chaos.report.spans import NOBODY
-from chaos.report.told import Election, Moment, Observation, Outcome, Reader, Sender, Sending, Told
+from strandline.chaos.report.facts import Facts, facts_of
+from strandline.chaos.report.picture import LANES_MAX, draw
+from strandline.chaos.report.spans import NOBODY
+from strandline.chaos.report.told import Election, Moment, Observation, Outcome, Reader, Sender, Sending, Told
 from strandline.ids import TopicPartition
 
 A = TopicPartition("a", 0)

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from chaos.core.faults import FaultKind
-from chaos.report.reading import read_round
-from chaos.report.told import Election, Found, Moment, Observation, Outcome, Reader, Sending, Told
+from strandline.chaos.core.faults import FaultKind
+from strandline.chaos.report.reading import read_round
+from strandline.chaos.report.told import Election, Found, Moment, Observation, Outcome, Reader, Sending, Told
 from strandline.ids import TopicPartition
 from tests.chaos.report.made_up import FAULTS, T0, Line, write_lines, write_round
 

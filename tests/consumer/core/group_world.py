@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
-from consumer.core.assignors.assignor import Assignor
-from consumer.core.assignors.registry import BUILT_IN
-from consumer.core.member_effects import (
+from strandline.consumer.core.assignors.assignor import Assignor
+from strandline.consumer.core.assignors.registry import BUILT_IN
+from strandline.consumer.core.member_effects import (
     Assign,
     BackOff,
     Effect,
@@ -29,9 +29,9 @@ from consumer.core.member_effects import (
     StopHeartbeat,
     Tell,
 )
-from consumer.core.member_requests import MemberSettings
-from consumer.core.member_states import State
-from consumer.core.membership import Membership
+from strandline.consumer.core.member_requests import MemberSettings
+from strandline.consumer.core.member_states import State
+from strandline.consumer.core.membership import Membership
 from strandline.errors import OutcomeUnknown, StrandlineError
 from strandline.groups import Joined, MemberIdGiven, OwnershipKind
 from strandline.ids import TopicPartition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from consumer.core.protocol import Assignment, AssignmentError
+from strandline.consumer.core.protocol import Assignment, AssignmentError
 from strandline.errors import CoordinatorLoading, InvalidRequest
 from tests.consumer.core.one_member import NOW, One, parts
 from tests.consumer.core.own_assignor import OwnAssignor

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-from consumer.core.assignors.assignor import Assignor
-from consumer.core.assignors.registry import named
-from consumer.core.member_effects import (
+from strandline.consumer.core.assignors.assignor import Assignor
+from strandline.consumer.core.assignors.registry import named
+from strandline.consumer.core.member_effects import (
     BackOff,
     Effect,
     NeedMetadata,
@@ -15,10 +15,10 @@ from consumer.core.member_effects import (
     SendJoin,
     SendSync,
 )
-from consumer.core.member_requests import MemberSettings
-from consumer.core.member_states import State
-from consumer.core.membership import Membership
-from consumer.core.protocol import Assignment, Subscription
+from strandline.consumer.core.member_requests import MemberSettings
+from strandline.consumer.core.member_states import State
+from strandline.consumer.core.membership import Membership
+from strandline.consumer.core.protocol import Assignment, Subscription
 from strandline.errors import StrandlineError
 from strandline.groups import GroupMember, Joined, JoinGroup
 from strandline.ids import TopicPartition

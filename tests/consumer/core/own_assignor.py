@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from consumer.core.assignors.assignor import MemberSubscription
-from consumer.core.assignors.registry import BUILT_IN
+from strandline.consumer.core.assignors.assignor import MemberSubscription
+from strandline.consumer.core.assignors.registry import BUILT_IN
 from strandline.ids import TopicPartition
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.core.groups.coordinator import Coordinator as Core
-from broker.core.groups.effects import Answer as Answered
-from broker.core.groups.effects import Append, Effect, Instant
+from strandline.broker.core.groups.coordinator import Coordinator as Core
+from strandline.broker.core.groups.effects import Answer as Answered
+from strandline.broker.core.groups.effects import Append, Effect, Instant
 from strandline.errors import NotCoordinator, StrandlineError
 from strandline.groups import (
     DescribedGroup,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from consumer.core.member_effects import (
+from strandline.consumer.core.member_effects import (
     Assign,
     BackOff,
     Effect,

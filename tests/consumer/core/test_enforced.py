@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.core.member_effects import (
+from strandline.consumer.core.member_effects import (
     BackOff,
     Effect,
     FindCoordinator,
@@ -13,8 +13,8 @@ from consumer.core.member_effects import (
     SendJoin,
     SendSync,
 )
-from consumer.core.member_states import State
-from consumer.core.protocol import Assignment, Subscription
+from strandline.consumer.core.member_states import State
+from strandline.consumer.core.protocol import Assignment, Subscription
 from strandline.errors import IllegalGeneration, InvalidRequest, UnknownMemberId
 from tests.consumer.core.member_at import at
 from tests.consumer.core.one_member import NOW, One, parts

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.core.assignors.assignor import Assignor
-from consumer.core.member_effects import Effect, SendSync
-from consumer.core.member_requests import MemberSettings
-from consumer.core.member_states import State
-from consumer.core.membership import Membership
-from consumer.core.ownership import Ownership, Received
-from consumer.core.protocol import Assignment
+from strandline.consumer.core.assignors.assignor import Assignor
+from strandline.consumer.core.member_effects import Effect, SendSync
+from strandline.consumer.core.member_requests import MemberSettings
+from strandline.consumer.core.member_states import State
+from strandline.consumer.core.membership import Membership
+from strandline.consumer.core.ownership import Ownership, Received
+from strandline.consumer.core.protocol import Assignment
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from tests.consumer.core.group_world import NOW_MS, Node, Violation, World

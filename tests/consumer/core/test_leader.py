@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.core.assignors.assignor import Assignor, AssignorFailed, MemberSubscription
-from consumer.core.assignors.registry import BUILT_IN
-from consumer.core.leader import Consensus, ParsedMember, Plan, plan
-from consumer.core.protocol import AssignmentError, Subscription
+from strandline.consumer.core.assignors.assignor import Assignor, AssignorFailed, MemberSubscription
+from strandline.consumer.core.assignors.registry import BUILT_IN
+from strandline.consumer.core.leader import Consensus, ParsedMember, Plan, plan
+from strandline.consumer.core.protocol import AssignmentError, Subscription
 from strandline.ids import TopicPartition
 
 STICKY = BUILT_IN["sticky"]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from consumer.core.member_effects import (
+from strandline.consumer.core.member_effects import (
     Fatal,
     Level,
     NeedMetadata,
     SendSync,
     Tell,
 )
-from consumer.core.member_states import State
-from consumer.core.protocol import Assignment, Subscription
+from strandline.consumer.core.member_states import State
+from strandline.consumer.core.protocol import Assignment, Subscription
 from tests.consumer.core.one_member import NOW, One, parts
 
 

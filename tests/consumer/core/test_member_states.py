@@ -1,4 +1,4 @@
-"""The states of a member of a group, and every pair of them (`consumer.core.member_states`)."""
+"""The states of a member of a group, and every pair of them (`strandline.consumer.core.member_states`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from consumer.core.member_states import State, transition
+from strandline.consumer.core.member_states import State, transition
 from strandline.states import IllegalTransition
 
 EXPECTED = {

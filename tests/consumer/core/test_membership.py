@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.core.member_effects import (
+from strandline.consumer.core.member_effects import (
     Assign,
     BackOff,
     Effect,
@@ -22,8 +22,8 @@ from consumer.core.member_effects import (
     StopHeartbeat,
     Tell,
 )
-from consumer.core.member_states import State
-from consumer.core.protocol import Assignment, AssignmentError, Subscription
+from strandline.consumer.core.member_states import State
+from strandline.consumer.core.protocol import Assignment, AssignmentError, Subscription
 from strandline.errors import (
     IllegalGeneration,
     InconsistentGroupProtocol,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.core.member_effects import (
+from strandline.consumer.core.member_effects import (
     BackOff,
     Fatal,
     FindCoordinator,
@@ -16,8 +16,8 @@ from consumer.core.member_effects import (
     StopHeartbeat,
     Tell,
 )
-from consumer.core.member_states import State
-from consumer.core.protocol import Assignment, AssignmentError
+from strandline.consumer.core.member_states import State
+from strandline.consumer.core.protocol import Assignment, AssignmentError
 from strandline.errors import (
     CoordinatorLoading,
     FencedInstanceId,

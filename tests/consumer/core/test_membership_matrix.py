@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 import pytest
 
-from consumer.core.member_effects import Assign, Effect, Lose, Revoke, SendJoin, SendLeave
-from consumer.core.member_states import LEGAL, State
-from consumer.core.protocol import Assignment
+from strandline.consumer.core.member_effects import Assign, Effect, Lose, Revoke, SendJoin, SendLeave
+from strandline.consumer.core.member_states import LEGAL, State
+from strandline.consumer.core.protocol import Assignment
 from strandline.errors import (
     CoordinatorLoading,
     FencedInstanceId,

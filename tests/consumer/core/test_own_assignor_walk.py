@@ -10,10 +10,10 @@ from random import Random
 
 import pytest
 
-from consumer.core.assignors.assignor import MemberSubscription, released_first
-from consumer.core.assignors.registry import BUILT_IN
-from consumer.core.member_effects import Effect
-from consumer.core.membership import Membership
+from strandline.consumer.core.assignors.assignor import MemberSubscription, released_first
+from strandline.consumer.core.assignors.registry import BUILT_IN
+from strandline.consumer.core.member_effects import Effect
+from strandline.consumer.core.membership import Membership
 from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition
 from tests.consumer.core.group_world import NOW_MS, Node, Violation

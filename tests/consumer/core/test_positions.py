@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from consumer.core.positions import (
+from strandline.client.fetches import Answer, FetchPlan
+from strandline.consumer.core.positions import (
     Arrived,
     BackOff,
     DoubtLeader,
@@ -17,7 +18,6 @@ from consumer.core.positions import (
     Refused,
     Reset,
 )
-from strandline.client.fetches import Answer, FetchPlan
 from strandline.errors import (
     CorruptMessage,
     FencedLeaderEpoch,

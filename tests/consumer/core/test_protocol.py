@@ -9,7 +9,7 @@ from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment, Cons
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from consumer.core.protocol import (
+from strandline.consumer.core.protocol import (
     COOPERATIVE_VERSION,
     EAGER_VERSION,
     Assignment,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from consumer.core.member_effects import (
+from strandline.consumer.core.member_effects import (
     BackOff,
     Effect,
     Fatal,
@@ -19,8 +19,8 @@ from consumer.core.member_effects import (
     StopHeartbeat,
     Tell,
 )
-from consumer.core.member_states import State
-from consumer.core.protocol import Assignment, AssignmentError, Subscription
+from strandline.consumer.core.member_states import State
+from strandline.consumer.core.protocol import Assignment, AssignmentError, Subscription
 from strandline.errors import (
     CoordinatorLoading,
     IllegalGeneration,

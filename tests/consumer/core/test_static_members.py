@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.core.member_states import State
+from strandline.consumer.core.member_states import State
 from strandline.ids import TopicPartition
 from tests.consumer.core.group_world import NOW_MS, Node, Violation, World
 from tests.consumer.core.real_coordinator import RealCoordinator

@@ -11,11 +11,11 @@ from random import Random
 
 import pytest
 
-from consumer.core.member_effects import Effect
-from consumer.core.member_states import State
-from consumer.core.membership import Membership
-from consumer.core.notes import DIGEST_BYTES, note
-from consumer.core.protocol import Assignment
+from strandline.consumer.core.member_effects import Effect
+from strandline.consumer.core.member_states import State
+from strandline.consumer.core.membership import Membership
+from strandline.consumer.core.notes import DIGEST_BYTES, note
+from strandline.consumer.core.protocol import Assignment
 from tests.consumer.core.group_world import Node, Violation
 from tests.consumer.core.real_coordinator import RealCoordinator
 from tests.consumer.core.test_group_walk import CHAOS, VERSIONS, Walk

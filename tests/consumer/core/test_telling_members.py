@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.core.assignors.assignor import AssignorFailed
-from consumer.core.leader import ParsedMember, plan
-from consumer.core.member_effects import Assign, Effect, Fatal, Lose, Report, SendSync
-from consumer.core.member_states import State
-from consumer.core.protocol import Assignment, AssignmentError, Subscription
+from strandline.consumer.core.assignors.assignor import AssignorFailed
+from strandline.consumer.core.leader import ParsedMember, plan
+from strandline.consumer.core.member_effects import Assign, Effect, Fatal, Lose, Report, SendSync
+from strandline.consumer.core.member_states import State
+from strandline.consumer.core.protocol import Assignment, AssignmentError, Subscription
 from strandline.groups import OwnershipKind
 from tests.consumer.core.one_member import NOW, One, parts
 from tests.consumer.core.own_assignor import OwnAssignor

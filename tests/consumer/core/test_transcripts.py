@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.core.member_states import State
+from strandline.consumer.core.member_states import State
 from tests.consumer.core import golden
 from tests.consumer.core.group_world import NOW_MS, World
 from tests.consumer.core.spoken import named

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from consumer.group.commits import Commits, Identity
-from consumer.group.committed import Committed
+from strandline.consumer.group.commits import Commits, Identity
+from strandline.consumer.group.committed import Committed
 from strandline.errors import (
     CoordinatorLoading,
     CoordinatorNotAvailable,

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import pytest
 
-from consumer.core.member_effects import Assign, Lose, Revoke
-from consumer.group.commits import Commits, Identity
-from consumer.group.handover import Handover
-from consumer.group.listener import Listening, RebalanceListener
-from consumer.records import ConsumerRecord
+from strandline.consumer.core.member_effects import Assign, Lose, Revoke
+from strandline.consumer.group.commits import Commits, Identity
+from strandline.consumer.group.handover import Handover
+from strandline.consumer.group.listener import Listening, RebalanceListener
+from strandline.consumer.records import ConsumerRecord
 from strandline.errors import (
     CoordinatorLoading,
     InvalidRequest,

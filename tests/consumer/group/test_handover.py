@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from consumer.core.member_effects import Assign, Lose, Revoke
-from consumer.group.commits import Commits, Identity
-from consumer.group.handover import Handover
-from consumer.group.listener import Listening, RebalanceListener
+from strandline.consumer.core.member_effects import Assign, Lose, Revoke
+from strandline.consumer.group.commits import Commits, Identity
+from strandline.consumer.group.handover import Handover
+from strandline.consumer.group.listener import Listening, RebalanceListener
 from strandline.errors import IllegalGeneration
 from strandline.ids import TopicPartition
 from tests.consumer.brokers import Parts

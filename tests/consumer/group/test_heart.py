@@ -12,9 +12,9 @@ from typing import Any
 import grpc
 import pytest
 
-from consumer.group.heart import Heart, HeartNews, Overdue, Refused, Stopped
 from strandline.adapters.clock import SystemClock
 from strandline.adapters.wire_errors import error_to_wire
+from strandline.consumer.group.heart import Heart, HeartNews, Overdue, Refused, Stopped
 from strandline.errors import InvalidRequest, OutcomeUnknown, RebalanceInProgress, StrandlineError
 from strandline.groups import JoinGroup
 from strandline.rpc import group_pb2, group_pb2_grpc

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from consumer.group.listener import Listening, RebalanceListener
+from strandline.consumer.group.listener import Listening, RebalanceListener
 from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from consumer.core.member_effects import Assign, Report, SendLeave
-from consumer.core.member_states import State
-from consumer.group.commits import Commits, Identity
-from consumer.group.handover import Handover
-from consumer.group.heart import Beat, Heart, Overdue
-from consumer.group.listener import Listening
-from consumer.group.member import LAST_REPORTS_S_MAX, Member
-from consumer.group.topics import Topics
+from strandline.consumer.core.member_effects import Assign, Report, SendLeave
+from strandline.consumer.core.member_states import State
+from strandline.consumer.group.commits import Commits, Identity
+from strandline.consumer.group.handover import Handover
+from strandline.consumer.group.heart import Beat, Heart, Overdue
+from strandline.consumer.group.listener import Listening
+from strandline.consumer.group.member import LAST_REPORTS_S_MAX, Member
+from strandline.consumer.group.topics import Topics
 from strandline.groups import LeaveGroup, LeavingMember, OwnershipChange, OwnershipKind, ReportOwnership
 from strandline.ids import TopicPartition
 from tests.consumer.brokers import Parts

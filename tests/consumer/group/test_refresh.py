@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from consumer.consumer import Consumer
-from consumer.group.commits import Identity
-from consumer.group.committed import Committed
-from consumer.group.refresh import Refresh
+from strandline.consumer.consumer import Consumer
+from strandline.consumer.group.commits import Identity
+from strandline.consumer.group.committed import Committed
+from strandline.consumer.group.refresh import Refresh
 from strandline.errors import CoordinatorNotAvailable
 from strandline.groups import CommittedOffset, OffsetCommit, OffsetFetch
 from strandline.ids import TopicPartition

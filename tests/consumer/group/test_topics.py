@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from consumer.group.topics import GONE_AFTER_S, Topics
+from strandline.consumer.group.topics import GONE_AFTER_S, Topics
 from tests.consumer.brokers import Parts
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from controller.core.survey import StandingReassignment, Survey, SurveyedPartition
+from strandline.controller.core.survey import StandingReassignment, Survey, SurveyedPartition
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.metadata import Drain, Endpoint, IsrMember, PartitionState, Reassignment, Registration
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from controller.core.census import take_census
+from strandline.controller.core.census import take_census
 from tests.controller.core.surveys import leads_nothing, partition, survey
 
 NOBODY = -1

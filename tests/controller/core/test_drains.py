@@ -7,8 +7,8 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.drains import DrainPlan, plan_drains
-from controller.core.survey import Survey
+from strandline.controller.core.drains import DrainPlan, plan_drains
+from strandline.controller.core.survey import Survey
 from strandline.ids import BrokerEpoch, BrokerId
 from strandline.metadata import Drain
 from tests.controller.core.surveys import has_nothing, leads_nothing, life, partition, survey

@@ -6,9 +6,9 @@ from collections.abc import Set
 
 import pytest
 
-from controller.core.election import check_preferred, is_led
-from controller.core.reassignment import Placed
-from controller.core.topics import Brokers
+from strandline.controller.core.election import check_preferred, is_led
+from strandline.controller.core.reassignment import Placed
+from strandline.controller.core.topics import Brokers
 from strandline.errors import ElectionNotNeeded, PreferredLeaderNotAvailable, StrandlineError
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from strandline.metadata import Endpoint, IsrMember, PartitionState, Registration

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from controller.core.cluster import ClusterPicture, PlacedTopic
-from controller.core.growth import plan_growth
-from controller.core.placement import Assignment
-from controller.core.topics import Brokers
 from strandline.config import PARTITIONS_PER_TOPIC_MAX
+from strandline.controller.core.cluster import ClusterPicture, PlacedTopic
+from strandline.controller.core.growth import plan_growth
+from strandline.controller.core.placement import Assignment
+from strandline.controller.core.topics import Brokers
 from strandline.errors import (
     InvalidPartitions,
     InvalidReplicaAssignment,

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.mending import (
+from strandline.controller.core.mending import (
     AGAIN_FACTOR_MAX,
     CallElection,
     DropNotices,
@@ -17,7 +17,7 @@ from controller.core.mending import (
     Mender,
     StartReplica,
 )
-from controller.core.survey import StandingReassignment, Survey, SurveyedPartition
+from strandline.controller.core.survey import StandingReassignment, Survey, SurveyedPartition
 from strandline.ids import BrokerId, PartitionId, PartitionKey, TopicId
 from strandline.metadata import LogCondition, LogStatement
 from tests.controller.core.surveys import TOPIC_ID, leads_nothing, life, partition, survey

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.core.placement import Assignment, place
+from strandline.controller.core.placement import Assignment, place
 from strandline.ids import BrokerId
 from strandline.metadata import Endpoint
 

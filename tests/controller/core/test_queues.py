@@ -8,8 +8,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.queues import Backlog, QueueEntry, backlog, ended, merge, settle, waiting_keys
 from strandline.coalescing import superseded
+from strandline.controller.core.queues import Backlog, QueueEntry, backlog, ended, merge, settle, waiting_keys
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.state_changes import Command, End, RequestState, StateChange
 

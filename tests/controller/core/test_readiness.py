@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from controller.core.readiness import Readiness, check_broker
-from controller.core.survey import Survey
+from strandline.controller.core.readiness import Readiness, check_broker
+from strandline.controller.core.survey import Survey
 from strandline.ids import BrokerId
 from tests.controller.core.surveys import partition, survey
 

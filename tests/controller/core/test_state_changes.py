@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from controller.core.state_changes import ANSWER_BYTES_MAX, Telling, check, matches
 from strandline.client.event_positions import EventRecord
 from strandline.client.messages import StateChangesQuery
+from strandline.controller.core.state_changes import ANSWER_BYTES_MAX, Telling, check, matches
 from strandline.errors import InvalidRequest
 from strandline.ids import BrokerId, PartitionId, PartitionKey, TopicId
 from strandline.state_changes import RequestState, StateChangeEvent, event_value

@@ -6,8 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controller.core.cluster import ClusterPicture, PlacedTopic
-from controller.core.topics import (
+from strandline.config import (
+    PARTITIONS_PER_TOPIC_MAX,
+    REPLICAS_PER_BROKER_MAX,
+    TOPIC_NAME_LENGTH_MAX,
+    TOPICS_PER_REQUEST_MAX,
+)
+from strandline.controller.core.cluster import ClusterPicture, PlacedTopic
+from strandline.controller.core.topics import (
     INTERNAL_CONFIGS,
     NEW_PARTITIONS_PER_REQUEST_MAX,
     Brokers,
@@ -19,12 +25,6 @@ from controller.core.topics import (
     check_new_partitions,
     check_request,
     plan_topic,
-)
-from strandline.config import (
-    PARTITIONS_PER_TOPIC_MAX,
-    REPLICAS_PER_BROKER_MAX,
-    TOPIC_NAME_LENGTH_MAX,
-    TOPICS_PER_REQUEST_MAX,
 )
 from strandline.errors import (
     InvalidConfig,

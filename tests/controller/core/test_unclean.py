@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.reassignment import Placed
-from controller.core.topics import Brokers
-from controller.core.unclean import plan_unclean
+from strandline.controller.core.reassignment import Placed
+from strandline.controller.core.topics import Brokers
+from strandline.controller.core.unclean import plan_unclean
 from strandline.errors import ElectionNotNeeded, EligibleLeadersNotAvailable, StrandlineError
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from strandline.metadata import Endpoint, IsrMember, LogCondition, LogStatement, PartitionState, Registration

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from chaos import clients
 from strandline import Admin, LocalCluster, NewTopic
+from strandline.chaos import clients
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(180)

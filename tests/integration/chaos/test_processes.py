@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from chaos import settling
-from chaos.core.faults import Member, Role
-from chaos.processes import ProcessWorld, local_world
-from chaos.world import World, WorldFailed
 from strandline import Admin, LocalCluster, Producer
+from strandline.chaos import settling
+from strandline.chaos.core.faults import Member, Role
+from strandline.chaos.processes import ProcessWorld, local_world
+from strandline.chaos.world import World, WorldFailed
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(120)

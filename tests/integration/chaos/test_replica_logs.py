@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from broker.storage.segment import LOG_SUFFIX
-from chaos import replica_logs
 from strandline import Admin, Producer
 from strandline.auditing.checks import REPLICAS, Finding
+from strandline.broker.storage.segment import LOG_SUFFIX
+from strandline.chaos import replica_logs
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
 from tests.waiting import eventually

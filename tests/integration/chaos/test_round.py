@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from chaos.core.faults import Fault, FaultKind, Member, Role, Target
-from chaos.core.plan import Plan, TopicPlan, load
-from chaos.judge import judge
-from chaos.processes import local_world
-from chaos.round import run_round
+from strandline.chaos.core.faults import Fault, FaultKind, Member, Role, Target
+from strandline.chaos.core.plan import Plan, TopicPlan, load
+from strandline.chaos.judge import judge
+from strandline.chaos.processes import local_world
+from strandline.chaos.round import run_round
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(180)

@@ -28,7 +28,7 @@ LEAST = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 def main() -> None:
     packages, master, bootstrap, source, target, checkpoint = sys.argv[1:]
     sys.path.insert(0, packages)
-    from pipeline.session import session
+    from strandline.pipeline.spark_session import session
 
     spark = session(
         master,
@@ -55,10 +55,10 @@ def look(frame: DataFrame) -> tuple[int, list[str]]:
     def counted(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        import pipeline.source
+        from strandline.pipeline import source
 
         for batch in batches:
-            yield pa.RecordBatch.from_pydict({"rows": [batch.num_rows], "home": [pipeline.source.__file__]})
+            yield pa.RecordBatch.from_pydict({"rows": [batch.num_rows], "home": [source.__file__]})
 
     found = frame.mapInArrow(counted, "rows long, home string").collect()
     return sum(row.rows for row in found), sorted({row.home for row in found})

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pipeline.jobs.audit import run
 from strandline.auditing import checks
 from strandline.auditing.checks import Finding
 from strandline.auditing.history import Acked, Assigned, Received, Watermark, read
 from strandline.errors import InvalidRequest
+from strandline.pipeline.jobs.audit import run
 from tests.conftest import SPARK_TIME
 from tests.integration.harness import Harness, Topic
 from tests.pipeline.jobs.conftest import quick

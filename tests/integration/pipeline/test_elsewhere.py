@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timeout(900)
 MASTER = "local-cluster[2,1,1024]"
 """A master and two workers in the driver, whose executors are processes: one core and 1,024 MiB each."""
 EXECUTOR = b"CoarseGrainedExecutorBackend"
-PACKAGES = ("strandline", "pipeline", "producer", "consumer", "streams")
+PACKAGES = ("strandline",)
 DONE_S_MAX = 400.0
 ROOT = Path(__file__).resolve().parents[3]
 

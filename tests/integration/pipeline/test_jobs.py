@@ -17,15 +17,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.jobs import archive, lifecycle, ownership
-from pipeline.jobs.archive_check import Check
-from pipeline.jobs.archive_check import run as check
 from strandline import Admin, Consumer, Producer, TopicPartition
 from strandline.adapters.clock import SystemClock
 from strandline.client.event_writer import EventWriter
 from strandline.errors import GroupIdNotFound, SettingsError
 from strandline.ids import GROUP_EVENTS_TOPIC
 from strandline.local.cluster import LocalCluster
+from strandline.pipeline.jobs import archive, lifecycle, ownership
+from strandline.pipeline.jobs.archive_check import Check
+from strandline.pipeline.jobs.archive_check import run as check
 from tests.integration.group_members import new_group
 from tests.integration.group_processes import Processes, processes
 from tests.integration.harness import Harness

@@ -21,13 +21,13 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.core.sink_options import SinkOptions, sink_options
-from pipeline.spool import Checks, Spool
-from pipeline.writing import Piece, SinkClient, append_rows
-from producer.core.partitioner import partition_for
 from strandline import Consumer, TopicPartition
 from strandline.adapters import znodes
 from strandline.errors import InvalidProducerEpoch, StrandlineError
+from strandline.pipeline.core.sink_options import SinkOptions, sink_options
+from strandline.pipeline.spool import Checks, Spool
+from strandline.pipeline.writing import Piece, SinkClient, append_rows
+from strandline.producer.core.partitioner import partition_for
 from tests.conftest import ClusterFactory
 from tests.integration.harness import FAULT_SETTINGS, Harness, watching
 from tests.integration.pipeline.source_world import Row, World

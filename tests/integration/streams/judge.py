@@ -16,9 +16,9 @@ from typing import Any, Final
 from strandline import FetchedBatch, TopicPartition
 from strandline.records import RecordHeaders
 from strandline.streams import INTEGER
-from streams.core.changelog import POSITION_KEY, store_prefix
-from streams.core.origins import ORIGIN_HEADER
-from streams.core.positions import Positions
+from strandline.streams.core.changelog import POSITION_KEY, store_prefix
+from strandline.streams.core.origins import ORIGIN_HEADER
+from strandline.streams.core.positions import Positions
 from tests.integration.streams.counting import COUNT_BYTES
 
 LETS_GO: Final = frozenset({"revoked", "lost"})

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.offsets import EARLIEST, StreamOffset, as_json, listed, parse, parse_partitions
-from pipeline.errors import InvalidOption
 from strandline.ids import TopicPartition
+from strandline.pipeline.core.offsets import EARLIEST, StreamOffset, as_json, listed, parse, parse_partitions
+from strandline.pipeline.errors import InvalidOption
 
 names = st.builds(TopicPartition, st.sampled_from(["a", "b.c", "Zz", "_x", "0"]), st.integers(0, 120))
 offsets = st.dictionaries(names, st.integers(0, 2**62))

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from pipeline.core.offsets import EARLIEST, LATEST
-from pipeline.core.options import Bound, Selection, SourceOptions, source_options
-from pipeline.errors import InvalidOption
 from strandline.ids import TopicPartition
+from strandline.pipeline.core.offsets import EARLIEST, LATEST
+from strandline.pipeline.core.options import Bound, Selection, SourceOptions, source_options
+from strandline.pipeline.errors import InvalidOption
 
 
 def options_of(given: Mapping[str, str], *, stream: bool) -> SourceOptions:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.offsets import StreamOffset
-from pipeline.core.progress import advance, behind, same_place, starts_in, step, until
-from pipeline.core.ranges import OffsetRange
 from strandline.ids import TopicPartition
+from strandline.pipeline.core.offsets import StreamOffset
+from strandline.pipeline.core.progress import advance, behind, same_place, starts_in, step, until
+from strandline.pipeline.core.ranges import OffsetRange
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 IDS = {"a": "first", "b": "of b"}

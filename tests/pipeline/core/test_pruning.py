@@ -8,8 +8,8 @@ from collections.abc import Callable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.pruning import EVERYTHING, Condition, Interval, Pruning, pruned, pruning
-from pipeline.core.ranges import OffsetRange
+from strandline.pipeline.core.pruning import EVERYTHING, Condition, Interval, Pruning, pruned, pruning
+from strandline.pipeline.core.ranges import OffsetRange
 
 COMPARE: dict[str, Callable[[int, int], bool]] = {
     "=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.ranges import Bounds, OffsetRange, backlog, begin_in_log, limited, pieces
 from strandline.ids import TopicPartition
+from strandline.pipeline.core.ranges import Bounds, OffsetRange, backlog, begin_in_log, limited, pieces
 
 
 def one(partition: int, start: int, end: int) -> OffsetRange:

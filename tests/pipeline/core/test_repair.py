@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.core.identity import identity_of
-from pipeline.core.repair import (
+from strandline.pipeline.core.identity import identity_of
+from strandline.pipeline.core.repair import (
     WINDOW_OFFSETS,
     FoundBatch,
     Progress,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipeline.core.sink_options import HEADERS_TYPE, SinkOptions, check_columns, sink_options
-from pipeline.errors import InvalidOption, InvalidSchema
+from strandline.pipeline.core.sink_options import HEADERS_TYPE, SinkOptions, check_columns, sink_options
+from strandline.pipeline.errors import InvalidOption, InvalidSchema
 from strandline.records import Codec
 
 LEAST = {"bootstrap": "127.0.0.1:9092"}

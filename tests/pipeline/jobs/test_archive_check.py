@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import Row
 
-from pipeline.core.offsets import StreamOffset
-from pipeline.jobs import archive, archive_check
 from strandline.errors import SettingsError
 from strandline.ids import TopicPartition
+from strandline.pipeline.core.offsets import StreamOffset
+from strandline.pipeline.jobs import archive, archive_check
 from tests.conftest import SPARK_TIME
 from tests.pipeline.jobs.topic_records import SCHEMA, rows_of
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from pipeline.jobs.audit import findings, found
-from pipeline.jobs.history_events import read_events
 from strandline.auditing import reference
 from strandline.auditing.checks import CHECKS, Finding
 from strandline.auditing.history import History, InvalidHistory
+from strandline.pipeline.jobs.audit import findings, found
+from strandline.pipeline.jobs.history_events import read_events
 from tests.conftest import SPARK_TIME
 from tests.strandline.auditing.stories import Story, harm, sound
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pipeline.jobs import lifecycle
+from strandline.pipeline.jobs import lifecycle
 from tests.conftest import SPARK_TIME
 from tests.pipeline.jobs.topic_records import as_records, rows_of
 

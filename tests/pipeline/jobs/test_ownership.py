@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pipeline.jobs import ownership
+from strandline.pipeline.jobs import ownership
 from tests.conftest import SPARK_TIME
 from tests.pipeline.jobs.topic_records import as_records, rows_of
 

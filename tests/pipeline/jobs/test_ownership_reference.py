@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from pipeline.jobs import ownership
 from strandline.auditing.ownership import GroupEvent, Overlap, holdings, overlaps
+from strandline.pipeline.jobs import ownership
 from tests.conftest import SPARK_TIME
 from tests.pipeline.jobs.topic_records import as_records, rows_of
 

@@ -6,17 +6,6 @@ from typing import Any
 
 import pytest
 
-from producer.core.accumulator import (
-    Accumulator,
-    Acknowledged,
-    BackOff,
-    DoubtLeader,
-    Effect,
-    Failed,
-    Renew,
-    Send,
-)
-from producer.core.batch import Batch, PartitionQueue
 from strandline.client.messages import ProducerIdentity
 from strandline.config import RECORDS_BYTES_MAX, ProducerSettings, load
 from strandline.errors import (
@@ -34,6 +23,17 @@ from strandline.errors import (
     UnknownProducerId,
 )
 from strandline.ids import TopicPartition
+from strandline.producer.core.accumulator import (
+    Accumulator,
+    Acknowledged,
+    BackOff,
+    DoubtLeader,
+    Effect,
+    Failed,
+    Renew,
+    Send,
+)
+from strandline.producer.core.batch import Batch, PartitionQueue
 from strandline.records import pack_values, split
 
 LEADER, NEXT_LEADER = 1, 2

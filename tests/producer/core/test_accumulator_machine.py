@@ -9,9 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from broker.core.producer_state import Duplicate, ProducerState
-from producer.core.accumulator import Accumulator, Acknowledged, BackOff, Effect, Failed, Renew, Send
-from producer.core.batch import Batch
+from strandline.broker.core.producer_state import Duplicate, ProducerState
 from strandline.client.messages import ProducerIdentity
 from strandline.config import ProducerSettings
 from strandline.errors import (
@@ -25,6 +23,16 @@ from strandline.errors import (
     UnexpectedOffset,
 )
 from strandline.ids import TopicPartition
+from strandline.producer.core.accumulator import (
+    Accumulator,
+    Acknowledged,
+    BackOff,
+    Effect,
+    Failed,
+    Renew,
+    Send,
+)
+from strandline.producer.core.batch import Batch
 from strandline.records import HEADER_BYTES, decode, pack_values, split
 
 NAME = TopicPartition("t", 0)

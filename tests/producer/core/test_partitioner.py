@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from producer.core.partitioner import murmur2, partition_for
+from strandline.producer.core.partitioner import murmur2, partition_for
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from broker.core.state_queue import Execute, Record, StateQueue
-from broker.state_changes.execution import Executor, Outcome
-from broker.state_changes.receiver import StateChangeReceiver
 from strandline.adapters import znodes
+from strandline.broker.core.state_queue import Execute, Record, StateQueue
+from strandline.broker.state_changes.execution import Executor, Outcome
+from strandline.broker.state_changes.receiver import StateChangeReceiver
 from strandline.metadata import PartitionState
 from strandline.state_changes import RequestState, StateChange
 from tests.simulation.state_changes.rules import Rule

@@ -15,17 +15,17 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from broker.core.epochs import EpochCache, EpochEntry
-from broker.fetcher import ReplicaStream
-from broker.leadership import Leadership
-from broker.replica import Replica
-from broker.replica_manager import ReplicaManager
-from broker.session import BrokerSession
-from broker.state_changes.outbox import Outbox
-from broker.storage.data_folder import DataFolder
-from broker.storage.log import PartitionLog
 from strandline.adapters.member_key import MemberKey
 from strandline.adapters.memory_files import MemoryFiles
+from strandline.broker.core.epochs import EpochCache, EpochEntry
+from strandline.broker.fetcher import ReplicaStream
+from strandline.broker.leadership import Leadership
+from strandline.broker.replica import Replica
+from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.session import BrokerSession
+from strandline.broker.state_changes.outbox import Outbox
+from strandline.broker.storage.data_folder import DataFolder
+from strandline.broker.storage.log import PartitionLog
 from strandline.config import BrokerSettings
 from strandline.errors import NotLeaderOrFollower
 from strandline.ids import NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, PartitionKey, TopicPartition

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from broker.recorder import OnRecorded
-from broker.state_changes.outbox import Outbox
+from strandline.broker.recorder import OnRecorded
+from strandline.broker.state_changes.outbox import Outbox
 from strandline.state_changes import StateChangeEvent
 from tests.simulation.state_changes.truth import Truth
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from broker import wire
-from broker.handlers import Fetched
-from broker.pusher import Push
 from strandline.adapters.frames import varint
+from strandline.broker import wire
+from strandline.broker.handlers import Fetched
+from strandline.broker.pusher import Push
 from strandline.client.produce_wire import PRODUCE, Entry
 from strandline.errors import NotLeaderOrFollower, OffsetOutOfRange
 from strandline.ids import TopicPartition

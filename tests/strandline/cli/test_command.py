@@ -48,7 +48,7 @@ def failing(error: BaseException) -> click.Command:
 
 def test_help_imports_nothing_heavy() -> None:
     """DESIGN §11: --help is quick because gRPC, pydantic, rich and the clients are not loaded for it."""
-    heavy = "{'grpc', 'pydantic', 'rich', 'uvloop', 'google.protobuf', 'producer.producer'}"
+    heavy = "{'grpc', 'pydantic', 'rich', 'uvloop', 'google.protobuf', 'strandline.producer.producer'}"
     script = (
         "import sys; from strandline.cli.__main__ import cli\n"
         "try: cli(['--help'])\n"

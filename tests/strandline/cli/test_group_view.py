@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from consumer.core.protocol import Assignment, Subscription
 from strandline.cli.group_view import (
     compact,
     group_view,
@@ -12,6 +11,7 @@ from strandline.cli.group_view import (
     view_json,
 )
 from strandline.client.group_admin import GroupDescription
+from strandline.consumer.core.protocol import Assignment, Subscription
 from strandline.groups import CommittedOffset, DescribedGroup, DescribedMember
 from strandline.ids import TopicPartition
 from strandline.metadata import Endpoint

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 
-from streams.core.member import Received, StreamMember
-from streams.core.placement import Claim, Share, learned_tasks, place
+from strandline.streams.core.member import Received, StreamMember
+from strandline.streams.core.placement import Claim, Share, learned_tasks, place
 
 Place = Callable[..., dict[str, Share[str]]]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from streams.core.changelog import (
+from strandline.streams.core.changelog import (
     CHANGELOG_START,
     LOCAL_PREFIX,
     POSITION_KEY,

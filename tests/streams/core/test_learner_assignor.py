@@ -8,22 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from consumer.core.assignors.assignor import (
+from strandline.consumer.core.assignors.assignor import (
     HearsAssignment,
     MemberSubscription,
     ReleasesFirst,
     TellsLeader,
     TellsMembers,
 )
-from consumer.core.claims import settle
-from consumer.core.leader import ParsedMember, plan
-from consumer.core.protocol import COOPERATIVE_VERSION, Assignment, AssignmentError, Subscription
+from strandline.consumer.core.claims import settle
+from strandline.consumer.core.leader import ParsedMember, plan
+from strandline.consumer.core.protocol import COOPERATIVE_VERSION, Assignment, AssignmentError, Subscription
 from strandline.errors import SettingsError
 from strandline.ids import TopicPartition
-from streams.core.assignor import APPLICATION_SERVER_BYTES_MAX, LearnerAssignor
-from streams.core.member import Received, StreamMember
-from streams.core.protocol import AssignmentData, Directory, MemberData
-from streams.core.task import TaskId
+from strandline.streams.core.assignor import APPLICATION_SERVER_BYTES_MAX, LearnerAssignor
+from strandline.streams.core.member import Received, StreamMember
+from strandline.streams.core.protocol import AssignmentData, Directory, MemberData
+from strandline.streams.core.task import TaskId
 
 SOURCES = {"counts": ("orders", "users"), "sums": ("amounts",)}
 TOPICS = ("amounts", "orders", "users")

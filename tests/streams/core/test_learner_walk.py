@@ -16,16 +16,16 @@ from random import Random
 
 import pytest
 
-from consumer.core.assignors.assignor import Assignor, MemberSubscription
-from consumer.core.member_effects import Effect, Lose
-from consumer.core.member_requests import MemberSettings
-from consumer.core.member_states import IN_GROUP, State
-from consumer.core.membership import Membership
+from strandline.consumer.core.assignors.assignor import Assignor, MemberSubscription
+from strandline.consumer.core.member_effects import Effect, Lose
+from strandline.consumer.core.member_requests import MemberSettings
+from strandline.consumer.core.member_states import IN_GROUP, State
+from strandline.consumer.core.membership import Membership
 from strandline.ids import TopicPartition
-from streams.core.assignor import LearnerAssignor
-from streams.core.member import Received, StreamMember
-from streams.core.protocol import MemberData
-from streams.core.task import TaskId
+from strandline.streams.core.assignor import LearnerAssignor
+from strandline.streams.core.member import Received, StreamMember
+from strandline.streams.core.protocol import MemberData
+from strandline.streams.core.task import TaskId
 from tests.consumer.core.group_world import NOW_MS, Node, Violation, World
 from tests.consumer.core.real_coordinator import RealCoordinator
 from tests.consumer.core.test_group_walk import CHAOS, Walk

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.ids import TopicPartition
-from streams.core.changelog import UnreadableState
-from streams.core.origins import Origin, Origins, origin_header, parse_origin
+from strandline.streams.core.changelog import UnreadableState
+from strandline.streams.core.origins import Origin, Origins, origin_header, parse_origin
 
 NUMBERS = st.integers(0, 2**31 - 1)
 SOURCES = st.builds(TopicPartition, st.text(min_size=1, max_size=20), NUMBERS)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.core.placement import Claim, Share, learned_tasks, place
+from strandline.streams.core.placement import Claim, Share, learned_tasks, place
 
 TASKS = ("T1", "T2", "T3", "T4", "T5")
 

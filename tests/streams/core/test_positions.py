@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from strandline.errors import InvalidRecord
 from strandline.ids import TopicPartition
-from streams.core.changelog import UnreadableState
-from streams.core.origins import Origins, origin_header
-from streams.core.positions import Positions
+from strandline.streams.core.changelog import UnreadableState
+from strandline.streams.core.origins import Origins, origin_header
+from strandline.streams.core.positions import Positions
 
 NUMBERS = st.integers(0, 2**31 - 1)
 OFFSETS = st.integers(0, 2**63 - 1)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.core.progress import OVER_S, REMAINING_S_MAX, Rate, remaining_s
+from strandline.streams.core.progress import OVER_S, REMAINING_S_MAX, Rate, remaining_s
 
 STEPS = st.lists(
     st.tuples(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streams.core.member import Received, StreamMember
-from streams.core.placement import Claim, Share
+from strandline.streams.core.member import Received, StreamMember
+from strandline.streams.core.placement import Claim, Share
 from tests.streams.core.stream_group import StreamGroup
 
 NOTHING: Received[str] = Received((), (), (), (), (), (), asks=False, over=False)

@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strandline.errors import InconsistentGroupProtocol
-from streams.core.protocol import AssignmentData, Directory, MemberData
-from streams.core.task import TaskId
+from strandline.streams.core.protocol import AssignmentData, Directory, MemberData
+from strandline.streams.core.task import TaskId
 
 texts = st.text(st.characters(codec="utf-8"), max_size=12)
 tasks = st.builds(TaskId, texts, st.integers(0, 2**31 - 1))

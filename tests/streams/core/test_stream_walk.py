@@ -21,8 +21,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from streams.core.member import Received, StreamMember
-from streams.core.placement import Claim, Share, place
+from strandline.streams.core.member import Received, StreamMember
+from strandline.streams.core.placement import Claim, Share, place
 from tests.streams.core.stream_group import Place, StreamGroup
 
 MEMBERS_MAX = 6

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.core.task import TaskId
+from strandline.streams.core.task import TaskId
 
 tasks = st.builds(TaskId, st.text(min_size=1, max_size=8), st.integers(0, 2**31 - 1))
 

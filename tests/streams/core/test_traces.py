@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streams.core.placement import Claim, Share
+from strandline.streams.core.placement import Claim, Share
 from tests.streams.core.stream_group import StreamGroup
 
 TASKS = ("T1", "T2", "T3", "T4", "T5")

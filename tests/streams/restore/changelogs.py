@@ -6,8 +6,8 @@ from collections.abc import Coroutine, Iterable, Mapping
 from uuid import uuid4
 
 from strandline import Admin, LocalCluster, NewTopic, Producer, TopicPartition
-from streams.core.task import TaskId
-from streams.storage.task_store import TaskStore
+from strandline.streams.core.task import TaskId
+from strandline.streams.storage.task_store import TaskStore
 
 
 class Changelog:

@@ -10,8 +10,8 @@ import pytest
 
 from strandline.adapters.clock import SystemClock
 from strandline.local.cluster import LocalCluster
-from streams.restore.restorer import Restorer
-from streams.storage.task_store import TaskStore
+from strandline.streams.restore.restorer import Restorer
+from strandline.streams.storage.task_store import TaskStore
 from tests.conftest import ClusterFactory
 
 BROKER_SETTINGS = {"compaction_check_ms": 100, "flush_check_ms": 50}

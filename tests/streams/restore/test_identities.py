@@ -12,7 +12,7 @@ from strandline.config import ConsumerSettings
 from strandline.errors import BrokerNotAvailable, LeaderNotAvailable, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
 from strandline.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
-from streams.restore.identities import Identities
+from strandline.streams.restore.identities import Identities
 from tests.strandline.client.network import FastClock, Network
 from tests.waiting import eventually
 

@@ -16,9 +16,9 @@ from strandline.adapters.rpc import GrpcTransport
 from strandline.client.fetches import FetchRequest
 from strandline.errors import InvalidRequest, StorageFailed, UnknownTopicOrPartition
 from strandline.ports import Method, Request, Response, Stream
-from streams.core.task import TaskId
-from streams.restore.restoration import SLICE_RECORDS
-from streams.restore.restorer import Restorer
+from strandline.streams.core.task import TaskId
+from strandline.streams.restore.restoration import SLICE_RECORDS
+from strandline.streams.restore.restorer import Restorer
 from tests.streams.restore.changelogs import Changelog, contents, create_topic, new_changelogs, raised
 from tests.streams.restore.conftest import OpenStore
 from tests.waiting import eventually

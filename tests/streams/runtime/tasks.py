@@ -11,20 +11,20 @@ from pathlib import Path
 from typing import Any, Final, Self
 from uuid import uuid4
 
-from consumer.records import ConsumerRecord
 from strandline import Admin, Consumer, Producer, TopicPartition
 from strandline.adapters.clock import SystemClock
 from strandline.config import StreamsSettings
+from strandline.consumer.records import ConsumerRecord
 from strandline.errors import UnexpectedOffset
 from strandline.streams import INTEGER, STRING, TaskId, Topology
-from streams.core.changelog import state_key
-from streams.core.positions import Positions
-from streams.restore.restorer import Restorer
-from streams.runtime.active_task import ActiveTask
-from streams.runtime.changelog_writer import ChangelogWriter
-from streams.runtime.outputs import Outputs
-from streams.storage.state import TaskState
-from streams.storage.task_store import TaskStore
+from strandline.streams.core.changelog import state_key
+from strandline.streams.core.positions import Positions
+from strandline.streams.restore.restorer import Restorer
+from strandline.streams.runtime.active_task import ActiveTask
+from strandline.streams.runtime.changelog_writer import ChangelogWriter
+from strandline.streams.runtime.outputs import Outputs
+from strandline.streams.storage.state import TaskState
+from strandline.streams.storage.task_store import TaskStore
 
 COUNTS: Final = "counts"
 SINK: Final = "sink"

@@ -10,8 +10,8 @@ import pytest
 from strandline import LocalCluster, Producer
 from strandline.errors import MessageTooLarge, UnexpectedOffset
 from strandline.streams import ProcessingFailed
-from streams.core.origins import ORIGIN_HEADER, origin_header
-from streams.runtime.outputs import WAITING_MAX
+from strandline.streams.core.origins import ORIGIN_HEADER, origin_header
+from strandline.streams.runtime.outputs import WAITING_MAX
 from tests.streams.runtime.tasks import Bench, Dies, counts, refused
 
 KEYS = list(islice(cycle(["a", "b", "c", "a"]), 40))

@@ -22,7 +22,7 @@ from strandline.errors import (
 )
 from strandline.local.ports import free_ports
 from strandline.streams import INTEGER, STRING, NotHere, ProcessingFailed, Record, Streams, Topology, run
-from streams.storage.slots import StateFolder
+from strandline.streams.storage.slots import StateFolder
 from tests.streams.restore.changelogs import raised
 from tests.streams.runtime.applications import COUNTS, SETTLE_S, Application, found, others, running, words
 from tests.waiting import eventually

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from streams.core.changelog import CHANGELOG_START, state_key
-from streams.storage.task_store import Change, TaskStore
+from strandline.streams.core.changelog import CHANGELOG_START, state_key
+from strandline.streams.storage.task_store import Change, TaskStore
 
 IDENTITY = "0123456789abcdef0123456789abcdef-3"
 COUNT = state_key("counts", b"batches")

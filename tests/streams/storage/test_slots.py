@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from strandline.errors import SettingsError
-from streams.core.task import TaskId
-from streams.storage.slots import StateFolder
-from streams.storage.task_store import TaskStore
+from strandline.streams.core.task import TaskId
+from strandline.streams.storage.slots import StateFolder
+from strandline.streams.storage.task_store import TaskStore
 
 TAKE = """
 import sys
 from pathlib import Path
-from streams.storage.slots import StateFolder
+from strandline.streams.storage.slots import StateFolder
 folder = StateFolder.take(Path(sys.argv[1]), "counting")
 print(folder.path.name, flush=True)
 sys.stdin.read()

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from strandline.ids import TopicPartition
-from streams.core.changelog import CHANGELOG_START, POSITION_KEY, state_key
-from streams.core.positions import Positions
-from streams.storage.errors import StoreClosed
-from streams.storage.state import KNOWN_BYTES_MAX, TaskState
-from streams.storage.task_store import Change, TaskStore
+from strandline.streams.core.changelog import CHANGELOG_START, POSITION_KEY, state_key
+from strandline.streams.core.positions import Positions
+from strandline.streams.storage.errors import StoreClosed
+from strandline.streams.storage.state import KNOWN_BYTES_MAX, TaskState
+from strandline.streams.storage.task_store import Change, TaskStore
 
 IN = TopicPartition("in", 0)
 STORES = st.sampled_from(["", "a", "ab"])

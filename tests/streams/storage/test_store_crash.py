@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from streams.storage.errors import StoreInUse
-from streams.storage.task_store import TaskStore
+from strandline.streams.storage.errors import StoreInUse
+from strandline.streams.storage.task_store import TaskStore
 from tests.streams.storage.content import IDENTITY, check
 
 VALUE_BYTES = 40_000

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from streams.core.changelog import CHANGELOG_START
-from streams.storage.errors import StoreCorrupt
-from streams.storage.task_store import TaskStore
+from strandline.streams.core.changelog import CHANGELOG_START
+from strandline.streams.storage.errors import StoreCorrupt
+from strandline.streams.storage.task_store import TaskStore
 from tests.streams.storage.content import IDENTITY, check, content, fill
 
 BATCHES = 120

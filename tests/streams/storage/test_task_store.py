@@ -13,10 +13,16 @@ import pytest
 
 from strandline.errors import StorageFailed
 from strandline.ids import TopicPartition
-from streams.core.changelog import CHANGELOG_START, LOCAL_PREFIX, POSITION_KEY, UnreadableState, state_key
-from streams.core.positions import Positions
-from streams.storage.errors import StoreClosed, StoreInUse
-from streams.storage.task_store import TaskStore
+from strandline.streams.core.changelog import (
+    CHANGELOG_START,
+    LOCAL_PREFIX,
+    POSITION_KEY,
+    UnreadableState,
+    state_key,
+)
+from strandline.streams.core.positions import Positions
+from strandline.streams.storage.errors import StoreClosed, StoreInUse
+from strandline.streams.storage.task_store import TaskStore
 from tests.streams.storage.content import IDENTITY, check, content, fill
 
 A, B, C = (state_key("counts", name) for name in (b"a", b"b", b"c"))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from streams.storage.task_store import TaskStore
+from strandline.streams.storage.task_store import TaskStore
 from tests.streams.storage.content import IDENTITY, batch
 
 

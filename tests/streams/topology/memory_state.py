@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from strandline.records import Headers
-from streams.topology.subtopology import Subtopology
-from streams.topology.topology import Topology
+from strandline.streams.topology.subtopology import Subtopology
+from strandline.streams.topology.topology import Topology
 
 
 class MemoryState:

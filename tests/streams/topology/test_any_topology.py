@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.topology.records import Record
-from streams.topology.serdes import INTEGER
-from streams.topology.stores import KeyValueStore, Store
-from streams.topology.stream import Stream
-from streams.topology.topology import Topology
+from strandline.streams.topology.records import Record
+from strandline.streams.topology.serdes import INTEGER
+from strandline.streams.topology.stores import KeyValueStore, Store
+from strandline.streams.topology.stream import Stream
+from strandline.streams.topology.topology import Topology
 from tests.streams.topology.memory_state import only_task
 
 Numbers = Stream[int, int]

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from strandline.errors import StrandlineError
-from streams.topology.errors import TopologyError
-from streams.topology.records import Record
-from streams.topology.serdes import BYTES, INTEGER, JSON, STRING, StringSerde
-from streams.topology.stores import Store
-from streams.topology.topology import Topology
+from strandline.streams.topology.errors import TopologyError
+from strandline.streams.topology.records import Record
+from strandline.streams.topology.serdes import BYTES, INTEGER, JSON, STRING, StringSerde
+from strandline.streams.topology.stores import Store
+from strandline.streams.topology.topology import Topology
 
 COUNTS = Store("counts", STRING, INTEGER)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import strandline.streams
-from streams.topology.topology import Topology
+from strandline.streams.topology.topology import Topology
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "streams-api.md").read_text()
 BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)

@@ -7,12 +7,12 @@ from typing import Any, assert_type
 
 import pytest
 
-from streams.topology.errors import RecordRefused
-from streams.topology.records import Record
-from streams.topology.serdes import BYTES, INTEGER, JSON, STRING
-from streams.topology.stores import KeyValueStore, Store
-from streams.topology.stream import Stream
-from streams.topology.topology import Topology
+from strandline.streams.topology.errors import RecordRefused
+from strandline.streams.topology.records import Record
+from strandline.streams.topology.serdes import BYTES, INTEGER, JSON, STRING
+from strandline.streams.topology.stores import KeyValueStore, Store
+from strandline.streams.topology.stream import Stream
+from strandline.streams.topology.topology import Topology
 from tests.streams.topology.memory_state import Emitted, Task, only_task
 
 COUNTS = Store("counts", STRING, INTEGER)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.topology.serdes import (
+from strandline.streams.topology.serdes import (
     BYTES,
     INTEGER,
     JSON,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams.topology.errors import RecordRefused
-from streams.topology.serdes import INTEGER, JSON, STRING
-from streams.topology.stores import Store, StoreView
+from strandline.streams.topology.errors import RecordRefused
+from strandline.streams.topology.serdes import INTEGER, JSON, STRING
+from strandline.streams.topology.stores import Store, StoreView
 from tests.streams.topology.memory_state import MemoryState
 
 NUMBERS = Store("numbers", INTEGER, STRING)

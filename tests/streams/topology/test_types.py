@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, assert_type
 
-from streams.topology.records import Record
-from streams.topology.serdes import INTEGER, JSON, STRING, Serde
-from streams.topology.stores import KeyValueStore, Store
-from streams.topology.stream import Stream
-from streams.topology.topology import Topology
+from strandline.streams.topology.records import Record
+from strandline.streams.topology.serdes import INTEGER, JSON, STRING, Serde
+from strandline.streams.topology.stores import KeyValueStore, Store
+from strandline.streams.topology.stream import Stream
+from strandline.streams.topology.topology import Topology
 
 
 def add(record: Record[str, int], store: KeyValueStore[str, int]) -> list[Record[str, float]]:

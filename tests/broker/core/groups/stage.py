@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from broker.core.groups.coordinator import Coordinator
-from broker.core.groups.effects import (
+from strandline.broker.core.groups.coordinator import Coordinator
+from strandline.broker.core.groups.effects import (
     Answer,
     Append,
     Effect,
@@ -17,7 +17,7 @@ from broker.core.groups.effects import (
     Instant,
     Publish,
 )
-from broker.core.groups.limits import GroupLimits
+from strandline.broker.core.groups.limits import GroupLimits
 from strandline.errors import CoordinatorNotAvailable, NotCoordinator, StrandlineError
 from strandline.groups import (
     CommittedOffset,

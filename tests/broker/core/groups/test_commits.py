@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from broker.core.groups.batches import BATCH_BYTES_MAX
-from broker.core.groups.records import decode_key, decode_offset_value
+from strandline.broker.core.groups.batches import BATCH_BYTES_MAX
+from strandline.broker.core.groups.records import decode_key, decode_offset_value
 from strandline.errors import (
     CoordinatorNotAvailable,
     IllegalGeneration,

@@ -20,8 +20,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from broker.core.groups.effects import Append
-from broker.core.groups.records import (
+from strandline.broker.core.groups.effects import Append
+from strandline.broker.core.groups.records import (
     GroupKey,
     GroupValue,
     OffsetKey,

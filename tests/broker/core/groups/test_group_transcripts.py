@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from textwrap import dedent
 
-from broker.core.groups.effects import Answer, Append, Effect, Failed, Publish
-from broker.core.groups.records import GroupKey, decode_group_value, decode_key
+from strandline.broker.core.groups.effects import Answer, Append, Effect, Failed, Publish
+from strandline.broker.core.groups.records import GroupKey, decode_group_value, decode_key
 from strandline.errors import StrandlineError
 from strandline.groups import Joined, LeavingMember, MemberIdGiven
 from tests.broker.core.groups.stage import LIMITS, Stage

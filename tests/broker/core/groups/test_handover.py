@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from broker.core.groups.coordinator import Coordinator
-from broker.core.groups.effects import Answer
-from broker.core.groups.records import (
+from strandline.broker.core.groups.coordinator import Coordinator
+from strandline.broker.core.groups.effects import Answer
+from strandline.broker.core.groups.records import (
     GroupValue,
     StoredMember,
     UnreadableGroupRecord,

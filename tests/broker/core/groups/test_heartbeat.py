@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.core.groups.effects import EventKind
+from strandline.broker.core.groups.effects import EventKind
 from strandline.errors import IllegalGeneration, RebalanceInProgress, UnknownMemberId
 from tests.broker.core.groups.stage import SESSION_MS, Stage
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker.core.groups.effects import EventKind
+from strandline.broker.core.groups.effects import EventKind
 from strandline.errors import (
     CoordinatorNotAvailable,
     InconsistentGroupProtocol,

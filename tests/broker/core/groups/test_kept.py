@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from broker.core.groups.kept import KeptBytes
+from strandline.broker.core.groups.kept import KeptBytes
 from strandline.errors import InvalidRequest, UnknownTopicOrPartition
 from strandline.groups import (
     CommittedOffset,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from broker.core.groups.effects import EventKind
+from strandline.broker.core.groups.effects import EventKind
 from strandline.errors import IllegalGeneration, InvalidRequest, UnknownMemberId
 from strandline.groups import LeavingMember, OwnershipChange, OwnershipKind
 from tests.broker.core.groups.stage import LIMITS, SESSION_MS, Stage, partition

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.core.groups.limits import GROUP_BYTES_MAX, GroupLimits
+from strandline.broker.core.groups.limits import GROUP_BYTES_MAX, GroupLimits
 from strandline.config import GROUP_ID_LENGTH_MAX, BrokerSettings
 from strandline.errors import (
     GroupMaxSizeReached,

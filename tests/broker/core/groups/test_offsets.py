@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.core.groups.offsets import Offsets
+from strandline.broker.core.groups.offsets import Offsets
 from strandline.groups import CommittedOffset
 from tests.broker.core.groups.stage import partition
 

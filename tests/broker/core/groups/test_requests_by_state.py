@@ -11,7 +11,7 @@ from itertools import product
 
 import pytest
 
-from broker.core.groups.states import GroupState
+from strandline.broker.core.groups.states import GroupState
 from strandline.errors import StrandlineError
 from strandline.groups import GroupProtocol, LeaveGroup, LeavingMember, OwnershipChange, OwnershipKind
 from tests.broker.core.groups.stage import Stage, partition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from broker.core.groups.offset_keeper import GROUPS_PER_TURN_MAX
+from strandline.broker.core.groups.offset_keeper import GROUPS_PER_TURN_MAX
 from strandline.errors import (
     CoordinatorNotAvailable,
     GroupIdNotFound,

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from broker.core.groups.states import GroupState, transition
+from strandline.broker.core.groups.states import GroupState, transition
 from strandline.states import IllegalTransition
 
 EXPECTED = {

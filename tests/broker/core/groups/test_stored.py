@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.groups.records import (
+from strandline.broker.core.groups.records import (
     GENERATION_MAX,
     GroupValue,
     StoredMember,

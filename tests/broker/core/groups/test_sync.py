@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from broker.core.groups.effects import EventKind
+from strandline.broker.core.groups.effects import EventKind
 from strandline.errors import (
     CoordinatorNotAvailable,
     IllegalGeneration,

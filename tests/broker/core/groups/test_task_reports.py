@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from broker.core.groups.effects import EventKind
+from strandline.broker.core.groups.effects import EventKind
 from strandline.config import GROUP_ID_LENGTH_MAX
 from strandline.errors import IllegalGeneration, InvalidGroupId, InvalidRequest, UnknownMemberId
 from strandline.groups import OwnershipChange, OwnershipKind, ReportTasks, TaskChange, TaskChangeKind

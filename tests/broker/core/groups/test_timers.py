@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from broker.core.groups.timers import Timer, TimerKind, Timers
+from strandline.broker.core.groups.timers import Timer, TimerKind, Timers
 
 WHO = st.sampled_from([Timer(TimerKind.SESSION, "g", str(number)) for number in range(6)])
 

@@ -8,7 +8,7 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from consumer.core.assignors.assignor import MemberSubscription
+from strandline.consumer.core.assignors.assignor import MemberSubscription
 from strandline.ids import TopicPartition
 
 Answer = Mapping[str, list[TopicPartition]]

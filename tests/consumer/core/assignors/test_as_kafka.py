@@ -11,9 +11,9 @@ from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
 from aiokafka.protocol.metadata import MetadataResponse_v0
 from hypothesis import given, settings
 
-from consumer.core.assignors.assignor import Assignor, MemberSubscription
-from consumer.core.assignors.range import RangeAssignor
-from consumer.core.assignors.round_robin import RoundRobinAssignor
+from strandline.consumer.core.assignors.assignor import Assignor, MemberSubscription
+from strandline.consumer.core.assignors.range import RangeAssignor
+from strandline.consumer.core.assignors.round_robin import RoundRobinAssignor
 from strandline.ids import TopicPartition
 from tests.consumer.core.assignors.groups import Group, groups
 

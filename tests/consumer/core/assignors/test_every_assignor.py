@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumer.core.assignors.assignor import Assignor, MemberSubscription, in_order, user_data_of
-from consumer.core.assignors.registry import BUILT_IN, named
+from strandline.consumer.core.assignors.assignor import Assignor, MemberSubscription, in_order, user_data_of
+from strandline.consumer.core.assignors.registry import BUILT_IN, named
 from strandline.errors import SettingsError
 from strandline.ids import TopicPartition
 from tests.consumer.core.assignors.groups import Group, groups, owners

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from consumer.core.assignors.assignor import MemberSubscription
-from consumer.core.assignors.sticky import StickyAssignor
+from strandline.consumer.core.assignors.assignor import MemberSubscription
+from strandline.consumer.core.assignors.sticky import StickyAssignor
 from strandline.ids import TopicPartition
 from tests.consumer.core.assignors.groups import (
     GONE,

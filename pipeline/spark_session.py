@@ -10,10 +10,10 @@ from typing import Final
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from pipeline import memory
-from pipeline.java import find_java
-from pipeline.source import StrandlineDataSource
-from pipeline.spark_home import spark_home
+from strandline.pipeline import memory
+from strandline.pipeline.java import find_java
+from strandline.pipeline.source import StrandlineDataSource
+from strandline.pipeline.spark_home import spark_home
 
 LOOPBACK: Final = "127.0.0.1"
 

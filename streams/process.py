@@ -8,7 +8,7 @@ import signal
 from collections.abc import Awaitable
 from contextlib import suppress
 
-from streams.streams import Streams
+from strandline.streams.streams import Streams
 
 
 async def run(app: Streams) -> None:

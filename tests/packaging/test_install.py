@@ -1,0 +1,105 @@
+"""An installation puts the one name `strandline` into a user's environment."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NAMES_OF_USERS = ("broker", "consumer", "controller", "producer", "streams", "chaos")
+"""Scripts that a user may well have beside their program; `pipeline/` is a package of theirs."""
+REFUSAL = 'raise SystemExit(f"a module of the user was imported: {__file__}")\n'
+BUILD = "import setuptools.build_meta as backend; print(backend.build_{kind}({to!r}))"
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tracked files: a build leaves its own folders behind."""
+    copy = tmp_path_factory.mktemp("checkout")
+    tracked = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
+    for name in tracked.stdout.rstrip("\0").split("\0"):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, copy / name, follow_symlinks=False)
+    return copy
+
+
+@pytest.fixture(scope="module", params=["wheel", "sdist"])
+def environment(
+    request: pytest.FixtureRequest, checkout: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A new environment with strandline out of a wheel or an sdist; its dependencies are this run's."""
+    built = tmp_path_factory.mktemp(request.param)
+    program = BUILD.format(kind=request.param, to=str(built))
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=checkout, check=True, capture_output=True, text=True
+    )
+    archive = built / done.stdout.splitlines()[-1]
+    home = built / "environment"
+    venv.create(home, with_pip=False)
+    packages = _site_packages(home)
+    # A path file adds this folder, but does not read the path files in it: the editable strandline stays out.
+    (packages / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    pip = [sys.executable, "-m", "pip", "--python", str(home / "bin" / "python"), "install", "--quiet"]
+    alone = ["--no-deps", "--no-index", "--no-build-isolation", "--ignore-installed"]
+    subprocess.run([*pip, *alone, "--disable-pip-version-check", str(archive)], cwd=built, check=True)
+    return home
+
+
+def _site_packages(home: Path) -> Path:
+    (found,) = home.glob("lib/python*/site-packages")
+    return found
+
+
+def test_nothing_but_strandline_is_installed(environment: Path) -> None:
+    installed = {re.sub(r"-.*\.dist-info", "", path.name) for path in _site_packages(environment).iterdir()}
+    assert installed - {"dependencies.pth", "__pycache__"} == {"strandline"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A user's folder, whose modules have the names of our services."""
+    for name in NAMES_OF_USERS:
+        (tmp_path / f"{name}.py").write_text(REFUSAL)
+    (tmp_path / "pipeline").mkdir()
+    (tmp_path / "pipeline" / "__init__.py").write_text(REFUSAL)
+    yield tmp_path
+
+
+@pytest.mark.timeout(120)
+def test_the_first_program_of_the_readme_runs_beside_a_users_modules(environment: Path, folder: Path) -> None:
+    """A user's first script is called consumer.py, and lies first on its own path."""
+    first = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert first is not None
+    script = folder / "consumer.py"
+    script.write_text(first[1])
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [environment / "bin" / "python", script],
+        cwd=folder,
+        env=kept,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "b'high water 11:42'\n"), done.stderr
+
+
+@pytest.mark.parametrize("module", ["strandline.streams", "strandline.pipeline", "strandline.chaos.rounds"])
+def test_each_package_is_found_beside_a_users_modules(environment: Path, folder: Path, module: str) -> None:
+    done = subprocess.run(
+        [environment / "bin" / "python", "-c", f"import {module}; print({module}.__file__)"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.startswith(str(environment)), done.stderr
