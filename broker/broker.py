@@ -27,6 +27,7 @@ from strandline.adapters.rpc import GrpcTransport
 from strandline.adapters.session_metrics import Sessions
 from strandline.broker.cluster_view import ClusterView
 from strandline.broker.compaction import compact_logs
+from strandline.broker.followers import Followers
 from strandline.broker.groups.groups import Groups
 from strandline.broker.groups.server import add_group_service
 from strandline.broker.handlers import Handlers
@@ -37,7 +38,8 @@ from strandline.broker.producer_ids import ProducerIds
 from strandline.broker.recorder import Recorder
 from strandline.broker.replica_manager import ReplicaManager
 from strandline.broker.replica_stream import open_replica_stream
-from strandline.broker.server import LogService, ReplicationService, add_log_service, add_replication_service
+from strandline.broker.replication_server import ReplicationService, add_replication_service
+from strandline.broker.server import LogService, add_log_service
 from strandline.broker.session import BrokerSession, SessionOver
 from strandline.broker.state_changes.recorder import StateChangeRecorder
 from strandline.broker.storage.data_folder import DataFolder
@@ -101,6 +103,7 @@ class Broker:
                 lambda: None if manager.session is None else manager.session.coordination, SystemRandom()
             )
             handlers = Handlers(manager, view, self._settings, self._clock, self._holds_lease, producer_ids)
+            followers = Followers(manager, view, self._settings, self._clock)
             servers, endpoint = self._bind()
             transport = GrpcTransport(self._key)
             stack.push_async_callback(transport.close)
@@ -121,7 +124,7 @@ class Broker:
                 self._refused,
                 self._sessions,
                 self._lease_s,
-                handlers.throttle,
+                followers.throttle,
             )
             await stack.enter_async_context(
                 serve_metrics(
@@ -129,7 +132,9 @@ class Broker:
                 )
             )
             for number, server in enumerate(servers):
-                self._add_services(server, handlers, groups, external=number > 0)
+                self._add_client_services(server, handlers, groups)
+                if number == 0:  # the external listener is for clients only
+                    add_replication_service(server, ReplicationService(followers, self._clock))
             await self._set_health(serving=False)
             for server in servers:
                 await server.start()
@@ -206,14 +211,9 @@ class Broker:
         )
         return [server, outer], replace(endpoint, external=external)
 
-    def _add_services(
-        self, server: grpc.aio.Server, handlers: Handlers, groups: Groups, *, external: bool
-    ) -> None:
-        """The external listener is for clients: what brokers do among themselves is not served there."""
+    def _add_client_services(self, server: grpc.aio.Server, handlers: Handlers, groups: Groups) -> None:
         log = LogService(handlers, self._settings, self._times, self._clock, self._key)
         add_log_service(server, log)
-        if not external:
-            add_replication_service(server, ReplicationService(handlers, self._clock))
         add_group_service(server, groups.handlers, self._refused)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
 

@@ -32,12 +32,12 @@ from strandline.broker.core.election import (
 )
 from strandline.broker.core.happenings import elected
 from strandline.broker.epoch_source import known_epoch, take_epoch
+from strandline.broker.leader_znodes import notice_operation
 from strandline.broker.log_lives import anchor, lives_counted, statement
 from strandline.broker.membership import Membership
 from strandline.broker.recorder import Recorder
 from strandline.broker.replica import Replica
 from strandline.broker.replica_manager import ReplicaManager
-from strandline.broker.resignations import notice_operation
 from strandline.broker.state_changes.sender import StateChangeSender
 from strandline.broker.suspicion import Reach
 from strandline.config import BrokerSettings

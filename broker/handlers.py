@@ -11,22 +11,17 @@ from strandline.adapters.crash_points import defect_point
 from strandline.broker.cluster_view import ClusterView
 from strandline.broker.leadership import Done
 from strandline.broker.producer_ids import ProducerIds
-from strandline.broker.pusher import FollowerLink, Hello
 from strandline.broker.replica import Replica
 from strandline.broker.replica_manager import ReplicaManager
-from strandline.broker.throttle import ReassignmentThrottle
 from strandline.broker.time_lookup import TimeLookup
 from strandline.config import RECORDS_BYTES_MAX, BrokerSettings
 from strandline.errors import (
-    BrokerNotAvailable,
     FencedLeaderEpoch,
-    InconsistentClusterId,
     InvalidRequest,
     InvalidRequiredAcks,
     InvalidTopic,
     NotLeaderOrFollower,
     OffsetNotAvailable,
-    StaleBrokerEpoch,
     StrandlineError,
     UnknownLeaderEpoch,
 )
@@ -79,7 +74,7 @@ class Listed:
 
 
 class Handlers:
-    """Requests of clients and followers against the replicas of this broker."""
+    """Requests of clients against the replicas of this broker."""
 
     def __init__(
         self,
@@ -97,8 +92,6 @@ class Handlers:
         self._holds_lease = holds_lease
         self._producer_ids = producer_ids
         self._times = TimeLookup(clock)
-        self.throttle = ReassignmentThrottle(settings, clock)
-        """Shared by the streams of all followers."""
 
     # --- produce -----------------------------------------------------------------------------
 
@@ -385,42 +378,3 @@ class Handlers:
     async def new_producer_id(self) -> int:
         """An id that no other producer of this cluster has. Raises LeaderNotAvailable."""
         return await self._producer_ids.new()
-
-    # --- followers ---------------------------------------------------------------------------
-
-    async def follower(self, hello: Hello) -> FollowerLink:
-        """Open the leader's end of a stream, for a broker in the life that is registered.
-
-        Raises InconsistentClusterId, InvalidRequest; StaleBrokerEpoch for a life that is over,
-        BrokerNotAvailable for one that is not registered yet: then the follower asks again.
-        """
-        if self._view.cluster_id and hello.cluster_id != self._view.cluster_id:
-            raise InconsistentClusterId(
-                f"broker {hello.broker_id} is of cluster {hello.cluster_id}, "
-                f"this one of {self._view.cluster_id}"
-            )
-        if hello.leader_id != self._manager.me:
-            raise InvalidRequest(f"broker {hello.leader_id} was meant, this is broker {self._manager.me}")
-        await self._check_life(hello)
-        self._manager.peers.heard(hello.broker_epoch)
-        return FollowerLink(hello, self._manager.known, self.throttle, self._settings, self._clock)
-
-    async def _check_life(self, hello: Hello) -> None:
-        """The broker epoch must be that of the broker's registration. This broker hears of a registration a
-        moment after it is made, so it is read before a hello is refused."""
-        registration = self._manager.live.get(hello.broker_id)
-        if registration is None or hello.broker_epoch > registration.epoch:
-            registration = await self._view.registration(hello.broker_id)
-        if registration is None or hello.broker_epoch > registration.epoch:
-            raise BrokerNotAvailable(
-                f"broker {hello.broker_id} is not registered in epoch {hello.broker_epoch}, "
-                f"it lives in {'none' if registration is None else registration.epoch}"
-            )
-        if hello.broker_epoch < registration.epoch:
-            raise StaleBrokerEpoch(
-                f"broker {hello.broker_id} lives in epoch {registration.epoch}, not {hello.broker_epoch}"
-            )
-
-    def follower_left(self, hello: Hello) -> None:
-        """The stream has ended, and its link is closed."""
-        self._manager.follower_left(hello.broker_id)

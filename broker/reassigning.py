@@ -21,9 +21,9 @@ from strandline.broker.core.happenings import resigned
 from strandline.broker.core.leader_effects import CloseReplicas, CompleteReassignment
 from strandline.broker.core.reassignment import Assignment
 from strandline.broker.isr_record import LOOK_AGAIN_S, read_isr
+from strandline.broker.leader_znodes import resign_operations
 from strandline.broker.recorder import Recorder
 from strandline.broker.replica import Replica
-from strandline.broker.resignations import resign_operations
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
 from strandline.metadata import PartitionState
 from strandline.ports import (

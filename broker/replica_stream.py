@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import grpc
 
 from strandline.adapters.rpc import open_channel
-from strandline.broker import wire
+from strandline.broker import replication_wire as wire
 from strandline.broker.fetcher import StreamBroken
 from strandline.broker.pusher import Hello, Push, Subscribe
 from strandline.metadata import Endpoint

@@ -1,4 +1,4 @@
-"""The gRPC face of a broker: streams and unary calls onto `handlers`, bounded everywhere."""
+"""The gRPC face of the service `Log`: streams and unary calls onto `handlers`, bounded everywhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, Final
 
 import grpc
-import structlog
 
 from strandline.adapters.member_key import MemberKey
 from strandline.adapters.request_times import RequestTimes
@@ -18,23 +17,19 @@ from strandline.adapters.wire_errors import abort, error_to_wire
 from strandline.broker import wire
 from strandline.broker.handlers import Handlers, answer_bytes
 from strandline.broker.leadership import Outcome
-from strandline.broker.pusher import FollowerLink
 from strandline.broker.room import Room
 from strandline.config import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
-from strandline.rpc import log_pb2, replication_pb2
+from strandline.rpc import log_pb2
 from strandline.tasks import Slices
-
-logger = structlog.get_logger(__name__)
 
 ACKS_ALL: Final = -1
 
 ProduceContext = grpc.aio.ServicerContext[log_pb2.ProduceRequest, log_pb2.ProduceResponse]
-# These two answer with messages that are serialized already (`strandline.adapters.frames`).
+# It answers with messages that are serialized already (`strandline.adapters.frames`).
 FetchContext = grpc.aio.ServicerContext[log_pb2.FetchRequest, bytes]
-ReplicaContext = grpc.aio.ServicerContext[replication_pb2.ReplicaFetchRequest, bytes]
 
 
 @dataclass(slots=True)
@@ -241,65 +236,7 @@ class LogService:
         return log_pb2.InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 
-class ReplicationService:
-    """`strandline.v1.Replication`."""
-
-    def __init__(self, handlers: Handlers, clock: Clock) -> None:
-        self._handlers = handlers
-        self._clock = clock
-
-    async def ReplicaFetch(
-        self,
-        request_iterator: AsyncIterator[replication_pb2.ReplicaFetchRequest],
-        context: ReplicaContext,
-    ) -> None:
-        first = await anext(request_iterator, None)
-        if first is None:
-            return
-        try:
-            link = await self._handlers.follower(wire.hello(first))
-        except StrandlineError as error:
-            await abort(context, error)
-        refusal: BaseException | None = None
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                pushing = tasks.create_task(self._push(link, context))
-                await self._take(link, first)
-                async for request in request_iterator:
-                    await self._take(link, request)
-                pushing.cancel()
-        except* StrandlineError as group:
-            refusal = group.exceptions[0]
-        finally:
-            link.close()
-            self._handlers.follower_left(link.hello)
-        if refusal is not None:  # not in `except*`: what is raised there leaves as a group
-            assert isinstance(refusal, StrandlineError)
-            logger.warning(
-                "replication stream refused", follower=link.hello.broker_id, reason=refusal.message
-            )
-            await abort(context, refusal)
-
-    async def _take(self, link: FollowerLink, request: replication_pb2.ReplicaFetchRequest) -> None:
-        slices = Slices(self._clock)
-        for sub_id in request.unsubscribe:
-            link.unsubscribe(sub_id)
-        for subscribe in wire.subscriptions(request):
-            if slices.used_up:
-                await slices.next()
-            link.subscribe(subscribe)
-        if request.progress:
-            link.progress([(p.subscription_id, p.log_end_offset) for p in request.progress])
-        link.acknowledge(request.acknowledged)
-
-    @staticmethod
-    async def _push(link: FollowerLink, context: ReplicaContext) -> None:
-        while True:
-            sequence, pushes = await link.next_message()
-            await write(context, wire.replica_response(sequence, pushes))
-
-
-# Not by the generated functions: two of the streams write bytes, not messages.
+# Not by the generated function: Fetch writes bytes, not messages.
 
 
 def add_log_service(server: grpc.aio.Server, log: LogService) -> None:
@@ -327,17 +264,4 @@ def add_log_service(server: grpc.aio.Server, log: LogService) -> None:
             log_pb2.InitProducerIdResponse.SerializeToString,
         ),
     }
-    _add(server, "strandline.v1.Log", methods)
-
-
-def add_replication_service(server: grpc.aio.Server, replication: ReplicationService) -> None:
-    methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
-        "ReplicaFetch": grpc.stream_stream_rpc_method_handler(
-            replication.ReplicaFetch, replication_pb2.ReplicaFetchRequest.FromString
-        ),
-    }
-    _add(server, "strandline.v1.Replication", methods)
-
-
-def _add(server: grpc.aio.Server, service: str, methods: dict[str, grpc.RpcMethodHandler[Any, Any]]) -> None:
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("strandline.v1.Log", methods),))

@@ -10,6 +10,7 @@ from typing import Final
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+import strandline
 from strandline.pipeline import memory
 from strandline.pipeline.java import find_java
 from strandline.pipeline.source import StrandlineDataSource
@@ -67,10 +68,10 @@ def session(master: str = "local[*]", app: str = "strandline", **conf: str) -> S
 
 def _launch() -> dict[str, str]:
     """Where executors find these packages if they are not installed; logs that only say what went wrong."""
-    home = Path(__file__).resolve().parent
+    home = Path(__file__).parent
     logging = f"-Dlog4j2.configurationFile={(home / 'log4j2.properties').as_uri()}"
     return {
-        "spark.executorEnv.PYTHONPATH": str(home.parent),
+        "spark.executorEnv.PYTHONPATH": str(Path(strandline.__file__).parents[1]),
         "spark.driver.defaultJavaOptions": logging,
         "spark.executor.defaultJavaOptions": logging,
     }

@@ -20,7 +20,7 @@ from strandline.chaos.containers.commands import TIMEOUT_S, CommandFailed, run
 from strandline.chaos.containers.dockerd import dockerd
 from strandline.chaos.world import WorldFailed
 
-PROJECT: Final = Path(__file__).parents[2]
+PROJECT: Final = Path(__file__).resolve().parents[2]
 IMAGE: Final = "strandline-chaos"
 """Not `strandline`: that name may be a user's."""
 

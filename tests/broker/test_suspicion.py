@@ -8,13 +8,11 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random
 
 from strandline.broker.cluster_view import ClusterView
-from strandline.broker.handlers import Handlers
+from strandline.broker.followers import Followers
 from strandline.broker.peers import Peers
 from strandline.broker.probe import Heard
-from strandline.broker.producer_ids import ProducerIds
 from strandline.broker.pusher import Hello
 from strandline.broker.suspicion import Suspicion
 from strandline.ids import BrokerEpoch, BrokerId
@@ -103,11 +101,10 @@ async def test_the_hello_of_a_follower_ends_the_suspicion(tmp_path: Path) -> Non
     async with seated(tmp_path) as seat:
         manager = seat.manager
         view = ClusterView(manager, manager.settings, CLOCK)
-        producer_ids = ProducerIds(lambda: None, Random(0))
-        handlers = Handlers(manager, view, settings(), CLOCK, lambda: True, producer_ids)
+        followers = Followers(manager, view, settings(), CLOCK)
         manager.peers.refused(LIFE)
         assert LIFE in manager.peers.suspects
-        await handlers.follower(Hello(FIRST, LIFE, ME, ""))
+        await followers.open(Hello(FIRST, LIFE, ME, ""))
         assert LIFE not in manager.peers.suspects
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strandline.adapters.frames import varint
-from strandline.broker import wire
+from strandline.broker import replication_wire, wire
 from strandline.broker.handlers import Fetched
 from strandline.broker.pusher import Push
 from strandline.client.produce_wire import PRODUCE, Entry
@@ -50,9 +50,9 @@ def test_a_replication_message_reads_back_as_it_was_meant(size: int) -> None:
         Push(2, error=OffsetOutOfRange("begins at 7", limit=7)),
         Push(3, diverging=(-1, -1)),
     ]
-    message = replication_pb2.ReplicaFetchResponse.FromString(wire.replica_response(4, pushes))
+    message = replication_pb2.ReplicaFetchResponse.FromString(replication_wire.replica_response(4, pushes))
     assert message.sequence == 4
-    read = wire.pushes(message)
+    read = replication_wire.pushes(message)
     assert (read[0], read[2]) == (pushes[0], pushes[2])
     assert read[1].error is not None
     assert (read[1].error.message, read[1].error.limit) == ("begins at 7", 7)
