@@ -8,42 +8,43 @@ from importlib import import_module
 
 from bench.report import RUNS
 
-NAMES = (
-    "produce",
-    "consume",
-    "latency",
-    "failover",
-    "availability",
-    "handover",
-    "catch_up",
-    "scale",
-    "state_changes",
-    "leaders",
-    "rebalance",
-    "groups",
-    "assignors",
-    "stream_restore",
-    "pipeline_read",
-    "pipeline_write",
-    "pipeline_batches",
-    "pipeline_audit",
-    "stream_counts",
-    "stream_moves",
-    "peers",
-)
+MODULES = {
+    "produce": "log.produce",
+    "consume": "log.consume",
+    "latency": "log.latency",
+    "failover": "cluster.failover",
+    "availability": "cluster.availability",
+    "handover": "cluster.handover",
+    "catch_up": "log.catch_up",
+    "scale": "cluster.scale",
+    "state_changes": "cluster.state_changes",
+    "leaders": "cluster.leaders",
+    "rebalance": "groups.rebalance",
+    "groups": "groups.groups",
+    "assignors": "groups.assignors",
+    "stream_restore": "streams.restore",
+    "pipeline_read": "pipeline.read",
+    "pipeline_write": "pipeline.write",
+    "pipeline_batches": "pipeline.batches",
+    "pipeline_audit": "pipeline.audit",
+    "stream_counts": "streams.counts",
+    "stream_moves": "streams.moves",
+    "peers": "log.peers",
+}
+"""The measurements in the order in which they run, and the module of each."""
 
 
 def main() -> None:
     """Run the measurements one after another."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Print tables of measurements.")
-    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(NAMES)}; default: all")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"of {', '.join(MODULES)}; default: all")
     parser.add_argument("--runs", type=int, default=RUNS, help=f"how often each is run; default: {RUNS}")
     given = parser.parse_args()
-    unknown = sorted(set(given.names) - set(NAMES))
+    unknown = sorted(set(given.names) - set(MODULES))
     if unknown:
-        parser.error(f"unknown measurement {', '.join(unknown)}; there are {', '.join(NAMES)}")
-    for name in given.names or NAMES:
-        asyncio.run(import_module(f"bench.{name}").measure(given.runs))
+        parser.error(f"unknown measurement {', '.join(unknown)}; there are {', '.join(MODULES)}")
+    for name in given.names or MODULES:
+        asyncio.run(import_module(f"bench.{MODULES[name]}").measure(given.runs))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from strandline import Producer, RecordMetadata
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 
 EVERY_S: Final = 0.002
 

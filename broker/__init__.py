@@ -1,0 +1,1 @@
+"""The broker: replicates partitions, elects leaders, coordinates groups."""

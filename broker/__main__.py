@@ -6,10 +6,10 @@ import sys
 
 import uvloop
 
-from strandline.adapters.descriptors import DESCRIPTORS_RESERVED, take_all
-from strandline.adapters.files import SYSTEM_FILES
-from strandline.adapters.telemetry import configure_logging
-from strandline.broker.broker import Broker
+from strandline.adapters.system.descriptors import DESCRIPTORS_RESERVED, take_all
+from strandline.adapters.system.files import SYSTEM_FILES
+from strandline.adapters.telemetry.logs import configure_logging
+from strandline.broker.process import Broker
 from strandline.config import BrokerSettings, load
 from strandline.errors import SettingsError
 

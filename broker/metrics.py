@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final
 
-from strandline.adapters.metrics import Sample, counter, gauge, histogram
-from strandline.adapters.refused_requests import MALFORMED, RefusedRequests
-from strandline.adapters.request_times import TOTAL_TIME_MS, RequestTimes
-from strandline.adapters.session_metrics import SESSION_METRICS, Sessions
-from strandline.broker.core.groups.states import GroupState
-from strandline.broker.counts import Counts
+from strandline.adapters.rpc.refused_requests import MALFORMED, RefusedRequests
+from strandline.adapters.rpc.request_times import TOTAL_TIME_MS, RequestTimes
+from strandline.adapters.telemetry.metrics import Sample, counter, gauge, histogram
+from strandline.adapters.zookeeper.metrics import SESSION_METRICS, Sessions
+from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.groups.groups import Groups
-from strandline.broker.leadership import Leadership
-from strandline.broker.replica_manager import ReplicaManager
-from strandline.broker.throttle import ReassignmentThrottle
-from strandline.client.event_metrics import EVENT_METRICS, read_writer
-from strandline.client.event_writer import EventWriter
+from strandline.broker.replicas.counts import Counts
+from strandline.broker.replicas.leadership import Leadership
+from strandline.broker.replicas.manager import ReplicaManager
+from strandline.broker.replication.throttle import ReassignmentThrottle
+from strandline.client.events.metrics import EVENT_METRICS, read_writer
+from strandline.client.events.writer import EventWriter
 
 # --- replicas -------------------------------------------------------------------------------
 

@@ -12,32 +12,32 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
-from strandline.adapters.crash_points import defect_point
-from strandline.adapters.member_key import MemberKey
-from strandline.adapters.znodes import UnreadableZnode
-from strandline.broker.balancing import Balancing
-from strandline.broker.elector import Elector
-from strandline.broker.epoch_source import known_epoch, raise_epoch
-from strandline.broker.fetcher import LeaderLink, ReplicaStream
-from strandline.broker.handover import Handover
-from strandline.broker.leadership import Leadership
-from strandline.broker.membership import Membership, join_cluster
-from strandline.broker.probe import Heard, probe
-from strandline.broker.pusher import Hello
-from strandline.broker.recorder import Recorder
-from strandline.broker.replica import Replica
-from strandline.broker.replica_manager import ReplicaManager
+from strandline.adapters.rpc.member_key import MemberKey
+from strandline.adapters.system.crash_points import defect_point
+from strandline.adapters.zookeeper.znodes import UnreadableZnode
+from strandline.broker.election.balancing import Balancing
+from strandline.broker.election.elector import Elector
+from strandline.broker.election.handover import Handover
+from strandline.broker.events.replica_events import Recorder
+from strandline.broker.membership.probe import Heard, probe
+from strandline.broker.membership.registration import Membership, join_cluster
+from strandline.broker.membership.suspicion import Suspicion
+from strandline.broker.replicas.epoch_source import known_epoch, raise_epoch
+from strandline.broker.replicas.leadership import Leadership
+from strandline.broker.replicas.manager import ReplicaManager
+from strandline.broker.replicas.replica import Replica
+from strandline.broker.replication.follower_end import LeaderLink, ReplicaStream
+from strandline.broker.replication.leader_end import Hello
 from strandline.broker.state_changes.notices import NoticeReceiver
 from strandline.broker.state_changes.receiver import StateChangeReceiver
 from strandline.broker.state_changes.reconciler import Reconciler
 from strandline.broker.state_changes.sender import StateChangeSender
-from strandline.broker.suspicion import Suspicion
 from strandline.config import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
-from strandline.metadata import Endpoint, Registration
 from strandline.ports import Clock, ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
 from strandline.tasks import group_caught
+from strandline.vocabulary.metadata import Endpoint, Registration
 
 logger = structlog.get_logger(__name__)
 
@@ -131,7 +131,7 @@ class BrokerSession:
             tasks.create_task(self.membership.watch(self._live_changed))
             tasks.create_task(self.membership.keep_lease())
             tasks.create_task(self._sender.run())
-            # A broker that starts drains its queue before it serves (DESIGN §4).
+            # A broker that starts drains its queue before it serves (DESIGN .4).
             await self._notices.open()
             await self._receiver.open(self.membership.registration.epoch)
             tasks.create_task(self._receiver.run())

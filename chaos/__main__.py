@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 from strandline.chaos.core.faults import FaultKind
 from strandline.chaos.processes import local_world
 from strandline.chaos.round import Verdict

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 from strandline.chaos.core import faults
 from strandline.chaos.core.faults import Member
 from strandline.chaos.core.plan import TopicPlan

@@ -30,7 +30,7 @@ from strandline.auditing.history import (
 from strandline.auditing.ownership import GroupEvent
 from strandline.auditing.staleness import Reading
 from strandline.errors import StrandlineError
-from strandline.state_changes import StateChangeEvent, load_event
+from strandline.vocabulary.state_changes import StateChangeEvent, load_event
 
 PRODUCERS: Final = "produce-*.jsonl"
 READERS: Final = "consume-assign-*.jsonl"

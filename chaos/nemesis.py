@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 from strandline import Admin, TopicPartition
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 from strandline.chaos.clients import MEMBERS
 from strandline.chaos.core.faults import Cut, Fault, FaultKind, Member, Role, Target
 from strandline.chaos.core.plan import Plan, moved
 from strandline.chaos.timeline import Timeline
 from strandline.chaos.world import Processes, World, WorldFailed
-from strandline.client.admin import PartitionDescription
+from strandline.client.admin.admin import PartitionDescription
 from strandline.errors import StrandlineError
 
 T = TypeVar("T")

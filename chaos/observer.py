@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strandline import Admin
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 from strandline.chaos.core.plan import TopicPlan
 from strandline.errors import StrandlineError
 

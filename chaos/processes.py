@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 from strandline.chaos.core.faults import Cut, FaultKind, Member, Role
 from strandline.chaos.world import World, WorldFailed
 from strandline.errors import StrandlineError

@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from strandline.adapters.files import SYSTEM_FILES
+from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.auditing.checks import REPLICAS, Finding
 from strandline.auditing.reference import Logged
-from strandline.broker.storage.checkpoint import Checkpoint
-from strandline.broker.storage.epoch_file import EPOCH_FILE, read_epochs
-from strandline.broker.storage.log_state import LogState
-from strandline.broker.storage.partition_folder import DELETED_SUFFIX, DESCRIPTION, Description
 from strandline.broker.storage.recovery import Bad, scan
 from strandline.broker.storage.segment import LOG_SUFFIX, file_name, offset_in
+from strandline.broker.storage.state_files.checkpoint import Checkpoint
+from strandline.broker.storage.state_files.epoch_file import EPOCH_FILE, read_epochs
+from strandline.broker.storage.state_files.log_state import LogState
+from strandline.broker.storage.state_files.partition_folder import DELETED_SUFFIX, DESCRIPTION, Description
 from strandline.records import decode
 
 WATERMARKS_FILE: Final = "watermarks"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from strandline import Admin, NewTopic
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 from strandline.auditing.checks import Finding
 from strandline.chaos import clients, settling
 from strandline.chaos.core.demands import SETTLE_S_MAX, WRITABLE_MS_MAX

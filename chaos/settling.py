@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strandline import Admin, Producer, TopicPartition
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 from strandline.chaos.core.demands import SETTLE_S_MAX
 from strandline.chaos.world import World
 from strandline.errors import Outcome, StrandlineError

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 
 Tell = Callable[[str], None]
 """Takes a line for people."""

@@ -20,8 +20,9 @@ import click
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from strandline import config, errors, topic_config
-from strandline.adapters.metrics import Metric
+from strandline import config, errors
+from strandline.adapters.telemetry.metrics import Metric
+from strandline.vocabulary import topic_config
 
 BLOCK = re.compile(
     r"(?P<begin><!-- table: (?P<kind>\w+)(?: (?P<argument>\w+))? -->\n).*?(?P<end><!-- end of table -->)",

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 import re
 import subprocess
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 FILE_LINES_MAX = 500
+FOLDER_FILES_MAX = 15
 FUNCTION_LINES_MAX = 70
 
 GENERATED = "strandline/rpc/"
@@ -51,7 +53,7 @@ def problems(root: Path) -> list[str]:
         capture_output=True,
         check=True,
     )
-    found: list[str] = []
+    found: list[str] = [*crowded(listed.stdout.splitlines())]
     for name in sorted(set(listed.stdout.splitlines())):
         path = root / name
         if name == THIS or not path.is_file():
@@ -65,6 +67,18 @@ def problems(root: Path) -> list[str]:
         if name.endswith(".py") and not name.startswith(GENERATED):
             found += sizes(name, text)
     return found
+
+
+def crowded(names: list[str]) -> Iterator[str]:
+    """Folders that hold more files than one looks over: a folder is a room, with one concern."""
+    folders = Counter(
+        str(Path(name).parent)
+        for name in set(names)
+        if name.endswith(".py") and not name.startswith(GENERATED)
+    )
+    for folder, files in sorted(folders.items()):
+        if files > FOLDER_FILES_MAX:
+            yield f"{folder}: {files} files, more than {FOLDER_FILES_MAX}: make rooms of it"
 
 
 def words(name: str, text: str) -> Iterator[str]:

@@ -12,9 +12,9 @@ from strandline.config import GROUP_ID_LENGTH_MAX, INTERVAL_MS_MAX
 from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.consumer.core.assignors.registry import named
 from strandline.errors import InvalidRequest, SettingsError
-from strandline.groups import CommittedOffset, TaskChange
 from strandline.ids import TopicPartition
-from strandline.topics import check_topic_name
+from strandline.vocabulary.groups import CommittedOffset, TaskChange
+from strandline.vocabulary.topics import check_topic_name
 
 # --- the group ----------------------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
-from strandline.adapters.clock import SystemClock
-from strandline.adapters.rpc import GrpcTransport
+from strandline.adapters.rpc.transport import GrpcTransport
+from strandline.adapters.system.clock import SystemClock
 from strandline.client import arguments as client_arguments
 from strandline.client.cluster import Cluster
 from strandline.client.messages import EARLIEST, LATEST, ListedOffset
@@ -20,19 +20,19 @@ from strandline.config import ConsumerSettings, load
 from strandline.consumer import arguments
 from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.consumer.core.positions import Reset
+from strandline.consumer.delivery import HandOut
 from strandline.consumer.group.commits import OffsetLike
 from strandline.consumer.group.committed import Committed
 from strandline.consumer.group.coordinator import Coordinator
 from strandline.consumer.group.group import Group, GroupMetadata
 from strandline.consumer.group.listener import RebalanceListener
-from strandline.consumer.handout import HandOut
-from strandline.consumer.news import News
 from strandline.consumer.reader import Reader
 from strandline.consumer.records import ConsumerRecord, FetchedBatch, OffsetAndTimestamp
+from strandline.consumer.wakeups import News
 from strandline.errors import InvalidRequest
-from strandline.groups import CommittedOffset, TaskChange
 from strandline.ids import TopicPartition
 from strandline.ports import Clock, Transport
+from strandline.vocabulary.groups import CommittedOffset, TaskChange
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ CLOSE_DRAIN_S: Final = 1.0
 
 
 class Consumer(Startable):
-    """Reads partitions up to their high watermarks: assigned ones, or its share of a group's (DESIGN §6).
+    """Reads partitions up to their high watermarks: assigned ones, or its share of a group's (DESIGN .6).
 
     `bootstrap` as for a producer; `settings` are those of `ConsumerSettings`; `assignors` are names of
     built-in ones or objects of one's own, the most wanted first. A position moves with what was handed

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
-from strandline.client.fetch_wire import FETCH
 from strandline.client.fetches import FetchRequest, FetchResponse
+from strandline.client.wire.fetch import FETCH
 from strandline.config import ConsumerSettings
 from strandline.consumer.core.positions import Effect, Positions
 from strandline.errors import BrokerNotAvailable, OutcomeUnknown, StrandlineError

@@ -14,9 +14,9 @@ from strandline.config import ConsumerSettings
 from strandline.consumer.core.positions import FindPosition, Positions, Reset
 from strandline.consumer.records import FetchedBatch
 from strandline.errors import OffsetOutOfRange, StrandlineError
-from strandline.groups import FetchedOffsets
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
+from strandline.vocabulary.groups import FetchedOffsets
 
 logger = logging.getLogger(__name__)
 

@@ -29,8 +29,8 @@ from strandline.consumer.core.positions import (
 )
 from strandline.consumer.fetcher import Fetcher
 from strandline.consumer.finder import CommittedLookup, Finder
-from strandline.consumer.news import News
 from strandline.consumer.records import FetchedBatch
+from strandline.consumer.wakeups import News
 from strandline.errors import InvalidRequest, StrandlineError, UndecodableBatch, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, TopicPartition
 from strandline.ports import Clock

@@ -6,10 +6,10 @@ import sys
 
 import uvloop
 
-from strandline.adapters.crash_points import arm
-from strandline.adapters.telemetry import configure_logging
+from strandline.adapters.system.crash_points import arm
+from strandline.adapters.telemetry.logs import configure_logging
 from strandline.config import ControllerSettings, load
-from strandline.controller.server import serve
+from strandline.controller.process import serve
 from strandline.errors import SettingsError
 
 

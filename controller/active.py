@@ -6,11 +6,21 @@ import asyncio
 from collections.abc import Collection, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from strandline.adapters import znodes
-from strandline.adapters.member_key import MemberKey
-from strandline.client.event_writer import EventWriter
+from strandline.adapters.rpc.member_key import MemberKey
+from strandline.adapters.zookeeper import znodes
+from strandline.client.events.writer import EventWriter
 from strandline.config import ControllerSettings
-from strandline.controller.answers import (
+from strandline.controller.core.cluster import ClusterPicture
+from strandline.controller.core.drains import Progress
+from strandline.controller.core.readiness import Readiness
+from strandline.controller.core.reassignment import Move
+from strandline.controller.core.topics import Alteration, NewTopic
+from strandline.controller.leadership.preferred import elect_preferred
+from strandline.controller.leadership.unclean import elect_unclean
+from strandline.controller.replicas.reassignment import Reassignments
+from strandline.controller.term.fenced_session import Deposed, FencedSession
+from strandline.controller.term.reading import read_topics
+from strandline.controller.term.results import (
     ClusterDescription,
     Ongoing,
     PartitionOutcome,
@@ -18,25 +28,15 @@ from strandline.controller.answers import (
     UncleanOutcome,
     for_user,
 )
-from strandline.controller.core.cluster import ClusterPicture
-from strandline.controller.core.drains import Progress
-from strandline.controller.core.readiness import Readiness
-from strandline.controller.core.reassignment import Move
-from strandline.controller.core.topics import Alteration, NewTopic
-from strandline.controller.description import describe_cluster
-from strandline.controller.election import elect_preferred
-from strandline.controller.fenced_session import Deposed, FencedSession
-from strandline.controller.reading import read_topics
-from strandline.controller.reassignment import Reassignments
-from strandline.controller.term import Term
-from strandline.controller.topics import Topics
-from strandline.controller.unclean import elect_unclean
-from strandline.controller.upkeep import Upkeep
-from strandline.controller.vitals import Vitals
+from strandline.controller.term.term import Term
+from strandline.controller.topics.topics import Topics
+from strandline.controller.upkeep.description import describe_cluster
+from strandline.controller.upkeep.health import Vitals
+from strandline.controller.upkeep.upkeep import Upkeep
 from strandline.errors import NotController, OutcomeUnknown, StrandlineError
 from strandline.ids import BrokerId, TopicPartition
-from strandline.metadata import Endpoint
 from strandline.ports import Clock, NoNode
+from strandline.vocabulary.metadata import Endpoint
 
 T = TypeVar("T")
 

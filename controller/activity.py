@@ -16,16 +16,15 @@ from uuid import uuid4
 
 import structlog
 
-from strandline.adapters import znodes
-from strandline.adapters.member_key import MemberKey
-from strandline.adapters.session_metrics import Sessions
-from strandline.adapters.unreadable import UnreadableLog
-from strandline.adapters.zookeeper import ZooKeeperSession, connect
+from strandline.adapters.rpc.member_key import MemberKey
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.metrics import Sessions
+from strandline.adapters.zookeeper.session import ZooKeeperSession, connect
+from strandline.adapters.zookeeper.unreadable import UnreadableLog
 from strandline.config import ControllerSettings
 from strandline.controller.active import ActiveController
-from strandline.controller.fenced_session import Deposed, FencedSession, until_answered
+from strandline.controller.term.fenced_session import Deposed, FencedSession, until_answered
 from strandline.errors import LeaderHint, NotController
-from strandline.metadata import Endpoint
 from strandline.ports import (
     Clock,
     ConnectionLost,
@@ -38,6 +37,7 @@ from strandline.ports import (
     SetData,
 )
 from strandline.tasks import until_failure
+from strandline.vocabulary.metadata import Endpoint
 
 logger = structlog.get_logger(__name__)
 

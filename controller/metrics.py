@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from strandline.adapters.metrics import Sample, gauge
-from strandline.adapters.refused_requests import MALFORMED, RefusedRequests
-from strandline.adapters.request_times import TOTAL_TIME_MS, RequestTimes
-from strandline.adapters.session_metrics import SESSION_METRICS
-from strandline.client.event_metrics import EVENT_METRICS, read_writer
+from strandline.adapters.rpc.refused_requests import MALFORMED, RefusedRequests
+from strandline.adapters.rpc.request_times import TOTAL_TIME_MS, RequestTimes
+from strandline.adapters.telemetry.metrics import Sample, gauge
+from strandline.adapters.zookeeper.metrics import SESSION_METRICS
+from strandline.client.events.metrics import EVENT_METRICS, read_writer
 from strandline.controller.activity import Activity
-from strandline.controller.vitals import Vitals
+from strandline.controller.upkeep.health import Vitals
 from strandline.ports import Clock
 
 _KAFKA: Final = "kafka_controller_kafkacontroller_"

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from strandline.pipeline.source import StrandlineDataSource
-    from strandline.pipeline.spark_session import session
+    from strandline.pipeline.spark.session import session
 
 _HOMES = {
     "StrandlineDataSource": "strandline.pipeline.source",
-    "session": "strandline.pipeline.spark_session",
+    "session": "strandline.pipeline.spark.session",
 }
 _OF_THE_EXTRA = frozenset({"pyspark", "py4j", "pyarrow", "pandas", "numpy", "matplotlib"})
 

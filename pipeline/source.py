@@ -28,7 +28,7 @@ from strandline.pipeline.core.options import includes_headers, source_options
 from strandline.pipeline.errors import InvalidSchema
 
 if TYPE_CHECKING:
-    from strandline.pipeline.stream_source import StreamReader
+    from strandline.pipeline.reading.stream_source import StreamReader
 
 FORMAT: Final = "strandline"
 
@@ -66,26 +66,26 @@ class StrandlineDataSource(DataSource):
         return columns(include_headers=includes_headers(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from strandline.pipeline.batch_source import BatchReader, PruningReader
+        from strandline.pipeline.reading.batch_source import BatchReader, PruningReader
 
         options = source_options(self.options, stream=False)
         check_columns(schema, include_headers=options.include_headers)
         return PruningReader(options) if _PUSHING in sys.modules else BatchReader(options)
 
     def streamReader(self, schema: StructType) -> StreamReader:
-        from strandline.pipeline.stream_source import StreamReader
+        from strandline.pipeline.reading.stream_source import StreamReader
 
         options = source_options(self.options, stream=True)
         check_columns(schema, include_headers=options.include_headers)
         return StreamReader(options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from strandline.pipeline.sink import batch_writer
+        from strandline.pipeline.writing.sink import batch_writer
 
         return batch_writer(schema, self.options, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from strandline.pipeline.sink import stream_writer
+        from strandline.pipeline.writing.sink import stream_writer
 
         return stream_writer(schema, self.options, overwrite)
 

@@ -1,0 +1,1 @@
+"""The producer: batches records and writes them, each once."""

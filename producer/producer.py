@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from strandline.adapters.clock import SystemClock
-from strandline.adapters.rpc import GrpcTransport
+from strandline.adapters.rpc.transport import GrpcTransport
+from strandline.adapters.system.clock import SystemClock
 from strandline.client import arguments
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
 from strandline.client.messages import ProducerIdentity
 from strandline.client.scope import Scope, Startable
-from strandline.client.wire import INIT_PRODUCER_ID
+from strandline.client.wire.calls import INIT_PRODUCER_ID
 from strandline.config import ProducerSettings, load
 from strandline.errors import InvalidRequest, StrandlineError
 from strandline.ids import NO_BROKER, TopicPartition
@@ -52,7 +52,7 @@ from strandline.producer.tickets import (
     Ticket,
 )
 from strandline.records import HEADER_BYTES, PackedRecords, RecordFields
-from strandline.topic_config import TopicConfig
+from strandline.vocabulary.topic_config import TopicConfig
 
 logger = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ Queue = PartitionQueue[Ticket]
 
 
 class Producer(Startable):
-    """Sends records to a cluster (DESIGN §11).
+    """Sends records to a cluster (DESIGN .11).
 
     `bootstrap` is `host:port`, several with commas or as a sequence; any of them may be dead. `settings`
     are those of `ProducerSettings`. Idempotent unless told otherwise, or acks is not all.

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
-from strandline.client.produce_wire import PRODUCE, Entry, Result
+from strandline.client.wire.produce import PRODUCE, Entry, Result
 from strandline.config import ProducerSettings
 from strandline.errors import BrokerNotAvailable, OutcomeUnknown, StrandlineError
 from strandline.ports import Clock, Stream

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from strandline.client.admin import Admin as Admin
+    from strandline.client.admin.admin import Admin as Admin
     from strandline.client.messages import NewTopic as NewTopic
     from strandline.consumer.consumer import Consumer as Consumer
     from strandline.consumer.group.group import GroupMetadata as GroupMetadata
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from strandline.consumer.records import FetchedBatch as FetchedBatch
     from strandline.errors import Outcome as Outcome
     from strandline.errors import StrandlineError as StrandlineError
-    from strandline.groups import CommittedOffset as CommittedOffset
     from strandline.ids import TopicPartition as TopicPartition
     from strandline.local.cluster import LocalCluster as LocalCluster
     from strandline.producer.producer import Producer as Producer
@@ -27,13 +26,14 @@ if TYPE_CHECKING:
     from strandline.producer.tickets import BulkMetadata as BulkMetadata
     from strandline.producer.tickets import BulkSendFailed as BulkSendFailed
     from strandline.producer.tickets import RecordMetadata as RecordMetadata
+    from strandline.vocabulary.groups import CommittedOffset as CommittedOffset
 
 _HOMES = {
-    "Admin": "strandline.client.admin",
+    "Admin": "strandline.client.admin.admin",
     "BatchMetadata": "strandline.producer.tickets",
     "BulkMetadata": "strandline.producer.tickets",
     "BulkSendFailed": "strandline.producer.tickets",
-    "CommittedOffset": "strandline.groups",
+    "CommittedOffset": "strandline.vocabulary.groups",
     "Consumer": "strandline.consumer.consumer",
     "ConsumerRecord": "strandline.consumer.records",
     "FetchedBatch": "strandline.consumer.records",

@@ -23,13 +23,13 @@ INTERNAL_PREFIX: Final = "__"
 """Topics whose names begin so are the system's own: everybody may read them, and only it writes them."""
 
 OFFSETS_TOPIC: Final = TopicName("__consumer_offsets")
-"""What the coordinators of groups know (DESIGN §6)."""
+"""What the coordinators of groups know (DESIGN .6)."""
 
 GROUP_EVENTS_TOPIC: Final = TopicName("__group_events")
 """What happened in groups, for everybody to read."""
 
 STATE_CHANGES_TOPIC: Final = TopicName("__state_changes")
-"""What happened to partitions and their replicas, for everybody to read (DESIGN §4)."""
+"""What happened to partitions and their replicas, for everybody to read (DESIGN .4)."""
 
 NO_BROKER: Final = BrokerId(-1)
 NO_EPOCH: Final = LeaderEpoch(-1)

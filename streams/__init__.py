@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from strandline.streams.core.task import TaskId as TaskId
     from strandline.streams.process import run as run
-    from strandline.streams.runtime.active_task import ProcessingFailed as ProcessingFailed
     from strandline.streams.runtime.queries import NotHere as NotHere
     from strandline.streams.runtime.queries import Owner as Owner
     from strandline.streams.runtime.queries import StoreQuery as StoreQuery
+    from strandline.streams.runtime.tasks.active import ProcessingFailed as ProcessingFailed
     from strandline.streams.storage.errors import StoreClosed as StoreClosed
     from strandline.streams.streams import Streams as Streams
     from strandline.streams.streams import TaskStatus as TaskStatus

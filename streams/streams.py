@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 from strandline.client.scope import Scope, Startable
 from strandline.config import StreamsSettings, load
 from strandline.errors import InvalidRequest
@@ -18,16 +18,16 @@ from strandline.streams.core.assignor import LearnerAssignor
 from strandline.streams.core.member import Received, StreamMember
 from strandline.streams.core.task import TaskId
 from strandline.streams.runtime.clients import Clients
-from strandline.streams.runtime.factory import TaskFactory
-from strandline.streams.runtime.group_offsets import GroupOffsets
 from strandline.streams.runtime.group_side import GroupSide
-from strandline.streams.runtime.inputs import Inputs
 from strandline.streams.runtime.internal_topics import InternalTopics
-from strandline.streams.runtime.local_task import LocalTask, Role, Surroundings
-from strandline.streams.runtime.local_tasks import LocalTasks
 from strandline.streams.runtime.poller import Poller, Stop
 from strandline.streams.runtime.queries import Running, StoreQuery, find_store
 from strandline.streams.runtime.reports import TaskReports
+from strandline.streams.runtime.tasks.all_local import LocalTasks
+from strandline.streams.runtime.tasks.factory import TaskFactory
+from strandline.streams.runtime.tasks.group_offsets import GroupOffsets
+from strandline.streams.runtime.tasks.inputs import Inputs
+from strandline.streams.runtime.tasks.local import LocalTask, Role, Surroundings
 from strandline.streams.storage.errors import StoreCorrupt
 from strandline.streams.storage.slots import StateFolder
 from strandline.streams.storage.task_store import TaskStore

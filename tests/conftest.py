@@ -19,7 +19,7 @@ import hypothesis
 import pytest
 import structlog
 
-from strandline.adapters.zookeeper import ZooKeeperSession, connect
+from strandline.adapters.zookeeper.session import ZooKeeperSession, connect
 from strandline.config import ZooKeeperSettings
 from strandline.local.cluster import LocalCluster
 from strandline.local.ports import free_ports
@@ -97,7 +97,7 @@ def spark() -> Iterator[SparkSession]:
     It takes seconds to start, on a busy machine a minute, which the first test waits for: a module that
     uses it says `pytestmark = SPARK_TIME`.
     """
-    from strandline.pipeline.spark_session import session
+    from strandline.pipeline.spark.session import session
 
     # Short-lived, and one of many processes: what costs the least to start.
     least = {

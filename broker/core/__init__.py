@@ -1,0 +1,1 @@
+"""Decisions of a broker: pure, synchronous, `(event, now) -> effects`."""

@@ -1,0 +1,1 @@
+"""The service `Groups`: coordinators of consumer groups, on `__consumer_offsets`."""

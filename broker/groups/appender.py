@@ -16,7 +16,7 @@ from functools import partial
 from typing import Final
 
 from strandline.broker.core.groups.effects import Append
-from strandline.broker.leadership import Leadership, Outcome, Produced
+from strandline.broker.replicas.leadership import Leadership, Outcome, Produced
 from strandline.config import KIB, MIB, BrokerSettings
 from strandline.errors import CoordinatorNotAvailable, MessageTooLarge, StrandlineError
 from strandline.ports import Clock

@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from strandline.adapters import znodes
+from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.groups.coordinator import Coordinator
 from strandline.broker.core.groups.effects import GroupEvent
 from strandline.broker.core.groups.limits import GroupLimits
 from strandline.broker.groups.partition import CoordinatorPartition
-from strandline.broker.leadership import Leadership
-from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.replicas.leadership import Leadership
+from strandline.broker.replicas.manager import ReplicaManager
 from strandline.config import BrokerSettings
 from strandline.errors import CoordinationError
 from strandline.ids import OFFSETS_TOPIC, TopicId

@@ -7,21 +7,21 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
-from strandline.adapters.member_key import MemberKey
-from strandline.adapters.rpc import GrpcTransport
-from strandline.broker.cluster_view import ClusterView
+from strandline.adapters.rpc.member_key import MemberKey
+from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.broker.core.groups.effects import GroupEvent
-from strandline.broker.core.groups.states import GroupState
+from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.groups.coordinators import Coordinators
 from strandline.broker.groups.events import event_key, event_value
 from strandline.broker.groups.handlers import GroupHandlers
-from strandline.broker.internal_topics import InternalTopics, group_events_topic
-from strandline.broker.replica_manager import ReplicaManager
-from strandline.client.event_writer import EventWriter
+from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.broker.metadata.internal_topics import InternalTopics, group_events_topic
+from strandline.broker.replicas.manager import ReplicaManager
+from strandline.client.events.writer import EventWriter
 from strandline.config import BrokerSettings
 from strandline.ids import GROUP_EVENTS_TOPIC
-from strandline.metadata import Endpoint
 from strandline.ports import Clock
+from strandline.vocabulary.metadata import Endpoint
 
 FLUSH_S_MAX: Final = 1.0
 """For events that wait when the broker stops."""

@@ -1,4 +1,4 @@
-"""What a broker does for groups, in the words of `strandline.groups`: no gRPC here, so that another
+"""What a broker does for groups, in the values of `vocabulary/groups.py`: no gRPC here, so that another
 listener can call it.
 
 A request goes to the partition of `__consumer_offsets` that its group belongs to. If another broker
@@ -11,13 +11,13 @@ from collections.abc import Collection, Sequence, Set
 from typing import Any, Final
 from uuid import uuid4
 
-from strandline.broker.cluster_view import ClusterView
 from strandline.broker.core.groups.limits import check_group
 from strandline.broker.groups.coordinators import Coordinators
 from strandline.broker.groups.partition import Call, CoordinatorPartition
 from strandline.broker.groups.placement import partition_of
-from strandline.broker.internal_topics import InternalTopics, offsets_topic
-from strandline.broker.replica_manager import ReplicaManager
+from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.broker.metadata.internal_topics import InternalTopics, offsets_topic
+from strandline.broker.replicas.manager import ReplicaManager
 from strandline.config import GROUP_ID_LENGTH_MAX, BrokerSettings
 from strandline.errors import (
     CoordinatorNotAvailable,
@@ -25,7 +25,8 @@ from strandline.errors import (
     LeaderNotAvailable,
     NotCoordinator,
 )
-from strandline.groups import (
+from strandline.ids import OFFSETS_TOPIC, BrokerId, PartitionId, PartitionKey, TopicId, TopicPartition
+from strandline.vocabulary.groups import (
     DescribedGroup,
     FetchedOffsets,
     Heartbeat,
@@ -43,8 +44,7 @@ from strandline.groups import (
     ReportTasks,
     SyncGroup,
 )
-from strandline.ids import OFFSETS_TOPIC, BrokerId, PartitionId, PartitionKey, TopicId, TopicPartition
-from strandline.metadata import Endpoint, PartitionMetadata, Registration, TopicMetadata
+from strandline.vocabulary.metadata import Endpoint, PartitionMetadata, Registration, TopicMetadata
 
 _UUID_LENGTH: Final = 36
 

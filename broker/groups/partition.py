@@ -15,9 +15,9 @@ import structlog
 
 from strandline.broker.core.groups.coordinator import Coordinator
 from strandline.broker.core.groups.effects import Answer, Append, Effect, Failed, GroupEvent, Instant, Publish
-from strandline.broker.core.groups.states import GroupState
+from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.groups.appender import Appender
-from strandline.broker.leadership import STORAGE_RETRY_S, Leadership
+from strandline.broker.replicas.leadership import STORAGE_RETRY_S, Leadership
 from strandline.config import KIB, BrokerSettings
 from strandline.errors import (
     CoordinatorLoading,

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 import grpc
 
-from strandline.adapters.refused_requests import RefusedRequests
+from strandline.adapters.rpc.refused_requests import RefusedRequests
 from strandline.broker.groups import wire
 from strandline.broker.groups.handlers import GroupHandlers
 from strandline.errors import StrandlineError

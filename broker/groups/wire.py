@@ -1,5 +1,5 @@
 """The RPCs of `strandline.v1.Groups`, from a broker's side: between bytes and the values of
-`strandline.groups`.
+`strandline.vocabulary.groups`.
 
 Requests are parsed here and not by gRPC, so that bytes which are no request get a typed answer like
 any other mistake.
@@ -14,12 +14,14 @@ from typing import Any, Final, TypeVar
 
 from google.protobuf.message import Message
 
-from strandline.adapters.listeners import endpoint_to_wire
-from strandline.adapters.parsing import parse
-from strandline.adapters.wire_errors import error_to_wire
+from strandline.adapters.rpc.listeners import endpoint_to_wire
+from strandline.adapters.rpc.parsing import parse
+from strandline.adapters.rpc.wire_errors import error_to_wire
 from strandline.config import GROUP_REQUEST_ELEMENTS_MAX
 from strandline.errors import InvalidRequest, MemberIdRequired, StrandlineError
-from strandline.groups import (
+from strandline.ids import TopicPartition
+from strandline.rpc import common_pb2, group_pb2
+from strandline.vocabulary.groups import (
     CommittedOffset,
     DescribedGroup,
     FetchedOffsets,
@@ -43,9 +45,7 @@ from strandline.groups import (
     TaskChange,
     TaskChangeKind,
 )
-from strandline.ids import TopicPartition
-from strandline.metadata import Endpoint
-from strandline.rpc import common_pb2, group_pb2
+from strandline.vocabulary.metadata import Endpoint
 
 Element = TypeVar("Element")
 

@@ -17,18 +17,18 @@ from typing import NamedTuple
 
 import structlog
 
-from strandline.adapters import znodes
-from strandline.broker.assignments import Assignments
-from strandline.broker.core.reassignment import Assignment
-from strandline.broker.core.replica_states import ReplicaState
-from strandline.broker.replica import Replica
-from strandline.broker.replica_manager import ReplicaManager
+from strandline.adapters.zookeeper import znodes
+from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.replica_states import ReplicaState
+from strandline.broker.facts.assignments import Assignments
+from strandline.broker.replicas.manager import ReplicaManager
+from strandline.broker.replicas.replica import Replica
 from strandline.errors import InvalidConfig, StorageBusy, StorageFailed
 from strandline.ids import NO_BROKER, NO_EPOCH, LeaderEpoch, PartitionId, PartitionKey, TopicPartition
-from strandline.metadata import PartitionState
 from strandline.ports import Coordination, NoNode
-from strandline.state_changes import Command, RequestState, StateChange
-from strandline.topic_config import TopicConfig
+from strandline.vocabulary.metadata import PartitionState
+from strandline.vocabulary.state_changes import Command, RequestState, StateChange
+from strandline.vocabulary.topic_config import TopicConfig
 
 logger = structlog.get_logger(__name__)
 

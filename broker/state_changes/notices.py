@@ -12,10 +12,10 @@ from typing import Final
 
 import structlog
 
-from strandline.adapters import queue_znodes, znodes
-from strandline.adapters.queue_znodes import ElectionNotice
-from strandline.broker.replica import Replica
-from strandline.broker.replica_manager import ReplicaManager
+from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
+from strandline.broker.replicas.manager import ReplicaManager
+from strandline.broker.replicas.replica import Replica
 from strandline.ids import NO_BROKER
 from strandline.ports import Clock, ConnectionLost, Coordination, NoNode
 

@@ -13,12 +13,12 @@ from typing import Final
 
 import structlog
 
-from strandline.adapters.files import SYSTEM_FILES
-from strandline.broker.recorder import Recorder, Teller
-from strandline.broker.storage.checkpoint import read_whole, write_atomically
+from strandline.adapters.system.files import SYSTEM_FILES
+from strandline.broker.events.replica_events import Recorder, Teller
+from strandline.broker.storage.state_files.checkpoint import read_whole, write_atomically
 from strandline.config import OUTBOX_EVENTS_MAX
 from strandline.ports import Files
-from strandline.state_changes import StateChangeEvent, event_value, parse_event
+from strandline.vocabulary.state_changes import StateChangeEvent, event_value, parse_event
 
 logger = structlog.get_logger(__name__)
 

@@ -1,7 +1,7 @@
 """Works off the state-change requests in this broker's own queue.
 
-`broker/core/state_queue.py` decides in which order; here it is done. A broker that dies between any two steps
-does the earlier ones again: execution changes nothing the second time, the end of a request is written by one
+The core's `queue` decides in which order; here it is done. A broker that dies between any two steps does the
+earlier ones again: execution changes nothing the second time, the end of a request is written by one
 compare-and-set, and a record that is repeated has the same identity (CORRECTNESS Q2).
 """
 
@@ -15,19 +15,19 @@ from typing import Final, TypeVar
 
 import structlog
 
-from strandline.adapters import queue_znodes, znodes
-from strandline.adapters.crash_points import crash_point
-from strandline.broker.assignments import Assignments
-from strandline.broker.core.state_queue import Execute, Read, Record, Remove, Settle, StateQueue
-from strandline.broker.recorder import Recorder
-from strandline.broker.replica import Replica
-from strandline.broker.replica_manager import ReplicaManager
+from strandline.adapters.system.crash_points import crash_point
+from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.broker.core.state_changes.queue import Execute, Read, Record, Remove, Settle, StateQueue
+from strandline.broker.events.replica_events import Recorder
+from strandline.broker.facts.assignments import Assignments
+from strandline.broker.replicas.manager import ReplicaManager
+from strandline.broker.replicas.replica import Replica
 from strandline.broker.state_changes.execution import Executor, Outcome, Topic, read_topic
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerEpoch
 from strandline.ports import BadVersion, Clock, ConnectionLost, Coordination, NoNode
-from strandline.state_changes import RequestState, StateChange, life_of
 from strandline.tasks import pipelined
+from strandline.vocabulary.state_changes import RequestState, StateChange, life_of
 
 logger = structlog.get_logger(__name__)
 

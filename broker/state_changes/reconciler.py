@@ -12,14 +12,14 @@ from typing import Final
 
 import structlog
 
-from strandline.adapters import znodes
-from strandline.broker.assignments import Assignments
-from strandline.broker.core.happenings import stray_removed
-from strandline.broker.core.replica_states import ReplicaState
-from strandline.broker.epoch_source import read_epoch
-from strandline.broker.recorder import Recorder
-from strandline.broker.replica import Replica
-from strandline.broker.replica_manager import ReplicaManager
+from strandline.adapters.zookeeper import znodes
+from strandline.broker.core.replication.replica_states import ReplicaState
+from strandline.broker.core.state_changes.events import stray_removed
+from strandline.broker.events.replica_events import Recorder
+from strandline.broker.facts.assignments import Assignments
+from strandline.broker.replicas.epoch_source import read_epoch
+from strandline.broker.replicas.manager import ReplicaManager
+from strandline.broker.replicas.replica import Replica
 from strandline.broker.state_changes.execution import Executor, read_topic
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerEpoch, PartitionKey

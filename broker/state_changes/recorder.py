@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from strandline.adapters.member_key import MemberKey
-from strandline.adapters.rpc import GrpcTransport
-from strandline.broker.internal_topics import InternalTopics, state_changes_topic
-from strandline.broker.recorder import OnRecorded
-from strandline.broker.replica_manager import ReplicaManager
+from strandline.adapters.rpc.member_key import MemberKey
+from strandline.adapters.rpc.transport import GrpcTransport
+from strandline.broker.events.replica_events import OnRecorded
+from strandline.broker.metadata.internal_topics import InternalTopics, state_changes_topic
+from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.state_changes.outbox import Outbox
-from strandline.client.event_writer import EventWriter
+from strandline.client.events.writer import EventWriter
 from strandline.config import BrokerSettings
 from strandline.ids import STATE_CHANGES_TOPIC
-from strandline.metadata import Endpoint
 from strandline.ports import Clock
-from strandline.state_changes import StateChangeEvent, event_key, event_value
+from strandline.vocabulary.metadata import Endpoint
+from strandline.vocabulary.state_changes import StateChangeEvent, event_key, event_value
 
 FLUSH_S_MAX: Final = 1.0
 """For events that wait when the broker stops; what is left then is told again by those who keep it."""

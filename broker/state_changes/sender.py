@@ -11,14 +11,14 @@ from uuid import uuid4
 
 import structlog
 
-from strandline.adapters import queue_znodes, znodes
-from strandline.broker.recorder import Recorder
-from strandline.broker.replica import Replica
+from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.broker.events.replica_events import Recorder
+from strandline.broker.replicas.replica import Replica
 from strandline.config import REQUESTS_PER_ZNODE_MAX, STATE_ENTRY_BYTES_MAX, STATE_QUEUE_ENTRIES_MAX
 from strandline.ids import BrokerId, LeaderEpoch
-from strandline.metadata import Registration
 from strandline.ports import Clock, ConnectionLost, Coordination, NoNode
-from strandline.state_changes import ANY_LIFE, Command, End, RequestState, StateChange, life_of
+from strandline.vocabulary.metadata import Registration
+from strandline.vocabulary.state_changes import ANY_LIFE, Command, End, RequestState, StateChange, life_of
 
 logger = structlog.get_logger(__name__)
 

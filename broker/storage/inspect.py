@@ -11,12 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from strandline.adapters.files import SYSTEM_FILES
-from strandline.broker.core.producer_state import ProducerState
-from strandline.broker.storage.checkpoint import read_whole
-from strandline.broker.storage.epoch_file import EPOCH_FILE, read_epochs
+from strandline.adapters.system.files import SYSTEM_FILES
+from strandline.broker.core.replication.producer_state import ProducerState
 from strandline.broker.storage.index import IndexFile
-from strandline.broker.storage.log_state import LogState
 from strandline.broker.storage.recovery import Bad, scan
 from strandline.broker.storage.segment import (
     INDEX_SUFFIX,
@@ -27,6 +24,9 @@ from strandline.broker.storage.segment import (
     file_name,
     offset_in,
 )
+from strandline.broker.storage.state_files.checkpoint import read_whole
+from strandline.broker.storage.state_files.epoch_file import EPOCH_FILE, read_epochs
+from strandline.broker.storage.state_files.log_state import LogState
 from strandline.config import PRODUCER_EXPIRY_MS, PRODUCERS_PER_PARTITION_MAX
 from strandline.errors import CorruptMessage, SettingsError
 from strandline.ports import Files

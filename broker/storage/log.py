@@ -1,4 +1,4 @@
-"""One replica's log: segments, epochs, producer state and the rules between them (DESIGN §5).
+"""One replica's log: segments, epochs, producer state and the rules between them (DESIGN .5).
 
 Synchronous: the page cache answers in microseconds. Only `flush` may run in a thread, while appends
 and reads go on. A failed write, sync or read fences the log at once: every later call raises
@@ -14,29 +14,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from sys import maxsize
 
-from strandline.adapters.files import SYSTEM_FILES
-from strandline.broker.core.epochs import EpochCache, EpochEnd
-from strandline.broker.core.producer_state import Duplicate, ProducerState
+from strandline.adapters.system.files import SYSTEM_FILES
+from strandline.broker.core.replication.epochs import EpochCache, EpochEnd
+from strandline.broker.core.replication.producer_state import Duplicate, ProducerState
 from strandline.broker.storage import admission
-from strandline.broker.storage.compaction import Compaction
-from strandline.broker.storage.compactor import Compactor
-from strandline.broker.storage.epoch_file import EpochFile
+from strandline.broker.storage.compaction.install import Compactor
+from strandline.broker.storage.compaction.rewrite import Compaction
 from strandline.broker.storage.fence import Fence
-from strandline.broker.storage.log_state import StateFile
 from strandline.broker.storage.provenance import Provenance
 from strandline.broker.storage.recovery import Recovered, open_folder
 from strandline.broker.storage.retention import has_expired, start_after_retention
 from strandline.broker.storage.segment import Segment
 from strandline.broker.storage.segments import Segments
 from strandline.broker.storage.snapshots import load_producers, save_snapshot
-from strandline.broker.storage.sync_failure import remember
+from strandline.broker.storage.state_files.epoch_file import EpochFile
+from strandline.broker.storage.state_files.log_state import StateFile
+from strandline.broker.storage.state_files.sync_failure import remember
 from strandline.broker.storage.synced import Synced
 from strandline.broker.storage.time_search import Look
 from strandline.config import PRODUCER_EXPIRY_MS, PRODUCERS_PER_PARTITION_MAX
 from strandline.errors import CorruptMessage, OffsetOutOfRange, StorageBusy, StorageFailed, UnexpectedOffset
 from strandline.ports import NO_DESCRIPTORS, Clock, Files
 from strandline.records import STAMP_BYTES, BatchHeader, stamp
-from strandline.topic_config import TopicConfig
+from strandline.vocabulary.topic_config import TopicConfig
 
 
 @dataclass(frozen=True, slots=True)

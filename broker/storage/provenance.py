@@ -12,10 +12,10 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from strandline.broker.storage.checkpoint import PARTIAL_SUFFIX
 from strandline.broker.storage.fence import Fence
-from strandline.broker.storage.log_state import StateFile
 from strandline.broker.storage.segments import Segments
+from strandline.broker.storage.state_files.checkpoint import PARTIAL_SUFFIX
+from strandline.broker.storage.state_files.log_state import StateFile
 from strandline.broker.storage.synced import Synced
 from strandline.ports import Files
 

@@ -1,4 +1,4 @@
-"""Opening a log: what is on the disk, how far it is whole, and what it says (DESIGN §5).
+"""Opening a log: what is on the disk, how far it is whole, and what it says (DESIGN .5).
 
 After a clean close nothing is scanned. Otherwise every segment from the recovery point on is read
 and each batch's CRC checked. What follows the first bad batch decides: nothing good, and the end of
@@ -15,12 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from strandline.broker.core.epochs import EpochCache
-from strandline.broker.core.producer_state import ProducerState
-from strandline.broker.storage.checkpoint import PARTIAL_SUFFIX, read_whole
-from strandline.broker.storage.epoch_file import read_epochs, write_epochs
+from strandline.broker.core.replication.epochs import EpochCache
+from strandline.broker.core.replication.producer_state import ProducerState
 from strandline.broker.storage.index import IndexFile
-from strandline.broker.storage.log_state import LogState
 from strandline.broker.storage.segment import (
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -31,8 +28,11 @@ from strandline.broker.storage.segment import (
     offset_in,
 )
 from strandline.broker.storage.snapshots import drop_snapshots_above, load_producers
+from strandline.broker.storage.state_files.checkpoint import PARTIAL_SUFFIX, read_whole
+from strandline.broker.storage.state_files.epoch_file import read_epochs, write_epochs
+from strandline.broker.storage.state_files.log_state import LogState
+from strandline.broker.storage.state_files.sync_failure import SYNC_FAILURE_FILE, SyncFailure, write_anew
 from strandline.broker.storage.swap import finish_swaps
-from strandline.broker.storage.sync_failure import SYNC_FAILURE_FILE, SyncFailure, write_anew
 from strandline.errors import CorruptMessage, InvalidRecord, UnsupportedCompression
 from strandline.ports import Files
 from strandline.records import HEADER_BYTES, BatchHeader

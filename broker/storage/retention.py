@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strandline.broker.storage.segment import Segment
 from strandline.broker.storage.segments import Segments
-from strandline.topic_config import TopicConfig
+from strandline.vocabulary.topic_config import TopicConfig
 
 
 def has_expired(segment: Segment, config: TopicConfig, *, now_ms: int, high_watermark: int) -> bool:

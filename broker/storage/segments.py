@@ -16,7 +16,7 @@ from strandline.broker.storage.segment import (
 )
 from strandline.broker.storage.time_search import HEADERS_LOOKED_AT_MAX, Look
 from strandline.ports import Files
-from strandline.topic_config import TopicConfig
+from strandline.vocabulary.topic_config import TopicConfig
 
 
 class Segments:

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from strandline.broker.storage.log_state import StateFile
+from strandline.broker.storage.state_files.log_state import StateFile
 from strandline.ports import Clock
-from strandline.topic_config import TopicConfig
+from strandline.vocabulary.topic_config import TopicConfig
 
 AT_REST_S: Final = 30.0
 """Without an append, after which a log is synced: about as long as a kernel keeps dirty pages anyway."""

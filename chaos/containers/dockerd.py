@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 from strandline.chaos.containers import host_network
 from strandline.chaos.containers.commands import CommandFailed, run
 from strandline.chaos.containers.host_network import HostNetwork

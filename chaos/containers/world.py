@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from strandline import Admin
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 from strandline.chaos.containers.commands import CommandFailed, run
 from strandline.chaos.containers.compose import ADDRESSES, BROKERS, CONTROLLERS, DISKS, NETWORK, Compose
 from strandline.chaos.containers.engine import Engine, engine

@@ -30,8 +30,8 @@ from strandline.consumer.core.protocol import (
     AssignmentError,
     Subscription,
 )
-from strandline.groups import NO_GENERATION
 from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import NO_GENERATION
 
 
 class Consensus(Enum):

@@ -10,7 +10,7 @@ from strandline.consumer.core.leader import ParsedMember, Plan, plan
 from strandline.consumer.core.notes import beside, note, same_counts
 from strandline.consumer.core.protocol import EAGER_VERSION, Assignment, Subscription
 from strandline.errors import InconsistentGroupProtocol
-from strandline.groups import GroupMember
+from strandline.vocabulary.groups import GroupMember
 
 
 class Leading:

@@ -13,7 +13,7 @@ from enum import Enum
 
 from strandline.consumer.core.ownership import Partitions
 from strandline.errors import StrandlineError
-from strandline.groups import JoinGroup, LeaveGroup, ReportOwnership, SyncGroup
+from strandline.vocabulary.groups import JoinGroup, LeaveGroup, ReportOwnership, SyncGroup
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from strandline.config import ConsumerSettings
 from strandline.consumer.core.assignors.assignor import Assignor, user_data_of
 from strandline.consumer.core.ownership import Ownership, Partitions
 from strandline.consumer.core.protocol import COOPERATIVE_VERSION, EAGER_VERSION, Subscription
-from strandline.groups import (
+from strandline.vocabulary.groups import (
     GroupProtocol,
     JoinGroup,
     LeaveGroup,

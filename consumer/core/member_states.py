@@ -18,7 +18,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
-from strandline import states
+from strandline.vocabulary import states
 
 
 class State(Enum):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from strandline.consumer.core.ownership import Received
-from strandline.groups import Joined
+from strandline.vocabulary.groups import Joined
 
 NAMES_MAX: Final = 5
 """More are counted instead."""

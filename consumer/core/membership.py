@@ -61,8 +61,8 @@ from strandline.errors import (
     StrandlineError,
     UnknownMemberId,
 )
-from strandline.groups import NO_GENERATION, NO_MEMBER, Joined, MemberIdGiven, OwnershipKind
 from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import NO_GENERATION, NO_MEMBER, Joined, MemberIdGiven, OwnershipKind
 
 
 class _Then(Enum):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from strandline.consumer.core.protocol import Assignment
 from strandline.errors import InconsistentGroupProtocol
-from strandline.groups import NO_GENERATION
 from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import NO_GENERATION
 
 Partitions = tuple[TopicPartition, ...]
 """Sorted, each once."""

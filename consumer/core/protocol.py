@@ -19,9 +19,9 @@ from itertools import groupby
 from typing import Final
 
 from strandline.errors import InconsistentGroupProtocol
-from strandline.fields import INT16, INT32, FieldReader, int32s, string
-from strandline.groups import NO_GENERATION
 from strandline.ids import TopicPartition
+from strandline.vocabulary.fields import INT16, INT32, FieldReader, int32s, string
+from strandline.vocabulary.groups import NO_GENERATION
 
 EAGER_VERSION: Final = 0
 COOPERATIVE_VERSION: Final = 1

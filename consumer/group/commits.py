@@ -15,12 +15,12 @@ from itertools import count
 from typing import Any
 
 from strandline.client.backoff import backoff_s
-from strandline.client.group_wire import OFFSET_COMMIT
+from strandline.client.wire.groups import OFFSET_COMMIT
 from strandline.config import ConsumerSettings
 from strandline.consumer import arguments
 from strandline.consumer.core.positions import Position
+from strandline.consumer.delivery import HandOut
 from strandline.consumer.group.coordinator import Coordinator, no_answer
-from strandline.consumer.handout import HandOut
 from strandline.consumer.reader import Reader
 from strandline.errors import (
     CoordinatorNotAvailable,
@@ -31,15 +31,15 @@ from strandline.errors import (
     UnknownMemberId,
     UnknownTopicOrPartition,
 )
-from strandline.groups import (
+from strandline.ids import TopicPartition
+from strandline.ports import Clock
+from strandline.vocabulary.groups import (
     NO_GENERATION,
     NO_MEMBER,
     CommittedOffset,
     FetchedOffsets,
     OffsetCommit,
 )
-from strandline.ids import TopicPartition
-from strandline.ports import Clock
 
 logger = logging.getLogger(__name__)
 

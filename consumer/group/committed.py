@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Sequence
 
 from strandline.client.backoff import backoff_s
-from strandline.client.group_wire import OFFSET_FETCH
+from strandline.client.wire.groups import OFFSET_FETCH
 from strandline.config import ConsumerSettings
 from strandline.consumer.group.coordinator import Coordinator, no_answer
 from strandline.errors import StrandlineError
-from strandline.groups import FetchedOffsets, OffsetFetch
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
+from strandline.vocabulary.groups import FetchedOffsets, OffsetFetch
 
 
 class Committed:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
-from strandline.client.group_wire import FIND_COORDINATOR
+from strandline.client.wire.groups import FIND_COORDINATOR
 from strandline.config import ConsumerSettings
 from strandline.errors import (
     BrokerNotAvailable,
@@ -18,8 +18,8 @@ from strandline.errors import (
     OutcomeUnknown,
     StrandlineError,
 )
-from strandline.metadata import Endpoint
 from strandline.ports import Clock, Method, Request, Response, Transport
+from strandline.vocabulary.metadata import Endpoint
 
 logger = logging.getLogger(__name__)
 

@@ -16,20 +16,20 @@ from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.consumer.core.member_requests import MemberSettings
 from strandline.consumer.core.member_states import State
 from strandline.consumer.core.membership import Membership
+from strandline.consumer.delivery import HandOut
 from strandline.consumer.group.commits import Commits, Identity
 from strandline.consumer.group.committed import Committed
 from strandline.consumer.group.coordinator import Coordinator
 from strandline.consumer.group.handover import Handover
-from strandline.consumer.group.heart import Heart, HeartNews, Refused
+from strandline.consumer.group.heartbeat import Heart, HeartNews, Refused
 from strandline.consumer.group.listener import Listening, RebalanceListener
 from strandline.consumer.group.member import Member
 from strandline.consumer.group.refresh import Refresh
 from strandline.consumer.group.topics import Topics
-from strandline.consumer.handout import HandOut
 from strandline.consumer.reader import Reader
 from strandline.errors import InvalidRequest, RebalanceInProgress, StrandlineError
-from strandline.groups import NO_GENERATION, TaskChange
 from strandline.ports import Clock
+from strandline.vocabulary.groups import NO_GENERATION, TaskChange
 
 logger = logging.getLogger(__name__)
 

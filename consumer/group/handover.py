@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 
 from strandline.config import ConsumerSettings
 from strandline.consumer.core.member_effects import Assign, Lose, Revoke
+from strandline.consumer.delivery import HandOut
 from strandline.consumer.group.commits import Commits
 from strandline.consumer.group.listener import Listening
-from strandline.consumer.handout import HandOut
 from strandline.consumer.reader import Reader
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition

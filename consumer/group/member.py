@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from strandline.client.backoff import backoff_s
-from strandline.client.group_wire import LEAVE_GROUP, SYNC_GROUP
 from strandline.client.scope import Scope
+from strandline.client.wire.groups import LEAVE_GROUP, SYNC_GROUP
 from strandline.config import ConsumerSettings
 from strandline.consumer.core.member_effects import (
     Assign,
@@ -37,12 +37,12 @@ from strandline.consumer.core.member_effects import (
 )
 from strandline.consumer.core.member_states import IN_GROUP, State
 from strandline.consumer.core.membership import Membership
+from strandline.consumer.delivery import HandOut
 from strandline.consumer.group.coordinator import Coordinator
 from strandline.consumer.group.handover import Handover
-from strandline.consumer.group.heart import Heart, HeartNews, Overdue, Stopped
+from strandline.consumer.group.heartbeat import Heart, HeartNews, Overdue, Stopped
 from strandline.consumer.group.reports import Reports
 from strandline.consumer.group.topics import Topics
-from strandline.consumer.handout import HandOut
 from strandline.errors import (
     BrokerNotAvailable,
     CoordinatorLoading,
@@ -52,8 +52,8 @@ from strandline.errors import (
     OutcomeUnknown,
     StrandlineError,
 )
-from strandline.groups import NO_GENERATION, LeaveGroup, ReportTasks, TaskChange
 from strandline.ports import Clock
+from strandline.vocabulary.groups import NO_GENERATION, LeaveGroup, ReportTasks, TaskChange
 
 logger = logging.getLogger(__name__)
 

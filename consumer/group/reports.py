@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Final
 
 from strandline.client.backoff import backoff_s
-from strandline.client.group_wire import REPORT_OWNERSHIP, REPORT_TASKS
+from strandline.client.wire.groups import REPORT_OWNERSHIP, REPORT_TASKS
 from strandline.config import TASK_CHANGES_SENT_MAX, ConsumerSettings
 from strandline.consumer.group.coordinator import Coordinator
 from strandline.errors import StrandlineError
-from strandline.groups import ReportOwnership, ReportTasks
 from strandline.ports import Clock
+from strandline.vocabulary.groups import ReportOwnership, ReportTasks
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from strandline.controller.core.placement import Assignment
 from strandline.controller.core.survey import Survey, SurveyedPartition
 from strandline.ids import BrokerId
-from strandline.metadata import Reassignment
+from strandline.vocabulary.metadata import Reassignment
 
 
 @dataclass(frozen=True, slots=True)

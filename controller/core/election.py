@@ -8,7 +8,7 @@ from strandline.controller.core.reassignment import Placed
 from strandline.controller.core.topics import Brokers
 from strandline.errors import ElectionNotNeeded, PreferredLeaderNotAvailable
 from strandline.ids import BrokerId, TopicPartition
-from strandline.metadata import IsrMember
+from strandline.vocabulary.metadata import IsrMember
 
 
 def check_preferred(name: TopicPartition, now: Placed, brokers: Brokers, drained: Set[BrokerId]) -> BrokerId:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 
 from strandline.ids import BrokerId
-from strandline.metadata import Endpoint
+from strandline.vocabulary.metadata import Endpoint
 
 Assignment = tuple[BrokerId, ...]
 """AR of one partition: the preferred leader first."""

@@ -20,8 +20,8 @@ from strandline.errors import (
     NoReassignmentInProgress,
 )
 from strandline.ids import BrokerId, TopicId, TopicPartition
-from strandline.metadata import REPLACED_MAX, PartitionState, Reassignment, Replaced
-from strandline.topic_config import TopicConfig
+from strandline.vocabulary.metadata import REPLACED_MAX, PartitionState, Reassignment, Replaced
+from strandline.vocabulary.topic_config import TopicConfig
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from strandline.client.event_positions import EventRecord
-from strandline.client.identities import Identities
+from strandline.client.events.identities import Identities
+from strandline.client.events.positions import EventRecord
 from strandline.client.messages import StateChangesQuery
 from strandline.config import KIB
 from strandline.errors import InvalidRequest
-from strandline.state_changes import StateChangeEvent, parse_event
+from strandline.vocabulary.state_changes import StateChangeEvent, parse_event
 
 ANSWER_BYTES_MAX: Final = 256 * KIB
 FILTERED_BROKERS_MAX: Final = 10_000

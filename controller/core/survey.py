@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from strandline.controller.core.placement import Assignment
 from strandline.ids import NO_BROKER, BrokerId, PartitionId, PartitionKey, TopicId
-from strandline.metadata import Drain, PartitionState, Reassignment, Registration
+from strandline.vocabulary.metadata import Drain, PartitionState, Reassignment, Registration
 
 
 @dataclass(frozen=True, slots=True)

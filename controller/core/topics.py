@@ -26,9 +26,9 @@ from strandline.errors import (
     TopicAlreadyExists,
 )
 from strandline.ids import INTERNAL_PREFIX, BrokerId, TopicPartition
-from strandline.metadata import Registration
-from strandline.topic_config import TopicConfig
-from strandline.topics import check_topic_name
+from strandline.vocabulary.metadata import Registration
+from strandline.vocabulary.topic_config import TopicConfig
+from strandline.vocabulary.topics import check_topic_name
 
 NEW_PARTITIONS_PER_REQUEST_MAX: Final = 20_000
 """Of all topics that one request creates: they are placed in one go."""

@@ -8,8 +8,8 @@ from strandline.controller.core.reassignment import Placed
 from strandline.controller.core.topics import Brokers
 from strandline.errors import ElectionNotNeeded, EligibleLeadersNotAvailable
 from strandline.ids import NO_EPOCH, TopicPartition
-from strandline.log_statements import Loss, current_statements, longest, loss, missing, unheard
-from strandline.metadata import IsrMember, LogStatement
+from strandline.vocabulary.log_statements import Loss, current_statements, longest, loss, missing, unheard
+from strandline.vocabulary.metadata import IsrMember, LogStatement
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from examples.log_counts.feeding import feed
 from examples.log_counts.lines import lines_in
 from examples.log_counts.scaling import scale
 from strandline import LocalCluster
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 from strandline.errors import StrandlineError
 from strandline.streams import Streams, run
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from examples.log_counts.counting import COUNTED, LINES, PARTITIONS, counts_topic
 from strandline import Consumer, ConsumerRecord, TopicPartition
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 from strandline.streams import INTEGER
 
 ROWS = 8

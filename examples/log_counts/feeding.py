@@ -8,7 +8,7 @@ from itertools import cycle, islice
 
 from examples.log_counts.counting import COUNTED, LINES, PARTITIONS, counts_topic
 from strandline import Admin, Producer
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 from strandline.errors import TopicAlreadyExists
 
 PER_TENTH = 50

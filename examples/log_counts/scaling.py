@@ -14,7 +14,7 @@ from examples.log_counts.checking import check
 from examples.log_counts.counting import APPLICATION, PARTITIONS
 from examples.log_counts.feeding import Feed, create_topics
 from strandline import Admin
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 from strandline.errors import GroupIdNotFound, RequestTimedOut
 from strandline.local.process import Process
 

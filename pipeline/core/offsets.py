@@ -22,7 +22,7 @@ from typing import Any, Final, Self
 from strandline.ids import TopicPartition
 from strandline.pipeline.core.numbers import decimal
 from strandline.pipeline.errors import InvalidOption
-from strandline.topics import is_topic_name
+from strandline.vocabulary.topics import is_topic_name
 
 LATEST: Final = -1
 """In the place of an offset: after the last committed record."""

@@ -17,7 +17,7 @@ from strandline.pipeline.core import offsets
 from strandline.pipeline.core.numbers import decimal
 from strandline.pipeline.core.offsets import EARLIEST, LATEST, Offsets
 from strandline.pipeline.errors import InvalidOption
-from strandline.topics import is_topic_name
+from strandline.vocabulary.topics import is_topic_name
 
 BOOTSTRAP: Final = "bootstrap"
 KAFKA_BOOTSTRAP: Final = "kafka.bootstrap.servers"

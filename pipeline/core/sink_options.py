@@ -16,7 +16,7 @@ from strandline.pipeline.core.numbers import decimal
 from strandline.pipeline.core.options import BOOTSTRAP, KAFKA_BOOTSTRAP, bootstrap, refuse_unknown
 from strandline.pipeline.errors import InvalidOption, InvalidSchema
 from strandline.records import Codec
-from strandline.topics import is_topic_name
+from strandline.vocabulary.topics import is_topic_name
 
 TOPIC: Final = "topic"
 COMPRESSION: Final = "compression"

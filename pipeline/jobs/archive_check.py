@@ -19,16 +19,16 @@ from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import Row
 
-from strandline.client.admin import Admin
+from strandline.client.admin.admin import Admin
 from strandline.errors import SettingsError
 from strandline.ids import TopicPartition
-from strandline.pipeline.cluster_facts import ClusterFacts
 from strandline.pipeline.core.offsets import Offsets, StreamOffset, said
 from strandline.pipeline.core.options import Selection
 from strandline.pipeline.jobs.archive import check_topic, leftovers, schema
 from strandline.pipeline.jobs.checkpoint import Checkpoint
 from strandline.pipeline.jobs.records import ON_DISK, JobFailed, kept, said_by_spark
 from strandline.pipeline.loop_thread import call
+from strandline.pipeline.reading.cluster_facts import ClusterFacts
 
 DIFFERENCES_MAX: Final = 20
 """Records that are named of what differs."""

@@ -17,10 +17,9 @@ from pyspark.sql import functions as F
 
 from strandline.auditing.checks import Finding, in_order
 from strandline.auditing.reference import Span, Spans
-from strandline.client.admin import Admin
+from strandline.client.admin.admin import Admin
 from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition
-from strandline.pipeline.cluster_facts import ClusterFacts
 from strandline.pipeline.core import offsets
 from strandline.pipeline.core.options import Selection
 from strandline.pipeline.jobs import audit_facts as facts
@@ -28,6 +27,7 @@ from strandline.pipeline.jobs.audit_checks import COLUMNS, Known, all_findings
 from strandline.pipeline.jobs.history_events import read_events
 from strandline.pipeline.jobs.records import ON_DISK, kept, records, said_by_spark
 from strandline.pipeline.loop_thread import call
+from strandline.pipeline.reading.cluster_facts import ClusterFacts
 
 MOST: Final = 100
 """Findings of each kind that are looked for."""

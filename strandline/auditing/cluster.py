@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from strandline.auditing.checks import FELL, LEADERSHIP, Finding, in_order
 from strandline.ids import PartitionKey
-from strandline.state_changes import Happening, StateChangeEvent
+from strandline.vocabulary.state_changes import Happening, StateChangeEvent
 
 NOBODY = -1
 Lane = tuple[str, int]

@@ -254,7 +254,7 @@ def _outcome(said: Mapping[str, Any], name: str) -> Outcome:
 
 
 def _bytes(said: Mapping[str, Any], name: str) -> bytes | None:
-    """Text, or base64 where a field says so (as `strandline.cli.output.shown` writes it)."""
+    """Text, or base64 where a field says so (as `strandline.cli.shell.output.shown` writes it)."""
     encoding = said.get(f"{name}_encoding")
     if encoding not in (None, "base64"):
         raise ValueError(f"{name}_encoding is {encoding!r}, not base64")

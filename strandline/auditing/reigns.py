@@ -19,7 +19,7 @@ from itertools import pairwise
 
 from strandline.auditing.checks import LEADERSHIP, Finding, in_order
 from strandline.ids import BrokerId, PartitionKey
-from strandline.state_changes import Happening, StateChangeEvent
+from strandline.vocabulary.state_changes import Happening, StateChangeEvent
 
 
 @dataclass(slots=True)

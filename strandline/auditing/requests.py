@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from strandline.auditing.checks import REQUESTS, Finding, in_order
-from strandline.state_changes import ENDS, Command, Happening, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import ENDS, Command, Happening, RequestState, StateChangeEvent
 
 
 @dataclass(slots=True)

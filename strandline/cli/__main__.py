@@ -7,20 +7,20 @@ from typing import Final
 
 import click
 
-from strandline.cli.broker import broker
 from strandline.cli.chaos import chaos
-from strandline.cli.cluster import down, status, up
-from strandline.cli.command import Root
-from strandline.cli.consume import consume
-from strandline.cli.demo import demo
-from strandline.cli.group import group
-from strandline.cli.log import log
-from strandline.cli.perf import perf
-from strandline.cli.pipeline import pipeline
-from strandline.cli.produce import produce
-from strandline.cli.state_changes import state_changes
-from strandline.cli.topic import topic
-from strandline.cli.verify import verify
+from strandline.cli.cluster.broker import broker
+from strandline.cli.cluster.log import log
+from strandline.cli.cluster.state_changes import state_changes
+from strandline.cli.cluster.topic import topic
+from strandline.cli.cluster.up_down import down, status, up
+from strandline.cli.demo.command import demo
+from strandline.cli.group.command import group
+from strandline.cli.perf.command import perf
+from strandline.cli.pipeline.command import pipeline
+from strandline.cli.records.consume import consume
+from strandline.cli.records.produce import produce
+from strandline.cli.records.verify import verify
+from strandline.cli.shell.command import Root
 
 STDERR: Final = 2
 

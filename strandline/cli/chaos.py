@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from strandline.cli.command import Command, Invocation, pass_invocation, run
-from strandline.cli.numbers import FiniteRange
+from strandline.cli.shell.command import Command, Invocation, pass_invocation, run
+from strandline.cli.shell.numbers import FiniteRange
 
 if TYPE_CHECKING:
     from strandline.chaos.round import Verdict

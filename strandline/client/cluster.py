@@ -2,7 +2,7 @@
 
 Leaders are known by epoch and never go back to an older one. A leader that refuses or vanishes is
 *doubted*: another replica is asked, and holds its answer until it knows a leader of a higher epoch, so
-that a failover costs no polling interval (DESIGN §11).
+that a failover costs no polling interval (DESIGN .11).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from strandline.client.addresses import parse_bootstrap
 from strandline.client.backoff import backoff_s
 from strandline.client.messages import LeaderWait, MetadataAnswer, MetadataQuery
 from strandline.client.scope import Scope
-from strandline.client.wire import METADATA, PARTITION_COUNTS
+from strandline.client.wire.calls import METADATA, PARTITION_COUNTS
 from strandline.config import ClientSettings
 from strandline.errors import (
     BrokerNotAvailable,
@@ -28,8 +28,8 @@ from strandline.errors import (
     UnknownTopicOrPartition,
 )
 from strandline.ids import NO_BROKER, TopicPartition
-from strandline.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 from strandline.ports import Clock, Method, Request, Response, Stream, Transport
+from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
-from strandline.metadata import ClusterMetadata, Endpoint
-from strandline.state_changes import StateChangeEvent
+from strandline.vocabulary.metadata import ClusterMetadata, Endpoint
+from strandline.vocabulary.state_changes import StateChangeEvent
 
 LATEST: Final = -1
 """As a timestamp in ListOffsets: the high watermark."""

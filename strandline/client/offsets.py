@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
 from strandline.client.messages import ListedOffset, OffsetQuery
-from strandline.client.wire import LIST_OFFSETS
+from strandline.client.wire.calls import LIST_OFFSETS
 from strandline.config import ClientSettings
 from strandline.errors import LeaderNotAvailable, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import TopicPartition

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from strandline.adapters.java import Java, executables, look_at
+from strandline.adapters.system.java import Java, executables, look_at
 from strandline.errors import SettingsError
 
 JAVA_VERSION_MIN: Final = 17

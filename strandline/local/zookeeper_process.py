@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from strandline.adapters.java import Java
+from strandline.adapters.system.java import Java
 from strandline.errors import SettingsError
 from strandline.local.java import find_java
 from strandline.local.ports import LOOPBACK

@@ -1,4 +1,4 @@
-"""Kafka's RecordBatch v2 on bytes: checked, stamped, written and read (DESIGN §5; KIP-98, KIP-82).
+"""Kafka's RecordBatch v2 on bytes: checked, stamped, written and read (DESIGN .5; KIP-98, KIP-82).
 
 A batch is 61 bytes of header and then its records, compressed as a whole. All functions are pure.
 """

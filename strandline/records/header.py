@@ -1,7 +1,7 @@
 """The 61 bytes before the records of a RecordBatch v2, and what a broker checks in them.
 
 A broker never looks behind the header, unless the topic is compacted: it checks sizes, magic and CRC,
-and writes base offset and leader epoch, which stand before the bytes that the CRC covers (DESIGN §5).
+and writes base offset and leader epoch, which stand before the bytes that the CRC covers (DESIGN .5).
 """
 
 from __future__ import annotations

@@ -14,12 +14,12 @@ from typing import Final
 
 from strandline.consumer.core.assignors.assignor import MemberSubscription
 from strandline.errors import InconsistentGroupProtocol, SettingsError
-from strandline.groups import NO_GENERATION
 from strandline.ids import TopicPartition
 from strandline.streams.core.member import Received, StreamMember
 from strandline.streams.core.placement import Claim, Share, learned_tasks, place
 from strandline.streams.core.protocol import AssignmentData, Directory, MemberData
 from strandline.streams.core.task import TaskId
+from strandline.vocabulary.groups import NO_GENERATION
 
 APPLICATION_SERVER_BYTES_MAX: Final = 255
 DIRECTORY_BYTES_MAX: Final = 48 * 1024

@@ -17,10 +17,10 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
-from strandline.fields import INT8, INT16, INT32, FieldReader
 from strandline.ids import TopicPartition
 from strandline.streams.core.changelog import UnreadableState
 from strandline.streams.core.origins import Origins
+from strandline.vocabulary.fields import INT8, INT16, INT32, FieldReader
 
 _VERSION: Final = 0
 _PARTITION: Final = struct.Struct(">iq")

@@ -18,9 +18,9 @@ from itertools import groupby
 from typing import Final
 
 from strandline.errors import InconsistentGroupProtocol
-from strandline.fields import INT16, INT32, FieldReader, int32s, string
-from strandline.groups import NO_GENERATION
 from strandline.streams.core.task import TaskId
+from strandline.vocabulary.fields import INT16, INT32, FieldReader, int32s, string
+from strandline.vocabulary.groups import NO_GENERATION
 
 VERSION: Final = 0
 

@@ -14,16 +14,16 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import count
 from typing import Any, Final, TypeVar
 
-from strandline.adapters.rpc import GrpcTransport
+from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
 from strandline.client.messages import LATEST, ListedOffset
 from strandline.client.offsets import list_offsets
 from strandline.client.scope import Scope, Startable
 from strandline.config import ConsumerSettings, load
-from strandline.consumer.news import News
 from strandline.consumer.reader import Reader
 from strandline.consumer.records import FetchedBatch
+from strandline.consumer.wakeups import News
 from strandline.errors import InvalidRequest, OffsetOutOfRange, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import TopicPartition
 from strandline.ports import Clock, Transport

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
-from strandline.client.admin import Admin
+from strandline.client.admin.admin import Admin
 from strandline.client.scope import Startable
 from strandline.config import ClientSettings, StreamsSettings
 from strandline.consumer.consumer import Consumer

@@ -12,9 +12,9 @@ from strandline.ids import TopicPartition
 from strandline.streams.core.assignor import LearnerAssignor
 from strandline.streams.core.member import Received, StreamMember
 from strandline.streams.core.task import TaskId
-from strandline.streams.runtime.inputs import Inputs
-from strandline.streams.runtime.local_task import Wanted
-from strandline.streams.runtime.local_tasks import LocalTasks
+from strandline.streams.runtime.tasks.all_local import LocalTasks
+from strandline.streams.runtime.tasks.inputs import Inputs
+from strandline.streams.runtime.tasks.local import Wanted
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from itertools import count
 
-from strandline.client.admin import Admin, TopicDescription
+from strandline.client.admin.admin import Admin, TopicDescription
 from strandline.client.backoff import backoff_s
 from strandline.config import StreamsSettings
 from strandline.errors import (

@@ -14,9 +14,9 @@ from strandline.errors import StrandlineError, UnexpectedOffset
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
 from strandline.streams.core.task import TaskId
-from strandline.streams.runtime.active_task import ActiveTask
-from strandline.streams.runtime.group_offsets import GroupOffsets
-from strandline.streams.runtime.inputs import Inputs
+from strandline.streams.runtime.tasks.active import ActiveTask
+from strandline.streams.runtime.tasks.group_offsets import GroupOffsets
+from strandline.streams.runtime.tasks.inputs import Inputs
 from strandline.streams.storage.errors import StoreCorrupt
 
 logger = logging.getLogger(__name__)

@@ -6,10 +6,10 @@ import logging
 from collections.abc import Callable, Iterable
 
 from strandline.consumer.consumer import Consumer
-from strandline.groups import TaskChange, TaskChangeKind
 from strandline.ports import Clock
 from strandline.streams.core.task import TaskId
 from strandline.streams.restore.restoration import Restoration
+from strandline.vocabulary.groups import TaskChange, TaskChangeKind
 
 logger = logging.getLogger(__name__)
 

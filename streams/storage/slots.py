@@ -20,7 +20,7 @@ from typing import Final, Self
 
 from strandline.errors import InvalidTopic, SettingsError
 from strandline.streams.core.task import TaskId
-from strandline.topics import check_topic_name
+from strandline.vocabulary.topics import check_topic_name
 
 SLOTS_MAX: Final = 1_000
 """Members of one application with the same `state_dir` on one machine."""

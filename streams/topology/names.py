@@ -9,7 +9,7 @@ from strandline.config import PARTITIONS_PER_TOPIC_MAX, TOPIC_NAME_LENGTH_MAX
 from strandline.errors import InvalidTopic
 from strandline.ids import INTERNAL_PREFIX
 from strandline.streams.topology.errors import TopologyError
-from strandline.topics import check_topic_name
+from strandline.vocabulary.topics import check_topic_name
 
 _ASYNC_KINDS: Final = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 

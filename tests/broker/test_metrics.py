@@ -10,29 +10,29 @@ from random import Random
 
 import pytest
 
-from strandline.adapters.member_key import MemberKey
-from strandline.adapters.metrics import Buckets
-from strandline.adapters.refused_requests import RefusedRequests
-from strandline.adapters.request_times import RequestTimes
-from strandline.adapters.rpc import GrpcTransport
-from strandline.adapters.session_metrics import Sessions
-from strandline.broker.cluster_view import ClusterView
-from strandline.broker.core.reassignment import Assignment
-from strandline.broker.counts import OTHERS, Counts, TopicCounts
+from strandline.adapters.rpc.member_key import MemberKey
+from strandline.adapters.rpc.refused_requests import RefusedRequests
+from strandline.adapters.rpc.request_times import RequestTimes
+from strandline.adapters.rpc.transport import GrpcTransport
+from strandline.adapters.telemetry.metrics import Buckets
+from strandline.adapters.zookeeper.metrics import Sessions
+from strandline.broker.core.replication.reassignment import Assignment
 from strandline.broker.groups.groups import Groups
-from strandline.broker.handlers import Handlers
-from strandline.broker.internal_topics import InternalTopics
+from strandline.broker.log.handlers import Handlers
+from strandline.broker.log.producer_ids import ProducerIds
+from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.broker.metadata.internal_topics import InternalTopics
 from strandline.broker.metrics import METRICS, BrokerMetrics
-from strandline.broker.producer_ids import ProducerIds
-from strandline.broker.replica_manager import ReplicaManager
-from strandline.broker.storage.data_folder import DataFolder
-from strandline.broker.throttle import ReassignmentThrottle
+from strandline.broker.replicas.counts import OTHERS, Counts, TopicCounts
+from strandline.broker.replicas.manager import ReplicaManager
+from strandline.broker.replication.throttle import ReassignmentThrottle
+from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.errors import StorageFailed
 from strandline.ids import BrokerId, Offset, PartitionId, TopicPartition
-from strandline.metadata import Endpoint, Reassignment
 from strandline.ports import LinkState
-from strandline.topic_config import TopicConfig
-from tests.broker.replicas import (
+from strandline.vocabulary.metadata import Endpoint, Reassignment
+from strandline.vocabulary.topic_config import TopicConfig
+from tests.broker.support.replicas import (
     ASSIGNED,
     CLOCK,
     KEY,
@@ -46,7 +46,7 @@ from tests.broker.replicas import (
     settings,
     write,
 )
-from tests.broker.seat import Seat, led_by, seated
+from tests.broker.support.seat import Seat, led_by, seated
 from tests.waiting import eventually
 
 SECOND, THIRD = BrokerId(2), BrokerId(3)

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from strandline.adapters.files import SYSTEM_FILES
-from strandline.broker.core.epochs import EpochCache, EpochEntry
-from strandline.broker.storage.checkpoint import Checkpoint
-from strandline.broker.storage.epoch_file import write_epochs
-from strandline.broker.storage.log_state import LogState
-from strandline.broker.storage.partition_folder import Description, folder_name
+from strandline.adapters.system.files import SYSTEM_FILES
+from strandline.broker.core.replication.epochs import EpochCache, EpochEntry
 from strandline.broker.storage.segment import LOG_SUFFIX, file_name
+from strandline.broker.storage.state_files.checkpoint import Checkpoint
+from strandline.broker.storage.state_files.epoch_file import write_epochs
+from strandline.broker.storage.state_files.log_state import LogState
+from strandline.broker.storage.state_files.partition_folder import Description, folder_name
 from strandline.ids import PartitionId, PartitionKey, TopicId, TopicPartition
 from strandline.records import encode_batch
 

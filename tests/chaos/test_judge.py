@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from strandline.adapters.files import SYSTEM_FILES
+from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.auditing import checks
 from strandline.auditing.checks import Check
 from strandline.auditing.history import InvalidHistory
 from strandline.auditing.staleness import Staleness
-from strandline.broker.core.epochs import EpochCache, EpochEntry
-from strandline.broker.storage.epoch_file import write_epochs
-from strandline.broker.storage.log_state import LogState
+from strandline.broker.core.replication.epochs import EpochCache, EpochEntry
+from strandline.broker.storage.state_files.epoch_file import write_epochs
+from strandline.broker.storage.state_files.log_state import LogState
 from strandline.chaos.evidence import BrokenEvidence
 from strandline.chaos.judge import judge, longest_staleness
 from strandline.records import emptied, split

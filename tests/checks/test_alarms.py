@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from checks.docs import OPERATIONS
-from strandline.adapters.metrics import Kind
+from strandline.adapters.telemetry.metrics import Kind
 from strandline.broker import metrics as broker_metrics
 from strandline.controller import metrics as controller_metrics
 

@@ -6,23 +6,23 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Self
 
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 from strandline.client.cluster import Cluster
-from strandline.client.group_wire import FIND_COORDINATOR
 from strandline.client.messages import MetadataAnswer, MetadataQuery
 from strandline.client.scope import Scope
-from strandline.client.wire import METADATA, PARTITION_COUNTS
+from strandline.client.wire.calls import METADATA, PARTITION_COUNTS
+from strandline.client.wire.groups import FIND_COORDINATOR
 from strandline.config import ConsumerSettings
+from strandline.consumer.delivery import HandOut
 from strandline.consumer.group.coordinator import Coordinator
-from strandline.consumer.handout import HandOut
-from strandline.consumer.news import News
 from strandline.consumer.reader import Reader
 from strandline.consumer.records import FetchedBatch
+from strandline.consumer.wakeups import News
 from strandline.errors import BrokerNotAvailable, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
-from strandline.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 from strandline.ports import Method, Request, Response, Stream
 from strandline.records import encode_values, validate
+from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 from tests.strandline.client.network import FastClock
 
 BROKERS = [Endpoint(number, f"broker{number}", 9092) for number in (1, 2)]

@@ -13,8 +13,8 @@ import pytest
 from strandline.consumer import arguments
 from strandline.consumer.core.assignors.registry import BUILT_IN
 from strandline.errors import InvalidRequest, InvalidTopic, SettingsError
-from strandline.groups import CommittedOffset, TaskChange, TaskChangeKind
 from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import CommittedOffset, TaskChange, TaskChangeKind
 
 A = TopicPartition("t", 0)
 

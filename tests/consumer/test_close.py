@@ -9,9 +9,9 @@ import pytest
 
 from strandline.consumer.consumer import Consumer
 from strandline.consumer.records import ConsumerRecord, FetchedBatch
-from strandline.groups import OffsetCommit
 from strandline.ids import TopicPartition
 from strandline.records import encode_values, validate
+from strandline.vocabulary.groups import OffsetCommit
 from tests.consumer.brokers import Brokers
 from tests.strandline.client.network import FastClock
 

@@ -12,7 +12,7 @@ from strandline.consumer.core.assignors.assignor import AssignorFailed
 from strandline.errors import InvalidRequest
 from strandline.ids import TopicPartition
 from tests.consumer.brokers import Brokers
-from tests.consumer.core.own_assignor import OwnAssignor
+from tests.consumer.core.support.own_assignor import OwnAssignor
 from tests.strandline.client.network import FastClock
 from tests.waiting import eventually
 

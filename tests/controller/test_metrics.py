@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from strandline.adapters.clock import SystemClock
-from strandline.adapters.metrics import Buckets, Sample
-from strandline.adapters.refused_requests import RefusedRequests
-from strandline.adapters.request_times import RequestTimes
+from strandline.adapters.rpc.refused_requests import RefusedRequests
+from strandline.adapters.rpc.request_times import RequestTimes
+from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.telemetry.metrics import Buckets, Sample
 from strandline.controller.core.topics import NewTopic
 from strandline.controller.metrics import ControllerMetrics
 from strandline.local.layout import MemberFile
 from strandline.local.ports import free_ports
 from strandline.local.service import Service, as_environment
 from tests.conftest import SessionFactory
-from tests.controller.running import Running, process, running
-from tests.controller.znodes_seen import register
+from tests.controller.support.running import Running, process, running
+from tests.controller.support.znodes_seen import register
 from tests.scraping import scraped
 from tests.waiting import eventually
 

@@ -8,17 +8,17 @@ from pathlib import Path
 import grpc
 import pytest
 
-from strandline.adapters import znodes
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.zookeeper import znodes
 from strandline.controller.core.topics import NewTopic
 from strandline.errors import TopicAlreadyExists
 from strandline.ids import TopicId
 from strandline.ports import Coordination
 from strandline.rpc import admin_pb2
-from strandline.state_changes import Command
+from strandline.vocabulary.state_changes import Command
 from tests.conftest import SessionFactory
-from tests.controller.running import ControllerProcess, process, running
-from tests.controller.znodes_seen import (
+from tests.controller.support.running import ControllerProcess, process, running
+from tests.controller.support.znodes_seen import (
     assignments,
     check_replicas_deleted,
     check_whole,
@@ -130,7 +130,7 @@ async def test_a_new_epoch_begins_with_what_zookeeper_says_not_with_what_the_las
 async def test_a_killed_controller_is_replaced_within_about_its_session_timeout(
     zookeeper: str, tmp_path: Path
 ) -> None:
-    """DESIGN §2: several may run, one is active."""
+    """DESIGN .2: several may run, one is active."""
     clock = SystemClock()
     async with process(1, zookeeper, tmp_path) as one, process(2, zookeeper, tmp_path) as two:
         assert await one.is_active()

@@ -9,8 +9,8 @@ import pytest
 
 from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
-from tests.integration.harness import FAULT_SETTINGS, Harness
-from tests.integration.lives import judged
+from tests.integration.support.harness import FAULT_SETTINGS, Harness
+from tests.integration.support.lives import judged
 
 LOG_TAIL_BYTES = 12_000
 

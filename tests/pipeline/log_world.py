@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 from strandline.client.fetches import Answer, FetchRequest, FetchResponse, Wanted
 from strandline.client.messages import (
     EARLIEST,
@@ -16,7 +16,7 @@ from strandline.client.messages import (
     MetadataQuery,
     OffsetQuery,
 )
-from strandline.client.wire import LIST_OFFSETS, METADATA, PARTITION_COUNTS
+from strandline.client.wire.calls import LIST_OFFSETS, METADATA, PARTITION_COUNTS
 from strandline.errors import (
     BrokerNotAvailable,
     LeaderHint,
@@ -27,9 +27,9 @@ from strandline.errors import (
     UnknownTopicOrPartition,
 )
 from strandline.ids import TopicId, TopicPartition
-from strandline.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 from strandline.ports import Method, Request, Response, Stream
 from strandline.records import BatchHeader, encode_values, gap_batch
+from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 
 POLL_S, POLLS = 0.002, 10
 """How long a fetch waits where there is nothing to tell."""

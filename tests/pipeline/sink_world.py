@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Sequence
 from typing import Any
 
-from strandline.broker.core.producer_state import Duplicate, ProducerState
+from strandline.broker.core.replication.producer_state import Duplicate, ProducerState
 from strandline.client.messages import ProducerIdentity
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.pipeline.core.identity import identity_of
-from strandline.pipeline.lane import Acked, Lane, LogEnd
+from strandline.pipeline.writing.exactly_once import Acked, Lane, LogEnd
 from strandline.records import BatchHeader, Codec, RecordFields, decode, encode_batch, stamp
 
 NAME = TopicPartition("orders", 0)

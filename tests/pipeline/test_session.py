@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from strandline.pipeline.spark_session import session
+from strandline.pipeline.spark.session import session
 from tests.conftest import SPARK_TIME
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ pytestmark = SPARK_TIME
 
 def surroundings(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Where a task of Spark runs: its Python, and where it finds this package."""
-    import strandline.pipeline.spark_session as found
+    import strandline.pipeline.spark.session as found
 
     for _ in batches:
         yield pa.RecordBatch.from_pydict({"python": [sys.executable], "package": [str(found.__file__)]})
@@ -31,7 +31,7 @@ def surroundings(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def test_tasks_run_in_this_python_and_find_these_packages(spark: SparkSession) -> None:
     rows = spark.range(1, numPartitions=1).mapInArrow(surroundings, "python string, package string").collect()
     assert [(Path(row.python), row.package) for row in rows] == [
-        (Path(sys.executable), sys.modules["strandline.pipeline.spark_session"].__file__)
+        (Path(sys.executable), sys.modules["strandline.pipeline.spark.session"].__file__)
     ]
 
 

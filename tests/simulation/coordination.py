@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
-from strandline.metadata import NEVER_LED, Endpoint, PartitionState, Registration
+from strandline.vocabulary.metadata import NEVER_LED, Endpoint, PartitionState, Registration
 from tests.simulation.rules import Rule
 from tests.simulation.truth import Truth
 

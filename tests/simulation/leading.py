@@ -1,15 +1,15 @@
-"""The leader's side of the model: `broker/leadership.py` and `broker/pusher.py` around the real core."""
+"""The leader's side of the model: `leadership.py` and `leader_end.py` of the broker around the real core."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from typing import TYPE_CHECKING
 
-from strandline.broker.core.leader_effects import Acknowledge, AdvanceWatermark, TimeOut, WriteIsr
-from strandline.broker.core.partition import LeaderPartition
-from strandline.broker.core.reassignment import Assignment
+from strandline.broker.core.replication.effects import Acknowledge, AdvanceWatermark, TimeOut, WriteIsr
+from strandline.broker.core.replication.partition import LeaderPartition
+from strandline.broker.core.replication.reassignment import Assignment
 from strandline.ids import BrokerEpoch, BrokerId, Offset
-from strandline.metadata import PartitionState, Registration
+from strandline.vocabulary.metadata import PartitionState, Registration
 from tests.simulation.coordination import Write
 from tests.simulation.memory_log import Record
 from tests.simulation.rules import Rule

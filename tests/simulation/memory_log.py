@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from strandline.broker.core.epochs import EpochCache, EpochEnd
+from strandline.broker.core.replication.epochs import EpochCache, EpochEnd
 
 
 class Record(NamedTuple):

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from strandline.broker.fetcher import StreamBroken
-from strandline.broker.pusher import FollowerLink, Hello, Push, Subscribe
+from strandline.broker.replication.follower_end import StreamBroken
+from strandline.broker.replication.leader_end import FollowerLink, Hello, Push, Subscribe
 from strandline.errors import StrandlineError
 
 
@@ -23,7 +23,7 @@ class Said:
 
 
 class MemoryStream:
-    """Fulfils `strandline.broker.fetcher.ReplicaStream`; `heard` and `push` are the leader's end."""
+    """Fulfils `ReplicaStream` of the follower's end; `heard` and `push` are the leader's end."""
 
     def __init__(self) -> None:
         self._up: asyncio.Queue[Said] = asyncio.Queue()

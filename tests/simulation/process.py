@@ -1,5 +1,6 @@
-"""One broker's process in the model: roles, following and elections, after `broker/replica_manager.py`,
-`broker/fetcher.py`, `broker/elector.py` and `broker/handover.py`, around the real cores."""
+"""One broker's process in the model: roles, following and elections, after the broker's
+`replicas/manager.py`, `replication/follower_end.py`, `election/elector.py` and `election/handover.py`, around
+the real cores."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from strandline.broker.core.election import (
+from strandline.broker.core.election.election import (
     Ballot,
     Follow,
     LeadOn,
@@ -18,9 +19,9 @@ from strandline.broker.core.election import (
     is_backed,
     successor,
 )
-from strandline.broker.core.suspects import Suspects
+from strandline.broker.core.election.suspects import Suspects
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch
-from strandline.metadata import PartitionState, Registration
+from strandline.vocabulary.metadata import PartitionState, Registration
 from tests.simulation.coordination import Write
 from tests.simulation.leading import ModelLeadership, StreamServer
 from tests.simulation.rules import Rule
@@ -87,7 +88,7 @@ class Process:
         self.vacant = True
 
     def end_session(self) -> None:
-        """Lead nothing, believe in no leader, start over (DESIGN §3)."""
+        """Lead nothing, believe in no leader, start over (DESIGN .3)."""
         self.life = None
         self._end()
         self.leader = NO_BROKER

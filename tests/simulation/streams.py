@@ -36,7 +36,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """News of one subscription, as `strandline.broker.pusher.Push` has it; `refused` stands for its error."""
+    """News of one subscription, as `Push` of the leader's end has it; `refused` stands for its error."""
 
     id: int
     high_watermark: int = -1

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
-from strandline.metadata import PartitionState
+from strandline.vocabulary.metadata import PartitionState
 from tests.simulation.memory_log import MemoryLog, Record
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic
 
-from strandline.broker.core.groups.desk import Desk
 from strandline.broker.core.groups.effects import Token
+from strandline.broker.core.groups.turn import Desk
 from strandline.config import KIB, RECORDS_BYTES_MAX
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition

@@ -12,12 +12,9 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Final, Generic
 
-from strandline.broker.core.groups.desk import Desk
 from strandline.broker.core.groups.effects import Effect, Instant, Token
-from strandline.broker.core.groups.group import Group
 from strandline.broker.core.groups.isolation import Isolation
 from strandline.broker.core.groups.kept import GROUP_BYTES
-from strandline.broker.core.groups.ledger import report_ownership
 from strandline.broker.core.groups.limits import GroupLimits, check_group, check_join, cut
 from strandline.broker.core.groups.membership import Membership
 from strandline.broker.core.groups.offset_keeper import OffsetKeeper
@@ -30,10 +27,13 @@ from strandline.broker.core.groups.records import (
     decode_key,
     decode_offset_value,
 )
-from strandline.broker.core.groups.states import GroupState
+from strandline.broker.core.groups.state.group import Group
+from strandline.broker.core.groups.state.ownership_reports import report_ownership
+from strandline.broker.core.groups.state.states import GroupState
+from strandline.broker.core.groups.state.task_reports import report_tasks
 from strandline.broker.core.groups.stored import check_stored_key, check_stored_offset
-from strandline.broker.core.groups.task_reports import report_tasks
 from strandline.broker.core.groups.timers import Timer, TimerKind
+from strandline.broker.core.groups.turn import Desk
 from strandline.errors import (
     CoordinatorLoading,
     CoordinatorNotAvailable,
@@ -43,7 +43,8 @@ from strandline.errors import (
     StrandlineError,
     UnknownMemberId,
 )
-from strandline.groups import (
+from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import (
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -54,7 +55,6 @@ from strandline.groups import (
     ReportTasks,
     SyncGroup,
 )
-from strandline.ids import TopicPartition
 
 _OF_ALL: Final = ""
 """Stands for the group of a call that asks about all of them; no group is named so."""

@@ -11,7 +11,8 @@ from enum import Enum
 from typing import Generic, TypeVar
 
 from strandline.errors import StrandlineError
-from strandline.groups import (
+from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import (
     DescribedGroup,
     FetchedOffsets,
     Joined,
@@ -20,7 +21,6 @@ from strandline.groups import (
     MemberIdGiven,
     OffsetResults,
 )
-from strandline.ids import TopicPartition
 
 Token = TypeVar("Token")
 """The driver's handle of one waiting call; anything but None."""

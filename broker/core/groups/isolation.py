@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic
 
-from strandline.broker.core.groups.desk import Desk
 from strandline.broker.core.groups.effects import EventKind, Token
-from strandline.broker.core.groups.group import Group
-from strandline.broker.core.groups.states import GroupState
+from strandline.broker.core.groups.state.group import Group
+from strandline.broker.core.groups.state.states import GroupState
+from strandline.broker.core.groups.turn import Desk
 from strandline.errors import CoordinatorNotAvailable
 
 

@@ -21,8 +21,8 @@ from strandline.errors import (
     OffsetMetadataTooLarge,
     StrandlineError,
 )
-from strandline.groups import CommittedOffset, GroupProtocol, JoinGroup
 from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import CommittedOffset, GroupProtocol, JoinGroup
 
 GROUP_BYTES_MAX: Final = 2 * MIB
 """A generation is one record with all its members. They are much alike, so that it is compressed to a

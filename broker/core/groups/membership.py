@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Final, Generic
 
-from strandline.broker.core.groups.desk import Desk, unwritten
 from strandline.broker.core.groups.effects import EventKind, Token
-from strandline.broker.core.groups.group import Group
 from strandline.broker.core.groups.limits import cut
-from strandline.broker.core.groups.member import Member
 from strandline.broker.core.groups.rebalance import COMPLETING, PREPARING, Rebalance
-from strandline.broker.core.groups.states import GroupState
+from strandline.broker.core.groups.state.group import Group
+from strandline.broker.core.groups.state.member import Member
+from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.timers import Timer, TimerKind
+from strandline.broker.core.groups.turn import Desk, unwritten
 from strandline.errors import (
     FencedInstanceId,
     GroupMaxSizeReached,
@@ -24,7 +24,7 @@ from strandline.errors import (
     RebalanceInProgress,
     StrandlineError,
 )
-from strandline.groups import (
+from strandline.vocabulary.groups import (
     Heartbeat,
     JoinGroup,
     LeavingMember,

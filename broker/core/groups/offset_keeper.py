@@ -7,14 +7,14 @@ from functools import partial
 from typing import Final, Generic
 
 from strandline.broker.core.groups.batches import InBatches
-from strandline.broker.core.groups.desk import Desk, unwritten
 from strandline.broker.core.groups.effects import Token
-from strandline.broker.core.groups.group import Group
 from strandline.broker.core.groups.isolation import Isolation
 from strandline.broker.core.groups.limits import check_offset
 from strandline.broker.core.groups.records import encode_group_key, encode_offset_key, encode_offset_value
-from strandline.broker.core.groups.states import GroupState
+from strandline.broker.core.groups.state.group import Group
+from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.timers import Timer, TimerKind
+from strandline.broker.core.groups.turn import Desk, unwritten
 from strandline.errors import (
     InvalidRequest,
     NonEmptyGroup,
@@ -22,7 +22,8 @@ from strandline.errors import (
     UnknownMemberId,
     UnknownTopicOrPartition,
 )
-from strandline.groups import (
+from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import (
     NO_GENERATION,
     NO_MEMBER,
     CommittedOffset,
@@ -30,7 +31,6 @@ from strandline.groups import (
     OffsetCommit,
     OffsetFetch,
 )
-from strandline.ids import TopicPartition
 
 GROUPS_PER_TURN_MAX: Final = 500
 """Looked at for expiry before others get a turn."""

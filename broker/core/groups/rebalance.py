@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Generic
 
-from strandline.broker.core.groups.desk import Desk, unwritten
 from strandline.broker.core.groups.effects import EventKind, Token
-from strandline.broker.core.groups.group import Barrier, Group, following
-from strandline.broker.core.groups.member import Member
-from strandline.broker.core.groups.states import GroupState
+from strandline.broker.core.groups.state.group import Barrier, Group, following
+from strandline.broker.core.groups.state.member import Member
+from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.timers import Timer, TimerKind
+from strandline.broker.core.groups.turn import Desk, unwritten
 from strandline.errors import InvalidRequest, StrandlineError, UnknownMemberId
 
 PREPARING = GroupState.PREPARING_REBALANCE

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from strandline.errors import InvalidRecord
-from strandline.groups import CommittedOffset
 from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import CommittedOffset
 
 OFFSET_KEY_VERSION: Final = 1
 GROUP_KEY_VERSION: Final = 2

@@ -24,7 +24,7 @@ from strandline.broker.core.groups.records import (
     UnreadableGroupRecord,
 )
 from strandline.config import KIB
-from strandline.groups import CommittedOffset
+from strandline.vocabulary.groups import CommittedOffset
 
 HEAD_BYTES_MAX: Final = 8 * KIB
 """What a group's record has beside its members: type, protocol, leader and numbers, generously."""

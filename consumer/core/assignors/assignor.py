@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from strandline.errors import StrandlineError
-from strandline.groups import NO_GENERATION
 from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import NO_GENERATION
 
 
 class AssignorFailed(StrandlineError):

@@ -12,12 +12,12 @@ from strandline.broker.core.groups.coordinator import Coordinator
 from strandline.broker.core.groups.effects import GroupEvent
 from strandline.broker.core.groups.limits import GroupLimits
 from strandline.broker.groups.partition import CoordinatorPartition
-from strandline.broker.replica import Replica
+from strandline.broker.replicas.replica import Replica
 from strandline.errors import StrandlineError
-from strandline.groups import CommittedOffset, OffsetCommit, OffsetFetch
 from strandline.ids import TopicPartition
-from strandline.topic_config import TopicConfig
-from tests.broker.replicas import CLOCK, Led, leading, open_replica, settings
+from strandline.vocabulary.groups import CommittedOffset, OffsetCommit, OffsetFetch
+from strandline.vocabulary.topic_config import TopicConfig
+from tests.broker.support.replicas import CLOCK, Led, leading, open_replica, settings
 
 ALONE = TopicConfig(min_insync_replicas=1)
 ORDERS = TopicPartition("orders", 0)

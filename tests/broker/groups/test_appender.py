@@ -15,8 +15,8 @@ from strandline.config import RECORDS_BYTES_MAX
 from strandline.errors import MessageTooLarge, NotLeaderOrFollower, StrandlineError
 from strandline.ids import BrokerId
 from strandline.records import decode, split
-from strandline.topic_config import TopicConfig
-from tests.broker.replicas import CLOCK, LIVE, Led, leading, open_replica, settings
+from strandline.vocabulary.topic_config import TopicConfig
+from tests.broker.support.replicas import CLOCK, LIVE, Led, leading, open_replica, settings
 from tests.waiting import eventually
 
 Told = list[tuple[int, StrandlineError | None]]

@@ -9,16 +9,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from strandline.adapters import znodes
-from strandline.broker.core.reassignment import Assignment
+from strandline.adapters.zookeeper import znodes
+from strandline.broker.core.replication.reassignment import Assignment
 from strandline.broker.groups.coordinators import Coordinators
 from strandline.broker.groups.partition import CoordinatorPartition
-from strandline.broker.leadership import Leadership
-from strandline.broker.replica import Replica
-from strandline.broker.replica_manager import ReplicaManager
-from strandline.broker.storage.data_folder import DataFolder
+from strandline.broker.replicas.leadership import Leadership
+from strandline.broker.replicas.manager import ReplicaManager
+from strandline.broker.replicas.replica import Replica
+from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.errors import CoordinatorLoading, NotCoordinator
-from strandline.groups import CommittedOffset, OffsetCommit, OffsetFetch
 from strandline.ids import (
     OFFSETS_TOPIC,
     BrokerEpoch,
@@ -29,10 +28,11 @@ from strandline.ids import (
     TopicId,
     TopicPartition,
 )
-from strandline.metadata import IsrMember, PartitionState
-from strandline.topic_config import TopicConfig
+from strandline.vocabulary.groups import CommittedOffset, OffsetCommit, OffsetFetch
+from strandline.vocabulary.metadata import IsrMember, PartitionState
+from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.groups.live import refusal
-from tests.broker.replicas import CLOCK, Recorded, settings
+from tests.broker.support.replicas import CLOCK, Recorded, settings
 from tests.simulation.znode_tree import MemorySession, ZnodeTree
 from tests.waiting import eventually
 

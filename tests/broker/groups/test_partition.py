@@ -7,19 +7,19 @@ import asyncio
 
 import pytest
 
-from strandline.adapters import znodes
-from strandline.broker.pusher import FollowerLink
+from strandline.adapters.zookeeper import znodes
+from strandline.broker.replication.leader_end import FollowerLink
 from strandline.errors import (
     CoordinatorLoading,
     CoordinatorNotAvailable,
     NotCoordinator,
 )
-from strandline.groups import GroupProtocol, Heartbeat, Joined, JoinGroup, MemberIdGiven, SyncGroup
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
-from strandline.metadata import IsrMember, PartitionState
 from strandline.records import split
+from strandline.vocabulary.groups import GroupProtocol, Heartbeat, Joined, JoinGroup, MemberIdGiven, SyncGroup
+from strandline.vocabulary.metadata import IsrMember, PartitionState
 from tests.broker.groups.live import ALONE, Live, live, refusal
-from tests.broker.replicas import LIVE, NAME, open_replica, subscribe
+from tests.broker.support.replicas import LIVE, NAME, open_replica, subscribe
 from tests.waiting import eventually
 
 

@@ -13,7 +13,7 @@ from strandline.broker.core.groups.effects import EventKind, GroupEvent
 from strandline.broker.groups import wire
 from strandline.broker.groups.events import event_value
 from strandline.broker.groups.server import host_of
-from strandline.client import group_wire
+from strandline.client.wire import groups as group_wire
 from strandline.config import GROUP_ID_LENGTH_MAX
 from strandline.errors import (
     IllegalGeneration,
@@ -23,7 +23,10 @@ from strandline.errors import (
     OffsetMetadataTooLarge,
     StrandlineError,
 )
-from strandline.groups import (
+from strandline.ids import TopicPartition
+from strandline.ports import Method
+from strandline.rpc import group_pb2
+from strandline.vocabulary.groups import (
     CommittedOffset,
     DescribedGroup,
     DescribedMember,
@@ -47,10 +50,7 @@ from strandline.groups import (
     TaskChange,
     TaskChangeKind,
 )
-from strandline.ids import TopicPartition
-from strandline.metadata import Endpoint
-from strandline.ports import Method
-from strandline.rpc import group_pb2
+from strandline.vocabulary.metadata import Endpoint
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 7)
 

@@ -7,8 +7,8 @@ import pytest
 from strandline.broker.storage.log import Appended, PartitionLog
 from strandline.errors import OutOfOrderSequence, UnexpectedOffset
 from strandline.records import encode_batch
-from tests.broker.storage.compacting import compact, compacted_log, put, seal
-from tests.broker.storage.disk import append, contents, new_log, open_log, replicate
+from tests.broker.storage.compaction.compacting import compact, compacted_log, put, seal
+from tests.broker.storage.support.disk import append, contents, new_log, open_log, replicate
 
 
 def expecting(

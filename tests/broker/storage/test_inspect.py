@@ -1,4 +1,4 @@
-"""`strandline log dump` and `verify`: a log read with no broker (DESIGN §11)."""
+"""`strandline log dump` and `verify`: a log read with no broker (DESIGN .11)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from strandline.broker.storage.log import PartitionLog
 from strandline.broker.storage.segment import file_name
 from strandline.errors import CorruptMessage, SettingsError
 from strandline.records import HEADER_BYTES, Codec, PackedRecords, encode_batch, encode_values
-from tests.broker.storage.disk import SMALL, ManualClock, fill
+from tests.broker.storage.support.disk import SMALL, ManualClock, fill
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""A replica's log against a model, through everything that can happen to a machine (DESIGN §5).
+"""A replica's log against a model, through everything that can happen to a machine (DESIGN .5).
 
 The model is a list of records. After a kill the log must have them all; after a loss of power at least
 those that were flushed, and of the rest a prefix, or be marked as one that must not lead (CORRECTNESS
@@ -14,10 +14,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from strandline.adapters.memory_files import MemoryFiles
+from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.records import decode, encode_values, split
-from strandline.topic_config import TopicConfig
-from tests.broker.storage.disk import append, contents, offset_for_timestamp, open_log
+from strandline.vocabulary.topic_config import TopicConfig
+from tests.broker.storage.support.disk import append, contents, offset_for_timestamp, open_log
 
 CONFIG = TopicConfig(segment_bytes=1024, index_interval_bytes=150, retention_ms=-1, retention_bytes=2_000)
 

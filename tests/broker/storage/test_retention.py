@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from strandline.topic_config import TopicConfig
-from tests.broker.storage.disk import ManualClock, append, new_log, open_log
+from strandline.vocabulary.topic_config import TopicConfig
+from tests.broker.storage.support.disk import ManualClock, append, new_log, open_log
 
 DAY_MS = 24 * 3600 * 1000
 CONFIG = TopicConfig(segment_bytes=1024, retention_ms=DAY_MS)

@@ -6,11 +6,11 @@ answered as a duplicate, and the record with it would be acknowledged and never 
 
 from __future__ import annotations
 
-from strandline.adapters.memory_files import MemoryFiles
-from strandline.broker.core.producer_state import ProducerState
+from strandline.adapters.system.memory_files import MemoryFiles
+from strandline.broker.core.replication.producer_state import ProducerState
 from strandline.broker.storage.log import PartitionLog
 from strandline.broker.storage.segment import file_name
-from tests.broker.storage.disk import FOLDER, append, fill, names, new_log, open_log
+from tests.broker.storage.support.disk import FOLDER, append, fill, names, new_log, open_log
 
 PRODUCER = 7
 CUT = 2

@@ -10,7 +10,7 @@ from strandline import Admin, Consumer, NewTopic, Producer, TopicPartition
 from strandline.chaos.core.faults import Member, Role
 from strandline.chaos.world import World
 from strandline.errors import StrandlineError
-from strandline.metadata import PartitionMetadata
+from strandline.vocabulary.metadata import PartitionMetadata
 from tests.waiting import eventually
 
 SETTLE_S_MAX: Final = 90.0

@@ -16,8 +16,8 @@ from strandline.consumer.core.member_effects import (
 from strandline.consumer.core.member_states import State
 from strandline.consumer.core.protocol import Assignment, Subscription
 from strandline.errors import IllegalGeneration, InvalidRequest, UnknownMemberId
-from tests.consumer.core.member_at import at
-from tests.consumer.core.one_member import NOW, One, parts
+from tests.consumer.core.support.member_at import at
+from tests.consumer.core.support.one_member import NOW, One, parts
 
 WHY = "somebody is ready"
 

@@ -11,7 +11,7 @@ from strandline.consumer.core.member_effects import (
 )
 from strandline.consumer.core.member_states import State
 from strandline.consumer.core.protocol import Assignment, Subscription
-from tests.consumer.core.one_member import NOW, One, parts
+from tests.consumer.core.support.one_member import NOW, One, parts
 
 
 def test_the_leader_looks_up_what_any_member_subscribes_to_and_assigns_it() -> None:

@@ -31,8 +31,8 @@ from strandline.errors import (
     StrandlineError,
     UnknownMemberId,
 )
-from strandline.groups import NO_GENERATION, Joined, MemberIdGiven, OwnershipKind
-from tests.consumer.core.one_member import NOW, One, parts
+from strandline.vocabulary.groups import NO_GENERATION, Joined, MemberIdGiven, OwnershipKind
+from tests.consumer.core.support.one_member import NOW, One, parts
 
 # --- before the join: the five triggers ------------------------------------------------------------
 

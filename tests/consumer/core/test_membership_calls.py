@@ -29,8 +29,8 @@ from strandline.errors import (
     StrandlineError,
     UnknownMemberId,
 )
-from strandline.groups import Joined, MemberIdGiven
-from tests.consumer.core.one_member import NOW, One, parts
+from strandline.vocabulary.groups import Joined, MemberIdGiven
+from tests.consumer.core.support.one_member import NOW, One, parts
 
 STALE = 10_000
 """The number of no request."""

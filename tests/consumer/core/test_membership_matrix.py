@@ -21,11 +21,11 @@ from strandline.errors import (
     RebalanceInProgress,
     UnknownMemberId,
 )
-from strandline.groups import Joined, MemberIdGiven
-from tests.consumer.core import golden
-from tests.consumer.core.member_at import STATES, at
-from tests.consumer.core.one_member import NOW, One, parts
-from tests.consumer.core.spoken import spoken
+from strandline.vocabulary.groups import Joined, MemberIdGiven
+from tests.consumer.core.support import golden
+from tests.consumer.core.support.member_at import STATES, at
+from tests.consumer.core.support.one_member import NOW, One, parts
+from tests.consumer.core.support.spoken import spoken
 
 JOINED = Joined("a", 2, "sticky", "z", reason="somebody joined", caused_by="b")
 

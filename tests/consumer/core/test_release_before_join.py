@@ -28,10 +28,10 @@ from strandline.errors import (
     StrandlineError,
     UnknownMemberId,
 )
-from strandline.groups import MemberIdGiven, OwnershipKind
 from strandline.ids import TopicPartition
-from tests.consumer.core.one_member import NOW, One, parts
-from tests.consumer.core.own_assignor import OwnAssignor
+from strandline.vocabulary.groups import MemberIdGiven, OwnershipKind
+from tests.consumer.core.support.one_member import NOW, One, parts
+from tests.consumer.core.support.own_assignor import OwnAssignor
 
 EVERYTHING = frozenset(parts("t0 t1 t2 t3 t4 u0 u1"))
 

@@ -9,8 +9,8 @@ import pytest
 
 from strandline.consumer.core.member_states import State
 from strandline.ids import TopicPartition
-from tests.consumer.core.group_world import NOW_MS, Node, Violation, World
-from tests.consumer.core.real_coordinator import RealCoordinator
+from tests.consumer.core.support.group_world import NOW_MS, Node, Violation, World
+from tests.consumer.core.support.real_coordinator import RealCoordinator
 
 
 def group(*, cooperative: bool) -> tuple[World, Node, Node]:

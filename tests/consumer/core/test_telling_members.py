@@ -9,9 +9,9 @@ from strandline.consumer.core.leader import ParsedMember, plan
 from strandline.consumer.core.member_effects import Assign, Effect, Fatal, Lose, Report, SendSync
 from strandline.consumer.core.member_states import State
 from strandline.consumer.core.protocol import Assignment, AssignmentError, Subscription
-from strandline.groups import OwnershipKind
-from tests.consumer.core.one_member import NOW, One, parts
-from tests.consumer.core.own_assignor import OwnAssignor
+from strandline.vocabulary.groups import OwnershipKind
+from tests.consumer.core.support.one_member import NOW, One, parts
+from tests.consumer.core.support.own_assignor import OwnAssignor
 
 
 def cooperative(owned: str = "") -> ParsedMember:

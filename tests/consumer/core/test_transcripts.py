@@ -19,9 +19,9 @@ from __future__ import annotations
 import pytest
 
 from strandline.consumer.core.member_states import State
-from tests.consumer.core import golden
-from tests.consumer.core.group_world import NOW_MS, World
-from tests.consumer.core.spoken import named
+from tests.consumer.core.support import golden
+from tests.consumer.core.support.group_world import NOW_MS, World
+from tests.consumer.core.support.spoken import named
 
 SCRIPTS = ("scale_up", "scale_down", "leader_loss", "mixed_upgrade", "deleted_topic", "eager", "late_release")
 

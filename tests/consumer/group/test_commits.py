@@ -23,8 +23,8 @@ from strandline.errors import (
     UnknownMemberId,
     UnknownTopicOrPartition,
 )
-from strandline.groups import CommittedOffset, OffsetCommit
 from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import CommittedOffset, OffsetCommit
 from tests.consumer.brokers import BROKERS, Parts
 from tests.waiting import eventually
 

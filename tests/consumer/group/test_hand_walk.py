@@ -28,8 +28,8 @@ from strandline.errors import (
     StrandlineError,
     UnknownMemberId,
 )
-from strandline.groups import OffsetCommit
 from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import OffsetCommit
 from tests.consumer.brokers import Parts
 
 PARTITIONS: Final = [TopicPartition("t", number) for number in range(3)]

@@ -11,14 +11,20 @@ from strandline.consumer.core.member_effects import Assign, Report, SendLeave
 from strandline.consumer.core.member_states import State
 from strandline.consumer.group.commits import Commits, Identity
 from strandline.consumer.group.handover import Handover
-from strandline.consumer.group.heart import Beat, Heart, Overdue
+from strandline.consumer.group.heartbeat import Beat, Heart, Overdue
 from strandline.consumer.group.listener import Listening
 from strandline.consumer.group.member import LAST_REPORTS_S_MAX, Member
 from strandline.consumer.group.topics import Topics
-from strandline.groups import LeaveGroup, LeavingMember, OwnershipChange, OwnershipKind, ReportOwnership
 from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import (
+    LeaveGroup,
+    LeavingMember,
+    OwnershipChange,
+    OwnershipKind,
+    ReportOwnership,
+)
 from tests.consumer.brokers import Parts
-from tests.consumer.core.one_member import One
+from tests.consumer.core.support.one_member import One
 from tests.waiting import eventually
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)

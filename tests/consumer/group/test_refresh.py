@@ -11,9 +11,9 @@ from strandline.consumer.group.commits import Identity
 from strandline.consumer.group.committed import Committed
 from strandline.consumer.group.refresh import Refresh
 from strandline.errors import CoordinatorNotAvailable
-from strandline.groups import CommittedOffset, OffsetCommit, OffsetFetch
 from strandline.ids import TopicPartition
-from tests.broker.core.groups.stage import LIMITS, Stage
+from strandline.vocabulary.groups import CommittedOffset, OffsetCommit, OffsetFetch
+from tests.broker.core.groups.support.stage import LIMITS, Stage
 from tests.consumer.brokers import Brokers
 from tests.consumer.group.test_commits import Group
 from tests.strandline.client.network import FastClock

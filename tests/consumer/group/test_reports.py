@@ -10,7 +10,8 @@ from typing import Any
 from strandline.config import TASK_CHANGES_SENT_MAX
 from strandline.consumer.group.reports import REPORTS_MAX, TRIES_MAX, Reports
 from strandline.errors import CoordinatorNotAvailable, StrandlineError, UnknownMemberId
-from strandline.groups import (
+from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import (
     OwnershipChange,
     OwnershipKind,
     ReportOwnership,
@@ -18,7 +19,6 @@ from strandline.groups import (
     TaskChange,
     TaskChangeKind,
 )
-from strandline.ids import TopicPartition
 from tests.consumer.brokers import Parts
 
 TOOK = ReportOwnership(

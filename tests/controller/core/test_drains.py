@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from strandline.controller.core.drains import DrainPlan, plan_drains
 from strandline.controller.core.survey import Survey
 from strandline.ids import BrokerEpoch, BrokerId
-from strandline.metadata import Drain
-from tests.controller.core.surveys import has_nothing, leads_nothing, life, partition, survey
+from strandline.vocabulary.metadata import Drain
+from tests.controller.core.support.surveys import has_nothing, leads_nothing, life, partition, survey
 
 
 def plan(given_survey: Survey, moving_max: int = 20) -> DrainPlan:

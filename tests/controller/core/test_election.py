@@ -11,7 +11,7 @@ from strandline.controller.core.reassignment import Placed
 from strandline.controller.core.topics import Brokers
 from strandline.errors import ElectionNotNeeded, PreferredLeaderNotAvailable, StrandlineError
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
-from strandline.metadata import Endpoint, IsrMember, PartitionState, Registration
+from strandline.vocabulary.metadata import Endpoint, IsrMember, PartitionState, Registration
 
 NAME = TopicPartition("t", 0)
 

@@ -1,4 +1,4 @@
-"""Which brokers get added partitions, and when none can be added (DESIGN §4)."""
+"""Which brokers get added partitions, and when none can be added (DESIGN .4)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from strandline.errors import (
     StrandlineError,
 )
 from strandline.ids import BrokerEpoch, BrokerId, TopicId
-from strandline.metadata import Endpoint, Registration
+from strandline.vocabulary.metadata import Endpoint, Registration
 
 TOPIC_ID = TopicId("0" * 32)
 

@@ -1,4 +1,4 @@
-"""Placement of new topics (DESIGN §2: the controller places replicas)."""
+"""Placement of new topics (DESIGN .2: the controller places replicas)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from strandline.controller.core.placement import Assignment, place
 from strandline.ids import BrokerId
-from strandline.metadata import Endpoint
+from strandline.vocabulary.metadata import Endpoint
 
 
 def brokers_in(racks: Sequence[str]) -> list[Endpoint]:

@@ -7,7 +7,7 @@ import pytest
 from strandline.controller.core.readiness import Readiness, check_broker
 from strandline.controller.core.survey import Survey
 from strandline.ids import BrokerId
-from tests.controller.core.surveys import partition, survey
+from tests.controller.core.support.surveys import partition, survey
 
 
 def check(given_survey: Survey, broker: int = 1, unended: int = 0) -> Readiness:

@@ -28,9 +28,16 @@ from strandline.ids import (
     TopicId,
     TopicPartition,
 )
-from strandline.metadata import REPLACED_MAX, Endpoint, PartitionState, Reassignment, Registration, Replaced
-from strandline.reassignment_events import reassignment_ended
-from strandline.topic_config import TopicConfig
+from strandline.vocabulary.metadata import (
+    REPLACED_MAX,
+    Endpoint,
+    PartitionState,
+    Reassignment,
+    Registration,
+    Replaced,
+)
+from strandline.vocabulary.reassignment_events import reassignment_ended
+from strandline.vocabulary.topic_config import TopicConfig
 
 NAME = TopicPartition("t", 3)
 TOPIC_ID = TopicId("0" * 32)

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from strandline.client.event_positions import EventRecord
+from strandline.client.events.positions import EventRecord
 from strandline.client.messages import StateChangesQuery
 from strandline.controller.core.state_changes import ANSWER_BYTES_MAX, Telling, check, matches
 from strandline.errors import InvalidRequest
 from strandline.ids import BrokerId, PartitionId, PartitionKey, TopicId
-from strandline.state_changes import RequestState, StateChangeEvent, event_value
-from tests.integration.told_events import REQUESTED
+from strandline.vocabulary.state_changes import RequestState, StateChangeEvent, event_value
+from tests.integration.support.told_events import REQUESTED
 
 EVENT = replace(REQUESTED, id="r", topic="orders")
 

@@ -1,4 +1,4 @@
-"""What is refused when a topic is created or altered, and how it is said (DESIGN §11, CORRECTNESS I11)."""
+"""What is refused when a topic is created or altered, and how it is said (DESIGN .11, CORRECTNESS I11)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from strandline.errors import (
     TopicAlreadyExists,
 )
 from strandline.ids import BrokerEpoch, BrokerId, TopicId
-from strandline.metadata import Endpoint, Registration
+from strandline.vocabulary.metadata import Endpoint, Registration
 
 
 def live(*ids: int, leaving: tuple[int, ...] = (), dead: tuple[int, ...] = ()) -> Brokers:

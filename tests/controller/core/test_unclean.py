@@ -1,4 +1,4 @@
-"""Which replica leads with a loss if an operator wants that (DESIGN §4; CORRECTNESS E2, E15)."""
+"""Which replica leads with a loss if an operator wants that (DESIGN .4; CORRECTNESS E2, E15)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from strandline.controller.core.topics import Brokers
 from strandline.controller.core.unclean import plan_unclean
 from strandline.errors import ElectionNotNeeded, EligibleLeadersNotAvailable, StrandlineError
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
-from strandline.metadata import Endpoint, IsrMember, LogCondition, LogStatement, PartitionState, Registration
+from strandline.vocabulary.metadata import (
+    Endpoint,
+    IsrMember,
+    LogCondition,
+    LogStatement,
+    PartitionState,
+    Registration,
+)
 
 NAME = TopicPartition("t", 0)
 AR = tuple(BrokerId(b) for b in (1, 2, 3))

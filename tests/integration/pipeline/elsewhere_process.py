@@ -28,7 +28,7 @@ LEAST = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 def main() -> None:
     packages, master, bootstrap, source, target, checkpoint = sys.argv[1:]
     sys.path.insert(0, packages)
-    from strandline.pipeline.spark_session import session
+    from strandline.pipeline.spark.session import session
 
     spark = session(
         master,

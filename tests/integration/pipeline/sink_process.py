@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    from strandline.pipeline.spark_session import session
+    from strandline.pipeline.spark.session import session
 
     bootstrap, topic, folder = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     spark = session(

@@ -20,9 +20,9 @@ from strandline.auditing.history import Acked, Assigned, Received, Watermark, re
 from strandline.errors import InvalidRequest
 from strandline.pipeline.jobs.audit import run
 from tests.conftest import SPARK_TIME
-from tests.integration.harness import Harness, Topic
+from tests.integration.support.harness import Harness, Topic
 from tests.pipeline.jobs.conftest import quick
-from tests.strandline.cli.cli_process import start
+from tests.strandline.cli.support.cli_process import start
 from tests.waiting import eventually
 
 if TYPE_CHECKING:

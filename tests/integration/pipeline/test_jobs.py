@@ -18,19 +18,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from strandline import Admin, Consumer, Producer, TopicPartition
-from strandline.adapters.clock import SystemClock
-from strandline.client.event_writer import EventWriter
+from strandline.adapters.system.clock import SystemClock
+from strandline.client.events.writer import EventWriter
 from strandline.errors import GroupIdNotFound, SettingsError
 from strandline.ids import GROUP_EVENTS_TOPIC
 from strandline.local.cluster import LocalCluster
 from strandline.pipeline.jobs import archive, lifecycle, ownership
 from strandline.pipeline.jobs.archive_check import Check
 from strandline.pipeline.jobs.archive_check import run as check
-from tests.integration.group_members import new_group
-from tests.integration.group_processes import Processes, processes
-from tests.integration.harness import Harness
-from tests.integration.member_calls import member_transport
-from tests.strandline.cli.cli_process import Ended, start
+from tests.integration.groups.support.group_members import new_group
+from tests.integration.groups.support.group_processes import Processes, processes
+from tests.integration.groups.support.member_calls import member_transport
+from tests.integration.support.harness import Harness
+from tests.strandline.cli.support.cli_process import Ended, start
 from tests.waiting import eventually
 
 if TYPE_CHECKING:

@@ -22,15 +22,15 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from strandline import Consumer, TopicPartition
-from strandline.adapters import znodes
+from strandline.adapters.zookeeper import znodes
 from strandline.errors import InvalidProducerEpoch, StrandlineError
 from strandline.pipeline.core.sink_options import SinkOptions, sink_options
-from strandline.pipeline.spool import Checks, Spool
-from strandline.pipeline.writing import Piece, SinkClient, append_rows
+from strandline.pipeline.writing.row_buffer import Checks, Spool
+from strandline.pipeline.writing.task import Piece, SinkClient, append_rows
 from strandline.producer.core.partitioner import partition_for
 from tests.conftest import ClusterFactory
-from tests.integration.harness import FAULT_SETTINGS, Harness, watching
 from tests.integration.pipeline.source_world import Row, World
+from tests.integration.support.harness import FAULT_SETTINGS, Harness, watching
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(1_500)

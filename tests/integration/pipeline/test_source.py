@@ -17,8 +17,8 @@ from strandline import Admin, Producer, TopicPartition
 from strandline.config import KIB
 from strandline.local.cluster import LocalCluster
 from tests.conftest import SPARK_TIME, ClusterFactory
-from tests.integration.harness import FAULT_SETTINGS
 from tests.integration.pipeline.source_world import Row, World, rows_of
+from tests.integration.support.harness import FAULT_SETTINGS
 from tests.waiting import eventually
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 
 from strandline import LocalCluster
 from tests.conftest import ClusterFactory
-from tests.integration.harness import FAULT_SETTINGS
+from tests.integration.support.harness import FAULT_SETTINGS
 
 NEVER_MS = 3_600_000
 

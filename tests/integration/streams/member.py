@@ -17,7 +17,7 @@ from typing import Any
 
 import uvloop
 
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 from strandline.streams import Record, Streams
 from tests.integration.streams.counting import counting
 from tests.waiting import looking

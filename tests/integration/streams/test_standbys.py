@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from strandline import LocalCluster
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 from tests.integration.streams.application import SESSION_S, Member, feeding, fill, streaming
 from tests.integration.streams.verdict import exactly_once
 

@@ -1,4 +1,4 @@
-"""Whatever is lost, late or refused: nothing acknowledged is missing, nothing is there twice (DESIGN §11)."""
+"""Whatever is lost, late or refused: nothing acknowledged is missing, nothing is there twice (DESIGN .11)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from strandline.broker.core.producer_state import Duplicate, ProducerState
+from strandline.broker.core.replication.producer_state import Duplicate, ProducerState
 from strandline.client.messages import ProducerIdentity
 from strandline.config import ProducerSettings
 from strandline.errors import (

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from strandline.adapters import znodes
-from strandline.broker.core.state_queue import Execute, Record, StateQueue
+from strandline.adapters.zookeeper import znodes
+from strandline.broker.core.state_changes.queue import Execute, Record, StateQueue
 from strandline.broker.state_changes.execution import Executor, Outcome
 from strandline.broker.state_changes.receiver import StateChangeReceiver
-from strandline.metadata import PartitionState
-from strandline.state_changes import RequestState, StateChange
+from strandline.vocabulary.metadata import PartitionState
+from strandline.vocabulary.state_changes import RequestState, StateChange
 from tests.simulation.state_changes.rules import Rule
 
 if TYPE_CHECKING:

@@ -15,22 +15,22 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from strandline.adapters.member_key import MemberKey
-from strandline.adapters.memory_files import MemoryFiles
-from strandline.broker.core.epochs import EpochCache, EpochEntry
-from strandline.broker.fetcher import ReplicaStream
-from strandline.broker.leadership import Leadership
-from strandline.broker.replica import Replica
-from strandline.broker.replica_manager import ReplicaManager
+from strandline.adapters.rpc.member_key import MemberKey
+from strandline.adapters.system.memory_files import MemoryFiles
+from strandline.broker.core.replication.epochs import EpochCache, EpochEntry
+from strandline.broker.replicas.leadership import Leadership
+from strandline.broker.replicas.manager import ReplicaManager
+from strandline.broker.replicas.replica import Replica
+from strandline.broker.replication.follower_end import ReplicaStream
 from strandline.broker.session import BrokerSession
 from strandline.broker.state_changes.outbox import Outbox
-from strandline.broker.storage.data_folder import DataFolder
 from strandline.broker.storage.log import PartitionLog
+from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.config import BrokerSettings
 from strandline.errors import NotLeaderOrFollower
 from strandline.ids import NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, PartitionKey, TopicPartition
-from strandline.metadata import Endpoint
-from strandline.topic_config import TopicConfig
+from strandline.vocabulary.metadata import Endpoint
+from strandline.vocabulary.topic_config import TopicConfig
 from tests.simulation.state_changes.recording import Recording
 from tests.simulation.state_changes.zookeeper import SimulatedSession
 

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, cast
 
-from strandline.adapters.member_key import MemberKey
-from strandline.adapters.zookeeper import ZooKeeperSession
+from strandline.adapters.rpc.member_key import MemberKey
+from strandline.adapters.zookeeper.session import ZooKeeperSession
 from strandline.config import ControllerSettings
 from strandline.controller.active import ActiveController
 from strandline.controller.activity import Activity
 from strandline.errors import StrandlineError
-from strandline.metadata import Endpoint
+from strandline.vocabulary.metadata import Endpoint
 from tests.simulation.state_changes.loop import VirtualClock
 from tests.simulation.state_changes.recording import Recording
 from tests.simulation.state_changes.zookeeper import SimulatedSession
@@ -36,7 +36,7 @@ class ControllerClock(VirtualClock):
 
 
 def recorder(_: ControllerSettings, clock: ControllerClock, key: MemberKey) -> Recording:
-    """Stands in for `strandline.controller.recorder.Recorder`: each epoch has its own."""
+    """Stands in for `strandline.controller.term.recorder.Recorder`: each epoch has its own."""
     clock.process.recording = Recording(clock.process.world.truth)
     return clock.process.recording
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from strandline.broker.recorder import OnRecorded
+from strandline.broker.events.replica_events import OnRecorded
 from strandline.broker.state_changes.outbox import Outbox
-from strandline.state_changes import StateChangeEvent
+from strandline.vocabulary.state_changes import StateChangeEvent
 from tests.simulation.state_changes.truth import Truth
 
 

@@ -8,10 +8,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from strandline.adapters import queue_znodes, znodes
+from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, PartitionKey
 from strandline.ports import Check, Create, Delete, Operation, SetData
-from strandline.state_changes import ENDS, End, Happening, RequestState, StateChange, StateChangeEvent
+from strandline.vocabulary.state_changes import (
+    ENDS,
+    End,
+    Happening,
+    RequestState,
+    StateChange,
+    StateChangeEvent,
+)
 from tests.simulation.state_changes.rules import Rule
 from tests.simulation.state_changes.zookeeper import SimulatedSession
 from tests.simulation.znode_tree import ZnodeTree

@@ -11,11 +11,11 @@ from typing import Final
 import pytest
 import structlog
 
-from strandline.adapters import znodes
+from strandline.adapters.zookeeper import znodes
 from strandline.broker.state_changes import execution
-from strandline.controller import term
 from strandline.controller.core.reassignment import Move
 from strandline.controller.core.topics import Alteration, NewTopic
+from strandline.controller.term import term
 from strandline.ids import BrokerId, PartitionId, PartitionKey, TopicPartition
 from strandline.ports import LinkState
 from tests.simulation.state_changes.breaking import breaking

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from strandline.auditing.checks import FELL, LEADERSHIP
 from strandline.auditing.cluster import NOBODY, Observation, findings
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
-from strandline.state_changes import Happening, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import Happening, RequestState, StateChangeEvent
 
 KEY = PartitionKey(TopicId("5f0c"), PartitionId(1))
 Seen = list[Observation]

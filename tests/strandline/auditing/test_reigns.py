@@ -10,7 +10,7 @@ import pytest
 from strandline.auditing.checks import LEADERSHIP
 from strandline.auditing.reigns import findings
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
-from strandline.state_changes import Happening, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import Happening, RequestState, StateChangeEvent
 
 KEY = PartitionKey(TopicId("5f0c"), PartitionId(1))
 Story = list[StateChangeEvent]

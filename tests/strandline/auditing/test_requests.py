@@ -7,7 +7,7 @@ from dataclasses import replace
 from strandline.auditing.checks import REQUESTS
 from strandline.auditing.requests import findings
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
-from strandline.state_changes import Command, Happening, RequestState, StateChangeEvent
+from strandline.vocabulary.state_changes import Command, Happening, RequestState, StateChangeEvent
 
 KEY = PartitionKey(TopicId("5f0c"), PartitionId(0))
 SETTLED_MS = 1_000

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from strandline.client.messages import MetadataAnswer, MetadataQuery
-from strandline.client.wire import METADATA
+from strandline.client.wire.calls import METADATA
 from strandline.errors import BrokerNotAvailable
 from strandline.ids import TopicId
-from strandline.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 from strandline.ports import Method, Request, Response, Stream
+from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionMetadata, TopicMetadata
 
 LONG_S = 30.0
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.adapters.zookeeper import connect
+from strandline.adapters.zookeeper.session import connect
 from strandline.config import ZooKeeperSettings
 from strandline.errors import SettingsError
 from strandline.local.cluster import LocalCluster, MemberStatus

@@ -1,7 +1,7 @@
 """Stream tasks in a whole consumer group, at random: no task has two owners at any instant.
 
 Real members of a consumer group with their real leader, and a model of a coordinator, or the broker's own
-(`tests.consumer.core.group_world`); what they say of tasks goes between them as bytes. Members come, leave,
+(`group_world`); what they say of tasks goes between them as bytes. Members come, leave,
 crash, hand everything over, are expelled while they live, see topics late and catch up in any order; topics
 of one subtopology have different numbers of partitions, grow, and are deleted; requests and answers are lost.
 Then all heals, everybody catches up, and it comes to rest. The same walk with one rule broken finds that.
@@ -26,9 +26,9 @@ from strandline.streams.core.assignor import LearnerAssignor
 from strandline.streams.core.member import Received, StreamMember
 from strandline.streams.core.protocol import MemberData
 from strandline.streams.core.task import TaskId
-from tests.consumer.core.group_world import NOW_MS, Node, Violation, World
-from tests.consumer.core.real_coordinator import RealCoordinator
-from tests.consumer.core.test_group_walk import CHAOS, Walk
+from tests.consumer.core.support.group_world import NOW_MS, Node, Violation, World
+from tests.consumer.core.support.real_coordinator import RealCoordinator
+from tests.consumer.core.walks.test_group_walk import CHAOS, Walk
 
 SOURCES = {"joined": ("t", "u"), "single": ("v",)}
 TOPICS = ("t", "u", "v")

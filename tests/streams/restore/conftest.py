@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 from strandline.local.cluster import LocalCluster
 from strandline.streams.restore.restorer import Restorer
 from strandline.streams.storage.task_store import TaskStore

@@ -11,8 +11,8 @@ from strandline.client.messages import MetadataAnswer, MetadataQuery
 from strandline.config import ConsumerSettings
 from strandline.errors import BrokerNotAvailable, LeaderNotAvailable, UnknownTopicOrPartition
 from strandline.ids import NO_BROKER, TopicId, TopicPartition
-from strandline.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from strandline.streams.restore.identities import Identities
+from strandline.vocabulary.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from tests.strandline.client.network import FastClock, Network
 from tests.waiting import eventually
 

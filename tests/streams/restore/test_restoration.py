@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import pytest
 
-from strandline.adapters.clock import SystemClock
+from strandline.adapters.system.clock import SystemClock
 from strandline.client.messages import ListedOffset
 from strandline.consumer.records import FetchedBatch
 from strandline.errors import InvalidRequest, StorageFailed

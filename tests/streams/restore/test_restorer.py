@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from strandline import Admin, LocalCluster, Producer, TopicPartition
-from strandline.adapters.clock import SystemClock
-from strandline.adapters.rpc import GrpcTransport
+from strandline.adapters.rpc.transport import GrpcTransport
+from strandline.adapters.system.clock import SystemClock
 from strandline.client.fetches import FetchRequest
 from strandline.errors import InvalidRequest, StorageFailed, UnknownTopicOrPartition
 from strandline.ports import Method, Request, Response, Stream

@@ -10,7 +10,7 @@ import pytest
 
 from strandline import LocalCluster
 from tests.streams.runtime.applications import Application
-from tests.streams.runtime.tasks import Bench
+from tests.streams.runtime.task_bench import Bench
 
 NEVER_MS = 3_600_000
 

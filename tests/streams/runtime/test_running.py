@@ -13,7 +13,7 @@ import pytest
 
 from strandline import LocalCluster, Producer
 from strandline.streams import INTEGER, STRING, NotHere, ProcessingFailed, Record, Streams, Topology
-from strandline.streams.runtime.local_task import Wanted
+from strandline.streams.runtime.tasks.local import Wanted
 from tests.streams.runtime.applications import COUNTS, SETTLE_S, Application, found, running, words
 from tests.waiting import eventually
 

@@ -20,9 +20,9 @@ from strandline.errors import (
     StrandlineError,
     UnknownMemberId,
 )
-from strandline.groups import CommittedOffset, OffsetFetch
 from strandline.ids import TopicPartition
-from tests.broker.core.groups.stage import BEGIN_MS, GROUP, LIMITS, SESSION_MS, Stage, partition
+from strandline.vocabulary.groups import CommittedOffset, OffsetFetch
+from tests.broker.core.groups.support.stage import BEGIN_MS, GROUP, LIMITS, SESSION_MS, Stage, partition
 
 P0, P1 = partition(0), partition(1)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from strandline.errors import CoordinatorNotAvailable
-from strandline.groups import CommittedOffset, LeaveGroup, LeavingMember, OffsetCommit, OffsetFetch
-from tests.broker.core.groups.stage import GROUP, Stage, partition
+from strandline.vocabulary.groups import CommittedOffset, LeaveGroup, LeavingMember, OffsetCommit, OffsetFetch
+from tests.broker.core.groups.support.stage import GROUP, Stage, partition
 
 
 def broken() -> Stage:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from strandline.broker.core.groups.kept import KeptBytes
 from strandline.errors import InvalidRequest, UnknownTopicOrPartition
-from strandline.groups import (
+from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import (
     CommittedOffset,
     GroupProtocol,
     LeavingMember,
@@ -15,8 +16,7 @@ from strandline.groups import (
     OwnershipKind,
     ReportOwnership,
 )
-from strandline.ids import TopicPartition
-from tests.broker.core.groups.stage import GROUP, LIMITS, Stage, partition
+from tests.broker.core.groups.support.stage import GROUP, LIMITS, Stage, partition
 
 SMALL = replace(LIMITS, group_state_bytes_max=64 * 1024, group_members_max=10_000)
 

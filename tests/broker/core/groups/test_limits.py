@@ -18,7 +18,7 @@ from strandline.errors import (
     InvalidSessionTimeout,
     StrandlineError,
 )
-from strandline.groups import (
+from strandline.vocabulary.groups import (
     GroupProtocol,
     Heartbeat,
     Joined,
@@ -28,7 +28,7 @@ from strandline.groups import (
     ReportOwnership,
     SyncGroup,
 )
-from tests.broker.core.groups.stage import LIMITS, Stage, partition
+from tests.broker.core.groups.support.stage import LIMITS, Stage, partition
 
 LONG = "x" * (GROUP_ID_LENGTH_MAX + 1)
 

@@ -1,4 +1,4 @@
-"""The records of `__consumer_offsets`, byte for byte as Kafka's own (DESIGN §6)."""
+"""The records of `__consumer_offsets`, byte for byte as Kafka's own (DESIGN .6)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from strandline.broker.core.groups.records import (
     encode_offset_value,
 )
 from strandline.errors import StrandlineError
-from strandline.groups import CommittedOffset
 from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import CommittedOffset
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
 INT32 = st.integers(-(2**31), 2**31 - 1)

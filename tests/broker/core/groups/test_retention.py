@@ -12,9 +12,9 @@ from strandline.errors import (
     NonEmptyGroup,
     NotCoordinator,
 )
-from strandline.groups import Joined, ListedGroup
 from strandline.ids import TopicPartition
-from tests.broker.core.groups.stage import GROUP, LIMITS, Stage, partition
+from strandline.vocabulary.groups import Joined, ListedGroup
+from tests.broker.core.groups.support.stage import GROUP, LIMITS, Stage, partition
 
 P0, P1 = partition(0), partition(1)
 RETENTION_S = LIMITS.offsets_retention_ms / 1000

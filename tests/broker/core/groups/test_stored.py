@@ -1,4 +1,4 @@
-"""What a coordinator reads in its log is checked as a request is (DESIGN §6; CORRECTNESS X1)."""
+"""What a coordinator reads in its log is checked as a request is (DESIGN .6; CORRECTNESS X1)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from strandline.broker.core.groups.records import (
 )
 from strandline.config import GROUP_ID_LENGTH_MAX
 from strandline.errors import StrandlineError
-from strandline.groups import CommittedOffset, Joined
-from tests.broker.core.groups.stage import BEGIN_MS, GROUP, LIMITS, Stage, partition
+from strandline.vocabulary.groups import CommittedOffset, Joined
+from tests.broker.core.groups.support.stage import BEGIN_MS, GROUP, LIMITS, Stage, partition
 
 LONG = "x" * (GROUP_ID_LENGTH_MAX + 1)
 A = StoredMember("a", None, "client", "host", 60_000, 10_000, b"topics", b"a")

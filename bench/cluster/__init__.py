@@ -1,0 +1,1 @@
+"""Measurements of the cluster: failover, handover, many partitions."""

@@ -1,0 +1,77 @@
+"""How long are there no acknowledgements when a leader hands its leadership over: because it shuts down, or
+because its preferred leader shall lead again?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from bench.feed import EVERY_S, Feed
+from bench.report import RUNS, heading, medians
+from strandline import Admin, LocalCluster, Producer, TopicPartition
+from strandline.cli.load.feed import isr_whole
+
+TOPIC: Final = "handover"
+ROUNDS: Final = 10
+BEFORE_S: Final = 0.5
+NEVER_MS: Final = 3_600_000
+
+FIGURES: Final = {
+    "longest_ms": "shut down: longest gap between two acknowledgements in a round, ms",
+    "preferred_ms": "to the preferred leader, nobody stops: the same, ms",
+    "usual_ms": "the same without a handover, ms",
+    "failed": "records failed",
+}
+
+
+async def measure(runs: int = RUNS) -> None:
+    """Print the table."""
+    heading(
+        f"Leadership handed over {ROUNDS} times there and back a run, a record every {EVERY_S * 1000:.0f} ms",
+        "handover",
+    )
+    await medians(runs, one_run, FIGURES)
+
+
+async def one_run() -> Mapping[str, float]:
+    """The longest gap over all rounds, and how many records failed."""
+    async with (
+        LocalCluster(brokers=3, broker_settings={"preferred_leader_check_ms": NEVER_MS}) as cluster,
+        Admin(cluster.bootstrap) as admin,
+        Producer(cluster.bootstrap) as producer,
+    ):
+        await admin.create_topic(TOPIC, partitions=1, replication_factor=3)
+        feed = Feed(producer, TOPIC, 0)
+        stop = asyncio.Event()
+        during, preferred, without = [], [], []
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(feed.run(stop))
+            for _ in range(ROUNDS):
+                leader = (await isr_whole(admin, TOPIC))[0]
+                feed.longest_s = 0.0
+                await asyncio.sleep(BEFORE_S)
+                without.append(feed.longest_s)
+                feed.longest_s = 0.0
+                await cluster.stop_broker(leader)
+                during.append(feed.longest_s)
+                await cluster.start_broker(leader)
+                await isr_whole(admin, TOPIC)
+                feed.longest_s = 0.0
+                (elected,) = await admin.elect_preferred([TopicPartition(TOPIC, 0)])
+                if elected.error is not None:
+                    raise elected.error
+                await asyncio.sleep(BEFORE_S)
+                preferred.append(feed.longest_s)
+            stop.set()
+        await producer.flush()
+    return {
+        "longest_ms": max(during) * 1000,
+        "preferred_ms": max(preferred) * 1000,
+        "usual_ms": max(without) * 1000,
+        "failed": feed.failed,
+    }
+
+
+if __name__ == "__main__":
+    asyncio.run(measure())

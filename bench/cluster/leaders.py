@@ -1,0 +1,118 @@
+"""A broker that leads 1,000 partitions goes: on purpose, by kill -9, and by kill -9 in a design with a watch
+for each partition (bench/cluster/watch_design.py), in the same run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+from bench.cluster.leadership import POLL_S, PREFIX, SETTLE_S_MAX, leaders, moved_after_s
+from bench.cluster.scale import watches
+from bench.cluster.watch_design import model
+from bench.feed import Feed
+from bench.report import RUNS, heading, medians
+from strandline import Admin, LocalCluster, NewTopic, Producer
+from strandline.adapters.system.clock import SystemClock
+from strandline.errors import RequestTimedOut
+
+TOPICS: Final = 1_000
+PARTITIONS: Final = 3
+BROKERS: Final = 3
+FED: Final = f"{PREFIX}0"
+CLOCK: Final = SystemClock()
+
+FIGURES: Final = {
+    "led": "partitions led by the broker that goes",
+    "stopped_elsewhere_s": "on purpose (SIGTERM): all led elsewhere after, s",
+    "stopped_s": "on purpose: the process has ended after, s",
+    "gap_ms": "on purpose: longest gap between two acknowledgements of one producer, ms",
+    "failed": "on purpose: records failed",
+    "killed_elsewhere_s": "kill -9: all led elsewhere after, s",
+    "watches": "watches, all brokers (mntr)",
+    "model_elsewhere_s": "a watch for each partition, kill -9: all led elsewhere after, s",
+    "model_watches": "a watch for each partition: watches",
+}
+
+
+async def measure(runs: int = RUNS) -> None:
+    """Print the table."""
+    heading(f"A broker of {BROKERS} that leads {TOPICS * PARTITIONS // BROKERS:,} partitions goes", "leaders")
+    await medians(runs, one_run, FIGURES)
+
+
+async def one_run() -> Mapping[str, float]:
+    """The figures of one cluster, and of one model."""
+    async with (
+        LocalCluster(brokers=0, controllers=0) as ground,
+        model(ground.zookeeper, partitions=TOPICS * PARTITIONS, brokers=BROKERS) as first_design,
+    ):
+        model_watches = await watches(ground.zookeeper)
+        model_elsewhere_s = await first_design.kill_first()
+    async with (
+        LocalCluster(brokers=BROKERS) as cluster,
+        Admin(cluster.bootstrap, request_timeout_ms=120_000) as admin,
+        Producer(cluster.bootstrap) as producer,
+    ):
+        await admin.create_topics([NewTopic(f"{PREFIX}{number}", PARTITIONS, 3) for number in range(TOPICS)])
+        figures: dict[str, float] = {"watches": await watches(cluster.zookeeper)}
+        victim = await _even(admin)
+        figures["led"] = (await leaders(admin))[victim]
+        figures |= await _stop(cluster, admin, producer, victim)
+        await cluster.start_broker(victim)
+        await _whole(admin)
+        await _even(admin)
+        began_ms = CLOCK.wall_ms()
+        await cluster.kill_broker(victim)
+        figures["killed_elsewhere_s"] = await moved_after_s(admin, victim, began_ms)
+    return figures | {"model_watches": model_watches, "model_elsewhere_s": model_elsewhere_s}
+
+
+async def _stop(cluster: LocalCluster, admin: Admin, producer: Producer, victim: int) -> Mapping[str, float]:
+    """Shut it down while a producer writes to a partition that it leads."""
+    (topic,) = (await admin.metadata([FED])).topics
+    fed = next(partition.partition for partition in topic.partitions if partition.leader == victim)
+    feed = Feed(producer, FED, fed)
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(feed.run(stop))
+        await feed.begun()
+        began, began_ms = CLOCK.monotonic(), CLOCK.wall_ms()
+        await cluster.stop_broker(victim)
+        stopped = CLOCK.monotonic()
+        elsewhere_s = await moved_after_s(admin, victim, began_ms)
+        stop.set()
+    await producer.flush()
+    return {
+        "stopped_elsewhere_s": elsewhere_s,
+        "stopped_s": stopped - began,
+        "gap_ms": feed.longest_s * 1000,
+        "failed": feed.failed,
+    }
+
+
+async def _even(admin: Admin) -> int:
+    """Have each partition led by its preferred replica; a broker of those that lead alike."""
+    async with asyncio.timeout(SETTLE_S_MAX):
+        while True:
+            led = await leaders(admin)
+            if sorted(led.values()) == [TOPICS * PARTITIONS // BROKERS] * BROKERS:
+                return min(led)
+            with suppress(RequestTimedOut):  # not all of them in time: the next round asks for the rest
+                await admin.elect_preferred()
+            await asyncio.sleep(POLL_S)
+
+
+async def _whole(admin: Admin) -> None:
+    """Until each replica is in sync again."""
+    async with asyncio.timeout(SETTLE_S_MAX):
+        while True:
+            cluster = await admin.metadata()
+            if all(len(p.isr) == len(p.replicas) for topic in cluster.topics for p in topic.partitions):
+                return
+            await asyncio.sleep(POLL_S)
+
+
+if __name__ == "__main__":
+    asyncio.run(measure())

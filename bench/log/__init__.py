@@ -1,0 +1,1 @@
+"""Measurements of the log: producing, fetching, storage, peers."""

@@ -1,0 +1,90 @@
+"""How fast does a follower that was away fetch what it missed? The leader serves nobody else meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from bench.report import RUNS, heading, medians
+from strandline import Admin, LocalCluster, Producer
+from strandline.adapters.system.clock import SystemClock
+from strandline.cli.load.feed import isr_whole
+
+TOPIC: Final = "catch-up"
+CALLS: Final = 100
+VALUES: Final = [bytes(100)] * 100_000
+CALLS_IN_FLIGHT: Final = 4
+LOOK_EVERY_S: Final = 0.01
+
+FIGURES: Final = {
+    "mb_per_s": "from the first byte to the last, MB/s",
+    "missed_mb": "missed, MB",
+    "whole_s": "from the start of its process to a whole ISR, s",
+}
+
+
+async def measure(runs: int = RUNS) -> None:
+    """Print the table."""
+    heading("A follower catches up, 100 B records in large batches", "catch_up")
+    await medians(runs, one_run, FIGURES)
+
+
+async def one_run() -> Mapping[str, float]:
+    """One follower of two, stopped while the log grows by about a gigabyte."""
+    monotonic = SystemClock().monotonic
+    async with (
+        LocalCluster(brokers=3) as cluster,
+        Admin(cluster.bootstrap) as admin,
+        Producer(cluster.bootstrap) as producer,
+    ):
+        await admin.create_topic(TOPIC, partitions=1, replication_factor=3)
+        leader = (await isr_whole(admin, TOPIC))[0]
+        away = next(broker for broker in cluster.broker_ids if broker != leader)
+        await cluster.stop_broker(away)
+        await _fill(producer)
+        folder = cluster.data_dir(away)
+        before = _log_bytes(folder)
+        missed = _log_bytes(cluster.data_dir(leader)) - before
+        began = monotonic()
+        async with asyncio.TaskGroup() as tasks:
+            growing = tasks.create_task(_growth_s(folder, before, missed))
+            await cluster.start_broker(away)
+        await isr_whole(admin, TOPIC)
+        whole_s = monotonic() - began
+    return {
+        "mb_per_s": missed / growing.result() / 1e6,
+        "missed_mb": missed / 1e6,
+        "whole_s": whole_s,
+    }
+
+
+async def _fill(producer: Producer) -> None:
+    slots = asyncio.Semaphore(CALLS_IN_FLIGHT)
+    for _ in range(CALLS):
+        await slots.acquire()
+        bulk = await producer.send_many(TOPIC, VALUES, partition=0)
+        bulk.add_done_callback(lambda _: slots.release())
+    await producer.flush()
+
+
+async def _growth_s(folder: Path, before: int, missed: int) -> float:
+    """Seconds from the first new byte to the last."""
+    monotonic = SystemClock().monotonic
+    first = None
+    while True:
+        grown = _log_bytes(folder) - before
+        if first is None and grown > 0:
+            first = monotonic()
+        if first is not None and grown >= missed:
+            return monotonic() - first
+        await asyncio.sleep(LOOK_EVERY_S)
+
+
+def _log_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.glob(f"{TOPIC}-*/*.log"))
+
+
+if __name__ == "__main__":
+    asyncio.run(measure())

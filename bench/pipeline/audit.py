@@ -1,0 +1,164 @@
+"""How long does an audit take? 10 million records of two producers, all acknowledged and all read once.
+
+Spark makes the records and the events by itself, so that nothing is measured but the audit; and a history as
+JSON lines, to see what reading one costs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Final
+
+from bench.report import RUNS, heading, median_of, table
+from strandline.adapters.system.clock import SystemClock
+from strandline.auditing.reference import Span
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+RECORDS: Final = 10_000_000
+LINES: Final = 2_000_000
+LINE_BYTES: Final = 130
+"""Of a history, about."""
+PARTITIONS: Final = 8
+TOPIC: Final = "audited"
+NAMES: Final = ("producer-0", "producer-1", "reader")
+MASTER: Final = "local[2]"
+MEMORY: Final = "1g"
+"""For everything; Spark's own choice, and less than `session` would take."""
+
+
+async def measure(runs: int = RUNS) -> None:
+    """Print the tables."""
+    from strandline.pipeline.spark.session import session
+
+    spark = session(MASTER, "bench", **{"spark.driver.memory": MEMORY})
+    try:
+        heading(
+            f"Audit {RECORDS / 1e6:.0f} million records, sent, acknowledged and read, {MASTER}",
+            "pipeline_audit",
+        )
+        rows = []
+        for name, work in (("audit", audited), ("group what was told by its values", grouped)):
+            seconds = [work(spark) for _ in range(runs)]
+            rows.append([name, median_of(seconds), median_of([RECORDS / each for each in seconds])])
+        table(("", "s", "records/s"), rows)
+        heading("Read histories, JSON lines", "pipeline_audit")
+        rates = [read(spark) for _ in range(runs)]
+        table(("", "lines/s"), [["read", median_of(rates)]])
+    finally:
+        spark.stop()
+
+
+def records(spark: SparkSession) -> DataFrame:
+    """The log: record n stands at offset n // 8 of partition n % 8, with a value of its own."""
+    return spark.range(RECORDS).selectExpr(
+        f"'{TOPIC}' AS topic",
+        f"int(id % {PARTITIONS}) AS partition",
+        f"id div {PARTITIONS} AS offset",
+        "binary(concat('a-', id)) AS value",
+    )
+
+
+def events(spark: SparkSession) -> DataFrame:
+    """What `read_events` would make of the histories of two producers and a reader."""
+    from pyspark.sql import functions as F
+
+    from strandline.pipeline.jobs.history_events import KEPT, hashes
+
+    known = {
+        "sent": ("record", "hash", "more"),
+        "acked": ("record", "partition", "offset"),
+        "received": ("partition", "offset", "hash", "more"),
+        "assigned": ("partitions",),
+    }
+    every = F.array(*(F.lit(name) for name in ("sent", "acked", "received")))
+    numbered = records(spark).withColumn("record", F.col("offset") * PARTITIONS + F.col("partition"))
+    told = numbered.withColumn("event", F.explode(every)).select("*", *hashes(F.col("value")))
+    begun = (
+        records(spark).limit(1).withColumn("event", F.lit("assigned"))
+        .withColumns({"record": F.lit(-1).cast("bigint"), "hash": F.lit(0), "more": F.lit(0)})
+        .select(told.columns)
+    )  # fmt: skip
+    facts = told.unionByName(begun).withColumns(
+        {
+            "history": F.when(F.col("event").isin("sent", "acked"), F.col("partition") % 2).otherwise(2),
+            "seq": 2 * F.col("record") + F.when(F.col("event") == "acked", 2).otherwise(1),
+            "proven": F.lit(None).cast("bigint"),
+            "denied": F.lit(0).cast("tinyint"),
+            "partitions": F.array(*map(F.lit, range(PARTITIONS))),
+        }
+    )
+    has = {
+        name: F.col("event").isin(*(event for event, names in known.items() if name in names))
+        for name in ("record", "partition", "offset", "hash", "more", "partitions")
+    }
+    return facts.select(
+        *(F.when(has[name], F.col(name)).alias(name) if name in has else F.col(name) for name in KEPT)
+    )
+
+
+def audited(spark: SparkSession) -> float:
+    """Seconds from what clients told and what is in the log to the findings, of which there are none."""
+    from strandline.pipeline.jobs.audit import findings, found, suited
+    from strandline.pipeline.jobs.records import ON_DISK, kept
+
+    spans = {(TOPIC, partition): Span(0, RECORDS // PARTITIONS) for partition in range(PARTITIONS)}
+    clock = SystemClock()
+    began = clock.monotonic()
+    with (
+        suited(spark, 3 * RECORDS * LINE_BYTES),
+        kept(events(spark), ON_DISK) as told,
+        findings(told, records(spark), spans, NAMES) as frame,
+    ):
+        offenders = found(frame)
+    assert offenders == []
+    return clock.monotonic() - began
+
+
+def grouped(spark: SparkSession) -> float:
+    """Seconds to keep what clients told and to look at it once: less no audit on Spark can do."""
+    from strandline.pipeline.jobs.audit import suited
+    from strandline.pipeline.jobs.records import ON_DISK, kept
+
+    clock = SystemClock()
+    began = clock.monotonic()
+    with suited(spark, 3 * RECORDS * LINE_BYTES), kept(events(spark), ON_DISK) as told:
+        told.groupBy("hash", "more").count().write.format("noop").mode("overwrite").save()
+    return clock.monotonic() - began
+
+
+def read(spark: SparkSession) -> float:
+    """Lines a second of a producer's history."""
+    from pyspark.sql import functions as F
+
+    from strandline.pipeline.jobs.history_events import read_events
+
+    clock = SystemClock()
+    with TemporaryDirectory(prefix="pipeline-audit-") as folder:
+        lines = spark.range(LINES).select(
+            F.to_json(
+                F.struct(
+                    F.lit("sent").alias("event"),
+                    F.col("id").alias("seq"),
+                    F.lit(1_700_000_000_000).alias("at"),
+                    F.col("id").cast("double").alias("monotonic_ms"),
+                    F.col("id").alias("record"),
+                    F.lit(TOPIC).alias("topic"),
+                    F.concat(F.lit("a-"), F.col("id")).alias("value"),
+                )
+            )
+        )
+        lines.coalesce(1).write.text(f"{folder}/lines")
+        (path,) = Path(folder, "lines").glob("*.txt")
+        began = clock.monotonic()
+        with read_events(spark, [path]) as told:
+            seconds = clock.monotonic() - began
+            assert told.events.count() == LINES
+    return LINES / seconds
+
+
+if __name__ == "__main__":
+    asyncio.run(measure())

@@ -1,0 +1,1 @@
+"""Decisions about who leads next."""

@@ -1,0 +1,294 @@
+"""Who leads next: what one replica does about a partition, from what ZooKeeper says (DESIGN .4).
+
+A leader is chosen by the replicas themselves. The compare-and-set on the `isr` znode makes any
+winner safe; the ranks below only keep everybody from trying at once (no herd, seed 002 goal 1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+
+from strandline.broker.core.state_changes.events import resignation
+from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch
+from strandline.vocabulary.log_statements import current_statements, longest, missing, unheard
+from strandline.vocabulary.metadata import IsrMember, LogCondition, LogStatement, PartitionState, Registration
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """All that a replica knows when it decides.
+
+    `lives` are the broker epochs under which this broker held this log without losing its tail
+    (CORRECTNESS E2): its present life, earlier ones of this process, and, after a clean shutdown, a
+    crash that the page cache survived, or if all of the log was synced, the ones before. `suspects` are
+    lives whose connection was refused or reset while their registration still stands.
+    """
+
+    assigned: tuple[BrokerId, ...]
+    state: PartitionState
+    live: Mapping[BrokerId, Registration]
+    suspects: Set[BrokerEpoch]
+    me: BrokerId
+    lives: Set[BrokerEpoch]
+    log_whole: bool
+    """False if this replica's log is corrupt or failed: it never leads (CORRECTNESS E15)."""
+    unclean_allowed: bool
+    leads_epoch: LeaderEpoch = NO_EPOCH
+    """The epoch in which this broker itself leads the partition right now, if it does."""
+    handed_over: bool = False
+    """The last leader named this replica its successor."""
+    yielded: bool = False
+    """This broker was the last leader, and gave the leadership to another one."""
+    statement: LogStatement | None = None
+    """What this replica has, to be said if it cannot lead without a loss."""
+    permitted: bool = False
+    """An operator asked for an unclean election after the epoch of record, and chose this replica."""
+    min_insync: int = 1
+    """With fewer members nothing would commit: nobody deposes a leader that is registered for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """Try to become leader, `rank` election steps after the vacancy was noticed."""
+
+    rank: int
+    unclean: bool
+    cause: str = field(default="", compare=False)
+    """Of an unclean one: why it is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Write into `isr` what this replica has, `rank` election steps after the vacancy was noticed: those
+    who can lead without a loss do so before that."""
+
+    rank: int
+    statements: tuple[LogStatement, ...]
+    """With those of others that are true still."""
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    leader: BrokerId
+    epoch: LeaderEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class LeadOn:
+    """This broker leads already, in the epoch of record: a late notice of a vacancy changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nobody leads and this replica may not: why."""
+
+    reason: str
+
+
+Decision = Stand | Say | Follow | LeadOn | Wait
+
+
+def leader_stands(
+    state: PartitionState, live: Mapping[BrokerId, Registration], suspects: Set[BrokerEpoch]
+) -> bool:
+    """True if the leader of record is alive in the life in which it was elected (CORRECTNESS E4)."""
+    if state.leader == NO_BROKER:
+        return False
+    registration = live.get(state.leader)
+    if registration is None or registration.epoch in suspects:
+        return False
+    return IsrMember(state.leader, registration.epoch) in state.isr
+
+
+def decide(ballot: Ballot) -> Decision:
+    """What this replica does now."""
+    state = ballot.state
+    # A leadership of record that this broker does not exercise (its claim was lost on the way, or its
+    # log failed) is a vacancy: it is taken up in a new epoch, never resumed.
+    dormant = state.leader == ballot.me and ballot.leads_epoch != state.leader_epoch
+    if leader_stands(state, ballot.live, ballot.suspects) and not dormant:
+        return LeadOn() if state.leader == ballot.me else Follow(state.leader, state.leader_epoch)
+    if ballot.me not in ballot.assigned:
+        return Wait("this broker is not among the assigned replicas")
+    order = _succession(ballot)
+    deposed = deposes(ballot)
+    if ballot.log_whole:
+        if state.leader_epoch == NO_EPOCH:  # never led: every replica is empty, any may begin
+            return Stand(order.index(ballot.me), unclean=False)
+        if deposed and not is_backed(ballot, {registration.epoch for registration in ballot.live.values()}):
+            return Wait(
+                f"broker {state.leader} does not answer, and neither do others: fewer than "
+                f"{ballot.min_insync} in sync are left, so its session decides"
+            )
+        if any(member.broker == ballot.me and member.broker_epoch in ballot.lives for member in state.isr):
+            # Who gave it away comes after everybody, or it would be back before the one it was given to.
+            last = len(ballot.assigned)
+            rank = 0 if ballot.handed_over else last if ballot.yielded else order.index(ballot.me)
+            return Stand(rank, unclean=False)
+        if ballot.unclean_allowed and not deposed:
+            # Behind everybody who might do it without a loss.
+            rank = len(ballot.assigned) + order.index(ballot.me)
+            return Stand(rank, unclean=True, cause="nobody in sync is alive")
+    return _without_a_sure_member(ballot, order)
+
+
+def _without_a_sure_member(ballot: Ballot, order: list[BrokerId]) -> Decision:
+    """This replica cannot lead without a loss: see `returning`."""
+    state = ballot.state
+    damaged = Wait("this replica's log is damaged")
+    reason = f"only {sorted(state.isr_ids)} were in sync and unclean election is off"
+    known = current_statements(state, ballot.live, ballot.suspects)
+    if ballot.statement is None or _has_sure_member(ballot, known) or state.leader_epoch == NO_EPOCH:
+        return Wait(reason + _own_loss(ballot)) if ballot.log_whole else damaged
+    if ballot.statement not in known:
+        others = tuple(each for each in known if each.broker != ballot.me)
+        return Say(len(ballot.assigned) + order.index(ballot.me), (*others, ballot.statement))
+    if not ballot.log_whole:
+        return damaged
+    silent = unheard(state, ballot.live, known)
+    if ballot.permitted and not silent:
+        return Stand(0, unclean=True, cause="an operator asked for an unclean election")
+    reasons = missing(state, ballot.live, known)
+    best = longest(known, ballot.assigned)
+    if reasons or best is None:
+        return Wait(f"{reason}: {', '.join(reasons)}")
+    if best.broker == ballot.me:
+        cause = "all in-sync replicas are back, none is sure to have everything, and this log is the longest"
+        return Stand(0, unclean=True, cause=cause)
+    return Wait(f"the log of broker {best.broker} is longer")
+
+
+def _own_loss(ballot: Ballot) -> str:
+    """For a member of the ISR that may not stand, why not; empty for a broker that is none."""
+    if ballot.me not in ballot.state:
+        return ""
+    return (
+        f"; this broker, {ballot.me}, is one of them, but has not the log that it had then: "
+        "its disk is another one, or its machine lost power"
+    )
+
+
+def _has_sure_member(ballot: Ballot, known: Sequence[LogStatement]) -> bool:
+    """Another member is alive in the life in which it joined, and its log is not known to be damaged: it
+    leads without a loss."""
+    damaged = {said.broker for said in known if said.condition is LogCondition.DAMAGED} | {ballot.me}
+    return any(
+        member.broker not in damaged
+        and (registration := ballot.live.get(member.broker)) is not None
+        and registration.epoch == member.broker_epoch
+        for member in ballot.state.isr
+    )
+
+
+def deposes(ballot: Ballot) -> bool:
+    """True if the leader of record is registered in the life in which it was elected, and only suspected."""
+    state = ballot.state
+    return (
+        state.leader != ballot.me
+        and leader_stands(state, ballot.live, frozenset())
+        and not leader_stands(state, ballot.live, ballot.suspects)
+    )
+
+
+def is_backed(ballot: Ballot, answering: Set[BrokerEpoch]) -> bool:
+    """True if a suspected leader may be deposed: it is suspected still, and of the members that would be
+    left, this broker among them, as many as min.insync.replicas answer here.
+
+    One copy may be enough for a topic whose bound is 1. That is what the bound says.
+    """
+    members = {ballot.live[broker].epoch for broker in others_after(ballot)}
+    return deposes(ballot) and 1 + len(members & answering) >= ballot.min_insync
+
+
+def others_after(ballot: Ballot) -> list[BrokerId]:
+    """The members of the ISR besides this broker that a claim of it would leave in."""
+    return [member.broker for member in _others(ballot)]
+
+
+def vacancy_reason(ballot: Ballot, *, cause: str) -> str:
+    """Why this partition needed a leader, in words: what the record of the election says. `cause` is that of
+    an unclean one, else empty."""
+    reason = _why_vacant(ballot)
+    return f"{reason}, and {cause}" if cause else reason
+
+
+def _why_vacant(ballot: Ballot) -> str:
+    state, leader = ballot.state, ballot.state.leader
+    if state.leader_epoch == NO_EPOCH:
+        return "first election"
+    if leader == NO_BROKER:
+        resigned = resignation(state.trail, state.leader_epoch)
+        if resigned is None:
+            return "nobody led"
+        return f"handed over by broker {resigned.broker}: {resigned.reason}"
+    registration = ballot.live.get(leader)
+    if registration is None:
+        return f"broker {leader} is gone"
+    if IsrMember(leader, registration.epoch) not in state.isr:
+        return f"broker {leader} came back in another life"
+    if leader == ballot.me:
+        return "its own claim was never exercised"
+    return f"broker {leader} does not answer"
+
+
+def _succession(ballot: Ballot) -> list[BrokerId]:
+    """The live replicas: members of the ISR in the life that joined, members in another life (they
+    may still know their log whole), then the rest; each in AR order."""
+
+    def distance(broker: BrokerId) -> int:
+        registration = ballot.live.get(broker)
+        if registration is not None and IsrMember(broker, registration.epoch) in ballot.state.isr:
+            return 0 if registration.epoch not in ballot.suspects else 1
+        return 1 if broker in ballot.state else 2
+
+    alive = [broker for broker in ballot.assigned if broker in ballot.live or broker == ballot.me]
+    return sorted(alive, key=distance)
+
+
+def claim(ballot: Ballot, epoch: LeaderEpoch, broker_epoch: BrokerEpoch, *, unclean: bool) -> PartitionState:
+    """What the winner writes: itself as leader, and the members of the ISR that live on.
+
+    A leader that is gone, or suspected, leaves the ISR here: from this compare-and-set on it can
+    neither shrink the ISR nor count on the new leader's fetches, so it can commit nothing. An
+    unclean winner starts with itself alone: what it lacks, no member may still count on.
+    """
+    mine = IsrMember(ballot.me, broker_epoch)
+    if unclean:
+        return PartitionState(ballot.me, epoch, (mine,), lossy_epoch=epoch)
+    ranks = {broker: rank for rank, broker in enumerate(ballot.assigned)}
+    members = tuple(sorted((mine, *_others(ballot)), key=lambda m: ranks.get(m.broker, len(ranks))))
+    return PartitionState(ballot.me, epoch, members, lossy_epoch=ballot.state.lossy_epoch)
+
+
+def _others(ballot: Ballot) -> tuple[IsrMember, ...]:
+    return tuple(
+        member
+        for member in ballot.state.isr
+        if member.broker != ballot.me
+        and member.broker in ballot.assigned
+        and member.broker in ballot.live
+        and ballot.live[member.broker].epoch == member.broker_epoch
+        and member.broker_epoch not in ballot.suspects
+    )
+
+
+def successor(
+    state: PartitionState,
+    assigned: tuple[BrokerId, ...],
+    live: Mapping[BrokerId, Registration],
+    avoided: Set[BrokerId] = frozenset(),
+) -> BrokerId | None:
+    """Whom a leader that steps down on purpose names: the first other live member in AR order.
+
+    One to be avoided (drained, or suspected) only if there is no other.
+    """
+    able = [
+        broker
+        for broker in assigned
+        if broker != state.leader
+        and (registration := live.get(broker)) is not None
+        and not registration.shutting_down
+        and IsrMember(broker, registration.epoch) in state.isr
+    ]
+    return next((broker for broker in able if broker not in avoided), next(iter(able), None))

@@ -1,0 +1,1 @@
+"""The state of one group: its members, offsets and reports."""

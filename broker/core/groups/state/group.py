@@ -1,0 +1,386 @@
+"""One group: who is in it, what they agree on, and where its generation stands.
+
+Bookkeeping only, each change at a cost that does not grow with the group. What happens when is decided
+in `rebalance` and `membership`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import Generic
+
+from strandline.broker.core.groups.effects import Token
+from strandline.broker.core.groups.kept import GROUP_BYTES, PENDING_BYTES, KeptBytes
+from strandline.broker.core.groups.limits import GROUP_BYTES_MAX, GroupLimits
+from strandline.broker.core.groups.records import (
+    GENERATION_MAX,
+    GroupValue,
+    encode_group_key,
+    encode_group_value,
+)
+from strandline.broker.core.groups.state.member import Member
+from strandline.broker.core.groups.state.offsets import Offsets
+from strandline.broker.core.groups.state.states import GroupState, transition
+from strandline.broker.core.groups.stored import check_stored_group, within_limits
+from strandline.errors import (
+    FencedInstanceId,
+    IllegalGeneration,
+    InvalidRequest,
+    RebalanceInProgress,
+    StrandlineError,
+    UnknownMemberId,
+)
+from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import DescribedGroup, GroupProtocol, Joined, JoinGroup
+
+
+def following(generation: int) -> int:
+    """The generation after this one: after the last number comes 1, as in Kafka."""
+    return generation + 1 if generation < GENERATION_MAX else 1
+
+
+@dataclass(slots=True)
+class Barrier:
+    """Where the members of a group in PreparingRebalance gather.
+
+    An empty group gathers for the initial delay, and again for it each time somebody new came in the
+    meantime, but not beyond `until_s`. Any other gathers until all are there.
+    """
+
+    until_s: float
+    initial: bool
+    newcomers: bool = False
+    over: bool = False  # it waits for nobody any longer, only for the log
+
+
+class Group(Generic[Token]):
+    """`members` is in the order in which they came."""
+
+    __slots__ = (
+        "_bytes",
+        "_joining",
+        "_kept",
+        "_stored_bytes",
+        "_supported",
+        "announced",
+        "assign_write",
+        "barrier",
+        "caused_by",
+        "empty_since_ms",
+        "generation",
+        "leader",
+        "members",
+        "name",
+        "offsets",
+        "pending",
+        "protocol",
+        "protocol_type",
+        "reason",
+        "recovered",
+        "removals",
+        "start_write",
+        "state",
+        "statics",
+        "unsynced",
+    )
+
+    def __init__(self, name: str, now_ms: int, kept: KeptBytes) -> None:
+        self.name = name
+        self._bytes = kept  # of the whole coordinator
+        self._kept = 0  # of these, the group's own, without its offsets
+        self._keep(GROUP_BYTES)
+        self.state = GroupState.EMPTY
+        self.generation = 0
+        self.protocol_type = ""  # what kind of members it has or had
+        self.protocol = ""  # the chosen one; empty while there is none
+        self.leader = ""  # in `members`, or empty
+        self.members: dict[str, Member[Token]] = {}
+        self.statics: dict[str, str] = {}  # member by instance
+        self.pending: set[str] = set()  # ids given away, with which nobody joined yet
+        self.unsynced: set[str] = set()  # who was told of the generation and has not asked for its assignment
+        self.barrier: Barrier | None = None  # only in PreparingRebalance
+        self.start_write: int | None = None  # of the last generation's beginning, while under way
+        self.assign_write: int | None = None  # of this generation's assignment, while under way
+        self.recovered = False  # its generation began elsewhere and has no assignment yet
+        self.announced = False  # the beginning of this generation was published, its end was not
+        self.reason = ""
+        self.caused_by = ""
+        self.empty_since_ms = now_ms
+        self.offsets = Offsets(kept)
+        self.removals = 0  # of offsets, under way
+        self._supported: Counter[str] = Counter()  # members by protocol
+        self._joining = 0  # members whose join waits
+        self._stored_bytes = 0
+
+    # --- state -------------------------------------------------------------------------------
+
+    def become(self, wanted: GroupState) -> None:
+        """Change the state. The assignment of a generation that is left behind means nothing any more."""
+        self.state = transition(self.name, self.state, wanted)
+        self.assign_write = None
+        if wanted is not GroupState.PREPARING_REBALANCE:
+            self.barrier = None
+
+    @property
+    def starting(self) -> bool:
+        """True while the members of a generation are not told of it yet."""
+        return self.state is GroupState.COMPLETING_REBALANCE and self.start_write is not None
+
+    def bury(self, reason: str) -> None:
+        """Dead, and without members, whatever was half done: only name, generation and offsets remain."""
+        self._keep(GROUP_BYTES - self._kept)
+        self.state = GroupState.DEAD
+        self.members.clear()
+        self.statics.clear()
+        self.pending.clear()
+        self.unsynced.clear()
+        self._supported.clear()
+        self._joining = self._stored_bytes = 0
+        self.barrier = self.start_write = self.assign_write = None
+        self.recovered = self.announced = False
+        self.leader = self.protocol = self.caused_by = ""
+        self.reason = reason
+
+    def summary(self) -> str:
+        """What it holds, for a log line."""
+        return (
+            f"state {self.state.value}, generation {self.generation}, {len(self.members)} members "
+            f"({', '.join(list(self.members)[:3])}), {len(self.pending)} pending, leader {self.leader!r}, "
+            f"protocol {self.protocol!r} of type {self.protocol_type!r}, {len(self.offsets)} offsets, "
+            f"writes {self.start_write} and {self.assign_write}"
+        )
+
+    # --- members -----------------------------------------------------------------------------
+
+    def add(self, member: Member[Token]) -> None:
+        assert member.member not in self.members, f"{member.member} is a member of {self.name} already"
+        self.members[member.member] = member
+        if member.instance is not None:
+            self.statics[member.instance] = member.member
+        self._count(member, 1)
+
+    def remove(self, member: Member[Token]) -> None:
+        del self.members[member.member]
+        if member.instance is not None and self.statics[member.instance] == member.member:
+            del self.statics[member.instance]
+        if self.leader == member.member:
+            self.leader = ""
+        self.unsynced.discard(member.member)
+        self._count(member, -1)
+        if member.joining is not None:
+            self._joining -= 1
+
+    def update(self, member: Member[Token], request: JoinGroup) -> None:
+        """The member says something new."""
+        self._count(member, -1)
+        member.say(request)
+        self._count(member, 1)
+
+    def give(self, member: Member[Token], assignment: bytes) -> None:
+        """The member's assignment in this generation."""
+        self._count(member, -1)
+        member.assignment = assignment
+        self._count(member, 1)
+
+    def own(self, member: Member[Token], owned: dict[TopicPartition, None]) -> None:
+        """What the member has, by its own word."""
+        self._count(member, -1)
+        member.owned = owned
+        self._count(member, 1)
+
+    def expect(self, member_id: str) -> None:
+        """An id was given, with which a member is to join."""
+        self.pending.add(member_id)
+        self._keep(PENDING_BYTES)
+
+    def expect_no_more(self, member_id: str) -> None:
+        if member_id in self.pending:
+            self.pending.discard(member_id)
+            self._keep(-PENDING_BYTES)
+
+    def forgotten(self) -> None:
+        """The coordinator does not have it any more."""
+        self._keep(-self._kept)
+
+    def _keep(self, added: int) -> None:
+        self._kept += added
+        self._bytes.total += added
+
+    def unassign(self, member: Member[Token]) -> None:
+        """The next assignment is made for what the member says now."""
+        self._count(member, -1)
+        member.assignment, member.assigned_for = b"", None
+        self._count(member, 1)
+
+    def _count(self, member: Member[Token], sign: int) -> None:
+        self._stored_bytes += sign * member.stored_bytes
+        self._keep(sign * member.kept_bytes)
+        for protocol in member.protocols:
+            self._supported[protocol.name] += sign
+            if not self._supported[protocol.name]:
+                del self._supported[protocol.name]
+
+    def find(self, member: str, instance: str | None) -> Member[Token]:
+        """The member that a request is from. Raises UnknownMemberId, or FencedInstanceId for a member whose
+        instance is another process by now (KIP-345)."""
+        if instance is not None:
+            current = self.statics.get(instance)
+            if current is None:
+                raise UnknownMemberId(f"group {self.name} has no instance {instance!r}")
+            if current != member:
+                raise FencedInstanceId(
+                    f"instance {instance!r} of group {self.name} is member {current!r} now, not {member!r}"
+                )
+        found = self.members.get(member)
+        if found is None:
+            raise UnknownMemberId(f"group {self.name} has no member {member!r}")
+        return found
+
+    def current(self, member_id: str, instance: str | None, generation: int) -> Member[Token]:
+        """The member that a request is from, if it speaks of the generation in force (G1).
+
+        Raises as `find` does, or IllegalGeneration; RebalanceInProgress if the member has joined since.
+        """
+        member = self.find(member_id, instance)
+        if generation != self.generation:
+            if member.joining is not None and following(generation) == self.generation:
+                raise self.rebalances()
+            raise IllegalGeneration(
+                f"member {member_id!r} speaks of generation {generation}; group {self.name} is in "
+                f"generation {self.generation}"
+            )
+        return member
+
+    def wait_to_join(self, member: Member[Token], token: Token) -> Token | None:
+        """The member's join waits; the call that waited before, if one did."""
+        before, member.joining = member.joining, token
+        if before is None:
+            self._joining += 1
+        return before
+
+    def take_joining(self, member: Member[Token]) -> Token | None:
+        """The call that waits to join, which waits no more."""
+        token, member.joining = member.joining, None
+        if token is not None:
+            self._joining -= 1
+        return token
+
+    @property
+    def complete(self) -> bool:
+        """True once all members wait to join, and nobody is about to join who was given an id for it."""
+        return self._joining == len(self.members) and not self.pending
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """As long as the most patient of its members allows."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    # --- what they agree on ------------------------------------------------------------------
+
+    def agrees(self, protocol_type: str, protocols: tuple[GroupProtocol, ...], member: str) -> bool:
+        """True if all but `member` itself support one of these."""
+        if not self.members:
+            return True
+        current = self.members.get(member)
+        others = len(self.members) - (current is not None)
+        own = {protocol.name for protocol in current.protocols} if current is not None else set()
+        return protocol_type == self.protocol_type and any(
+            self._supported[protocol.name] - (protocol.name in own) == others for protocol in protocols
+        )
+
+    def supported(self) -> list[str]:
+        """What all members support."""
+        return sorted(name for name, count in self._supported.items() if count == len(self.members))
+
+    def check_room(self, added: int) -> None:
+        """Raises InvalidRequest if the group's record would grow over what a record may have."""
+        self._bytes.check(max(0, added), f"group {self.name}")
+        total = self._stored_bytes + len(self.protocol_type) + added
+        if total > GROUP_BYTES_MAX:
+            raise InvalidRequest(
+                f"so group {self.name} would be {total} bytes, more than {GROUP_BYTES_MAX}",
+                limit=GROUP_BYTES_MAX,
+            )
+
+    def elect(self) -> str:
+        """The leader stays while it is a member; else it is whoever came first."""
+        return self.leader if self.leader in self.members else next(iter(self.members))
+
+    def chosen(self) -> str:
+        """The protocol with the most votes; of equals what the leader wants most."""
+        candidates = set(self.supported())
+        assert candidates, f"the members of {self.name} support nothing together: {dict(self._supported)}"
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        leader = self.members[self.elect()]
+        order = [protocol.name for protocol in leader.protocols]
+        return max(votes, key=lambda name: (votes[name], -order.index(name)))
+
+    # --- as others see it --------------------------------------------------------------------
+
+    def joined(self, member: Member[Token], *, skip_assignment: bool = False) -> Joined:
+        """The generation, as this member is told of it."""
+        told = Joined(
+            member.member,
+            self.generation,
+            self.protocol,
+            self.leader,
+            skip_assignment=skip_assignment,
+            reason=self.reason,
+            caused_by=self.caused_by,
+        )
+        if member.member != self.leader:
+            return told
+        return replace(told, members=tuple(m.for_leader(self.protocol) for m in self.members.values()))
+
+    def described(self) -> DescribedGroup:
+        return DescribedGroup(
+            self.name,
+            self.state.value,
+            self.generation,
+            self.protocol_type,
+            self.protocol,
+            self.leader,
+            tuple(member.described(self.protocol) for member in self.members.values()),
+            self.reason,
+            self.caused_by,
+        )
+
+    def record(self, assignments: dict[str, bytes], now_ms: int) -> tuple[bytes, bytes]:
+        """The group as it is written down, with these assignments."""
+        value = GroupValue(
+            self.protocol_type,
+            self.generation,
+            self.protocol or None,
+            self.leader or None,
+            now_ms,
+            tuple(m.stored(self.protocol, assignments.get(m.member, b"")) for m in self.members.values()),
+        )
+        return encode_group_key(self.name), encode_group_value(value)
+
+    @classmethod
+    def loaded(
+        cls, name: str, value: GroupValue, size: int, limits: GroupLimits, kept: KeptBytes
+    ) -> Group[Token]:
+        """The group as the log has it, `size` bytes. Raises UnreadableGroupRecord, InvalidRequest for what
+        no coordinator writes."""
+        check_stored_group(name, value, size)
+        group = cls(name, value.at_ms, kept)
+        group.generation = value.generation
+        group.protocol_type = value.protocol_type
+        group.protocol = value.protocol or ""
+        for stored in value.members:
+            group.add(Member[Token].loaded(stored, group.protocol, within_limits(stored, limits)))
+        group.leader = value.leader if value.leader in group.members else ""
+        if group.members:
+            group.announced = True
+            group.recovered = not any(member.assignment for member in group.members.values())
+            group.state = GroupState.COMPLETING_REBALANCE if group.recovered else GroupState.STABLE
+        return group
+
+    def rebalances(self) -> StrandlineError:
+        """Why the members have to join again."""
+        caused_by = f" (caused by {self.caused_by})" if self.caused_by else ""
+        return RebalanceInProgress(
+            f"group {self.name} rebalances (generation {self.generation}): {self.reason}{caused_by}"
+        )

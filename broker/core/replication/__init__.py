@@ -1,0 +1,1 @@
+"""Decisions of a led partition: commits, the ISR, epochs, producers and reassignment."""

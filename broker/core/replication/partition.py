@@ -1,0 +1,438 @@
+"""A led partition: the commit loop of seed 003 as a pure machine.
+
+    event methods   note what happened: an append, a follower's position, a change of who is alive,
+                    the outcome of a write to ZooKeeper
+    step(now)       the seed's loop body: late members leave, caught-up ones return (both in
+                    ZooKeeper first), the HW moves to the least LEO of the ISR, requests commit,
+                    and a reassignment goes on (seed 003, checkReassignedReplicas)
+
+The driver (`broker/replicas/leadership.py`) carries the effects out in their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from typing import Final, Generic
+
+from strandline.broker.core.replication import reassignment
+from strandline.broker.core.replication.closing import Closing
+from strandline.broker.core.replication.commit_queue import CommitQueue, Ticket
+from strandline.broker.core.replication.effects import (
+    Acknowledge,
+    AdvanceWatermark,
+    CloseReplicas,
+    CompleteReassignment,
+    CutOff,
+    Effect,
+    StepDown,
+    TimeOut,
+    WriteIsr,
+)
+from strandline.broker.core.replication.isr import (
+    NO_FLOW,
+    Flow,
+    InSyncReplicas,
+    IsrChange,
+    Progress,
+    is_late,
+    may_join,
+    why_changed,
+)
+from strandline.broker.core.replication.reassignment import Assignment
+from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, Offset
+from strandline.vocabulary.metadata import IsrMember, PartitionState, Registration
+
+PAST_FLOWS_MAX: Final = 1_000
+"""Brokers that asked a leader without being assigned."""
+
+
+class LeaderPartition(Generic[Ticket]):
+    """One leadership: one partition, one epoch.
+
+    Offsets are exclusive ends. `log_end_offset` is the leader's own LEO as far as it may count for
+    the HW: with `flush.messages=1` it follows the fsync, not the append.
+    """
+
+    def __init__(
+        self,
+        *,
+        me: BrokerId,
+        epoch: LeaderEpoch,
+        log_end_offset: Offset,
+        high_watermark: Offset,
+        assignment: Assignment,
+        members: tuple[IsrMember, ...],
+        version: int,
+        live: Mapping[BrokerId, Registration],
+        suspects: Set[BrokerEpoch] = frozenset(),
+        min_insync: int,
+        keep_in_sync_s: float,
+        close_s: float,
+        queue_entries_max: int,
+        now: float,
+        lossy_epoch: LeaderEpoch = NO_EPOCH,
+    ) -> None:
+        assert any(member.broker == me for member in members), f"leader {me} is not in the ISR {members}"
+        assert high_watermark <= log_end_offset, f"HW {high_watermark} above LEO {log_end_offset}"
+        self.me = me
+        self.epoch = epoch
+        self.lossy_epoch = lossy_epoch
+        """Of `isr`, handed on with every write."""
+        self.epoch_start = log_end_offset
+        self.log_end_offset = log_end_offset
+        self.high_watermark = high_watermark
+        self.assignment = assignment
+        self.min_insync = min_insync
+        self.keep_in_sync_s = keep_in_sync_s
+        self.isr = InSyncReplicas(members, version)
+        self.queue: CommitQueue[Ticket] = CommitQueue(epoch, queue_entries_max)
+        self.isr_writable = True
+        """False while the link to ZooKeeper is down: changes of the ISR are parked (DESIGN .3)."""
+        self.handing_over = False
+        """True while nothing may be appended, because the leadership goes away once all is committed."""
+        self._live = live
+        self._suspects = suspects
+        # The lag timers start at the election: a follower has KeepInSyncTime to appear (I9).
+        self._followers = {
+            broker: Progress(None, Offset(-1), log_end_offset, now)
+            for broker in assignment.replicas
+            if broker != me
+        }
+        self._past_flows: dict[BrokerId, Flow] = {}
+        """Of brokers that were assigned once in this epoch: what they told then counts no more (I2)."""
+        self._closing = Closing(close_s)
+        """Of AR − RAR, in this epoch and for the reassignment that stands."""
+        self._completing = False
+
+    # --- what others may ask ---------------------------------------------------------------
+
+    @property
+    def knows_watermark(self) -> bool:
+        """False for a new leader until its HW has reached the LEO of its election (H1, KIP-207)."""
+        return self.high_watermark >= self.epoch_start
+
+    @property
+    def enough_in_sync(self) -> bool:
+        return self.isr.size_min() >= self.min_insync
+
+    @property
+    def state(self) -> PartitionState:
+        return self._record(self.me, self.isr.members)
+
+    @property
+    def catching_up(self) -> tuple[BrokerId, ...]:
+        """CUR: assigned, not in the ISR, and fetching."""
+        return tuple(
+            broker
+            for broker, progress in self._followers.items()
+            if broker not in self.isr and progress.broker_epoch is not None
+        )
+
+    def follower_end(self, broker: BrokerId) -> Offset:
+        """The follower's LEO as last told in this epoch, -1 if it never was."""
+        progress = self._followers.get(broker)
+        return Offset(-1) if progress is None else progress.log_end_offset
+
+    def next_wakeup(self) -> float | None:
+        """When `step` has to be called even if nothing happens."""
+        moments = [
+            progress.behind_since + self.keep_in_sync_s
+            for broker, progress in self._followers.items()
+            if progress.behind_since is not None and broker in self.isr and self._may_write_isr()
+        ]
+        if self.queue.next_deadline is not None:
+            moments.append(self.queue.next_deadline)
+        if self._closing.due is not None and self._may_write_isr() and self._held_by():
+            moments.append(self._closing.due)
+        return min(moments, default=None)
+
+    # --- events ----------------------------------------------------------------------------
+
+    def appended(self, log_end_offset: Offset, now: float) -> None:
+        """The leader's own log reaches this far."""
+        assert log_end_offset >= self.log_end_offset, f"LEO {self.log_end_offset} → {log_end_offset}"
+        self.log_end_offset = log_end_offset
+        for progress in self._followers.values():
+            if progress.behind_since is None:
+                progress.expect(log_end_offset, now)
+
+    def fetched(
+        self,
+        broker: BrokerId,
+        broker_epoch: BrokerEpoch,
+        log_end_offset: Offset,
+        now: float,
+        *,
+        subscription: int = 0,
+    ) -> None:
+        """A follower's position, told in this epoch (H2) and checked against the leader's log (T6).
+
+        It may lie beyond the leader's own `log_end_offset` while that waits for an fsync. Subscriptions
+        count upwards in one life of a follower. What an older one tells, or an older life, was read
+        late from a stream that broke: the follower may have lost it since (I2, I6).
+        """
+        progress = self._followers.get(broker)
+        flow = (broker_epoch, subscription)
+        if progress is None:
+            # Not assigned, or not that anybody knows here: it may read, it does not count. If it is assigned
+            # later it has to begin anew, for what it tells here is not heard again (I2).
+            self._remember(broker, max(flow, self._past_flows.get(broker, NO_FLOW)))
+            return
+        if flow >= progress.flow:
+            progress.flow, progress.broker_epoch = flow, broker_epoch
+            progress.reached(log_end_offset, self.log_end_offset, now)
+
+    def stopped_fetching(
+        self, broker: BrokerId, broker_epoch: BrokerEpoch, now: float, *, subscription: int = 0
+    ) -> None:
+        """This subscription ended, and no younger one has begun.
+
+        What it told stands until it is late. It is late after KeepInSyncTime also where nothing is appended:
+        its log may have failed.
+        """
+        progress = self._followers.get(broker)
+        if progress is not None and progress.flow == (broker_epoch, subscription):
+            progress.broker_epoch = None
+            if progress.behind_since is None:
+                progress.behind_since = now
+
+    def outdated(self, broker: BrokerId, broker_epoch: BrokerEpoch, subscription: int) -> bool:
+        """True if this flow began before the broker was assigned again, so that it has to begin another one.
+
+        True as well for a broker that was cut off because it did not close.
+        """
+        if broker in self._closing.cut_off:
+            return True
+        progress = self._followers.get(broker)
+        return progress is not None and (broker_epoch, subscription) < progress.flow
+
+    def assign(self, assignment: Assignment, min_insync: int, now: float) -> None:
+        """Where the replicas are and where they go, as ZooKeeper says now.
+
+        Who is assigned anew has told nothing yet, whatever it told when it was assigned before (I2). Who is
+        not any more counts until it has left the ISR.
+        """
+        before = self.assignment
+        if (assignment.reassignment, assignment.reassignment_version) != (
+            before.reassignment,
+            before.reassignment_version,
+        ):
+            if assignment.reassignment is None:
+                self._closing.over(assignment.replicas)
+            else:  # another one, or the same was asked for again
+                self._closing.ask_again()
+        self.assignment, self.min_insync = assignment, min_insync
+        for broker in assignment.replicas:
+            if broker != self.me and broker not in self._followers:
+                life, subscription = self._past_flows.get(broker, NO_FLOW)
+                flow = (life, subscription + 1)
+                self._followers[broker] = Progress(None, Offset(-1), self.log_end_offset, now, flow)
+        self._forget_unassigned()
+
+    def _forget_unassigned(self) -> None:
+        counting = self.isr.maximal()
+        for broker in tuple(self._followers):
+            if broker not in self.assignment.replicas and broker not in counting:
+                self._remember(broker, self._followers.pop(broker).flow)
+
+    def _remember(self, broker: BrokerId, flow: Flow) -> None:
+        """Anybody may say that it is a broker: the oldest are forgotten beyond a bound."""
+        self._past_flows.pop(broker, None)
+        self._past_flows[broker] = flow
+        if len(self._past_flows) > PAST_FLOWS_MAX:
+            del self._past_flows[next(iter(self._past_flows))]
+
+    def close_again(self) -> None:
+        """Nobody was asked to close: what the asking rested on has changed, or may have."""
+        self._closing.ask_again()
+
+    def live_changed(
+        self, live: Mapping[BrokerId, Registration], suspects: Set[BrokerEpoch] = frozenset()
+    ) -> None:
+        """Who is alive, and who of them is suspected, as new objects (never changed in place: H4)."""
+        self._live, self._suspects = live, suspects
+
+    def isr_read(self, state: PartitionState, version: int) -> StepDown | None:
+        """What the `isr` znode holds after a write of ours, whatever became of that (I4).
+
+        The same epoch: adopt it, and a lost reply costs nothing. Another epoch or leader: step down.
+        """
+        if state.leader != self.me or state.leader_epoch != self.epoch:
+            return StepDown(state)
+        self.isr.settle(state.isr, version)
+        self._completing = self.handing_over = False
+        self._forget_unassigned()
+        return None
+
+    def join_refused(self, broker: BrokerId) -> None:
+        """Its registration is not the one that was known: it shuts down, or is gone (I7)."""
+        progress = self._followers.get(broker)
+        if progress is not None:
+            progress.refused = progress.broker_epoch
+
+    # --- the loop --------------------------------------------------------------------------
+
+    def step(self, now: float) -> list[Effect[Ticket]]:
+        """One turn of the seed's loop, for everything that is queued (group commit)."""
+        effects: list[Effect[Ticket]] = []
+        if self._closing.is_overdue(now) and self._may_write_isr():
+            cut = self._closing.cut(self._held_by())
+            effects += [CutOff(cut, self._closing.patience_s)] if cut else []
+        if self._may_write_isr() and (write := self._change_isr(now)) is not None:
+            effects.append(write)
+        if self._advance():
+            effects.append(AdvanceWatermark(self.high_watermark))
+        if done := self.queue.committed(self.high_watermark):
+            effects.append(Acknowledge(done))
+        if late := self.queue.expired(now):
+            effects.append(TimeOut(late))
+        if not self._completing and (move := self._reassign(now)) is not None:
+            effects.append(move)
+        return effects
+
+    def _may_write_isr(self) -> bool:
+        return self.isr_writable and self.isr.change is None
+
+    def _change_isr(self, now: float) -> WriteIsr | None:
+        stay = tuple(
+            member
+            for member in self.isr.members
+            if member.broker == self.me
+            or (
+                member.broker in self._followers
+                and not is_late(member, self._followers[member.broker], self._live, now, self.keep_in_sync_s)
+                and self._why_out(member.broker) is None
+            )
+        )
+        stay = self._without_suspects(stay)
+        present = {member.broker for member in stay}
+        joined = tuple(
+            IsrMember(broker, self._live[broker].epoch)
+            for broker, progress in self._followers.items()
+            if broker not in present
+            and broker in self.assignment.replicas
+            and not (self._closing.asked and broker not in self.assignment.target)
+            and may_join(progress, self._live.get(broker), self.high_watermark, self.epoch_start)
+            and not self._overdue(progress, now)
+        )
+        after = tuple(sorted(stay + joined, key=lambda member: self._rank(member.broker)))
+        if after == self.isr.members:
+            return None
+        change: IsrChange = self.isr.propose(after)
+        before, now_in = {m.broker for m in change.before}, {m.broker for m in after}
+        return WriteIsr(
+            self._record(self.me, after),
+            change.version,
+            left=tuple(sorted(before - now_in)),
+            joined=tuple(sorted(now_in - before)),
+            reason=why_changed(change.before, after, self._live, self._suspects, self._why_out),
+        )
+
+    def _without_suspects(self, members: tuple[IsrMember, ...]) -> tuple[IsrMember, ...]:
+        """Those that are not suspected, or fetch all the same, if they are enough: below min.insync.replicas
+        nothing would commit without the others either, and a leader that cannot reach anybody would keep its
+        followers, which can reach each other, from electing one of them."""
+        trusted = tuple(
+            member
+            for member in members
+            if member.broker_epoch not in self._suspects
+            or member.broker == self.me
+            or self._followers[member.broker].broker_epoch == member.broker_epoch
+        )
+        return trusted if len(trusted) >= self.min_insync else members
+
+    def _why_out(self, broker: BrokerId) -> str | None:
+        """Why a member has to leave that is neither gone nor late; None: it may stay.
+
+        It is not assigned now, or was asked to close and has done so, or has not done so in time.
+        """
+        if broker in self._closing.cut_off:
+            return f"did not close within {self._closing.patience_s:g} s"
+        if broker not in self.assignment.replicas:
+            return "is closed"
+        closed = self._closing.asked and broker not in self.assignment.target
+        return "is closed" if closed and self._followers[broker].broker_epoch is None else None
+
+    def _held_by(self) -> list[BrokerId]:
+        """Members of the ISR that fetch on though they were asked to close; none while RAR is not in sync."""
+        wanted = self.assignment.reassignment
+        if wanted is None or not reassignment.may_close(wanted, self.isr.maximal(), self.min_insync):
+            return []
+        return [
+            broker
+            for broker, progress in self._followers.items()
+            if broker in self.isr
+            and broker not in wanted.target
+            and broker not in self._closing.cut_off
+            and progress.broker_epoch is not None
+        ]
+
+    def _overdue(self, progress: Progress, now: float) -> bool:
+        """Behind for so long that it would have to leave again in the same turn."""
+        return progress.behind_since is not None and now - progress.behind_since >= self.keep_in_sync_s
+
+    def _rank(self, broker: BrokerId) -> int:
+        assigned = self.assignment.replicas
+        return assigned.index(broker) if broker in assigned else len(assigned)
+
+    def _advance(self) -> bool:
+        """HW = least LEO of the maximal ISR; frozen below min in-sync (H5); never back."""
+        if not self.enough_in_sync:
+            return False
+        candidate = self.log_end_offset
+        for broker in self.isr.maximal():
+            if broker == self.me:
+                continue
+            progress = self._followers.get(broker)
+            if progress is None:
+                return False
+            candidate = min(candidate, progress.log_end_offset)
+        if candidate <= self.high_watermark:
+            return False
+        self.high_watermark = candidate
+        return True
+
+    # --- reassignment ------------------------------------------------------------------------
+
+    def _reassign(self, now: float) -> CloseReplicas | CompleteReassignment | None:
+        """Seed 003, checkReassignedReplicas and completePartitionReassignment, both branches."""
+        self.handing_over = False
+        wanted = self.assignment.reassignment
+        if wanted is None or not self._may_write_isr():
+            return None
+        target, in_sync = wanted.target, self.isr.maximal()
+        if not reassignment.may_close(wanted, in_sync, self.min_insync):
+            return None
+        leaving = reassignment.leaving(self.me, self.assignment)
+        others = tuple(broker for broker in leaving if broker != self.me)
+        if others and not self._closing.asked:
+            self._closing.ask(now)
+            return CloseReplicas(others, self.assignment)
+        trusted = {b: each for b, each in self._live.items() if each.epoch not in self._suspects}
+        successor = reassignment.heir(self.me, target, self.isr.members, trusted)
+        if successor is None or any(broker in in_sync for broker in others):
+            return None
+        self.handing_over = successor != self.me
+        if self.handing_over and (self.queue or self.high_watermark < self.log_end_offset):
+            return None
+        members = tuple(member for member in self.isr.members if member.broker in target)
+        after = tuple(sorted(members, key=lambda member: target.index(member.broker)))
+        version = self.isr.propose(after).version
+        self._completing = True
+        leader = NO_BROKER if self.handing_over else self.me
+        reasons = [f"broker {broker} {self._why_out(broker)}" for broker in sorted(self._closing.cut_off)]
+        return CompleteReassignment(
+            self._record(leader, after),
+            version,
+            self.assignment,
+            leaving,
+            successor,
+            ", ".join(reasons),
+        )
+
+    def _record(self, leader: BrokerId, members: tuple[IsrMember, ...]) -> PartitionState:
+        return PartitionState(leader, self.epoch, members, lossy_epoch=self.lossy_epoch)
+
+    def resign(self) -> list[Ticket]:
+        """The end of this leadership: the requests whose outcome is now unknown (H6)."""
+        return self.queue.drain()

@@ -1,0 +1,1 @@
+"""Decisions about queued state changes, and the events that record them."""

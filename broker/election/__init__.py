@@ -1,0 +1,1 @@
+"""Who leads: elections, resignations, handovers and preferred leaders."""

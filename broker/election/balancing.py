@@ -1,0 +1,167 @@
+"""Leadership goes where it belongs: to preferred replicas by and by, to whoever is asked for at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+
+from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
+from strandline.broker.core.election.balancing import Standing, obstacle, to_balance
+from strandline.broker.election.handover import Handover
+from strandline.broker.facts.drains import drained_brokers
+from strandline.broker.membership.suspicion import Reach
+from strandline.broker.replicas.leadership import Leadership
+from strandline.broker.replicas.manager import ReplicaManager
+from strandline.config import BrokerSettings
+from strandline.ids import BrokerId, Offset, PartitionKey
+from strandline.ports import Clock, ConnectionLost, Coordination
+from strandline.tasks import pipelined
+
+logger = structlog.get_logger(__name__)
+
+YIELDED_TOGETHER_MAX: Final = 20
+"""Leaderships that are given away at the same time; each costs its producers a moment."""
+ASKED_S_MAX: Final = 5.0
+"""How long it is tried to do what was asked for."""
+ASK_AGAIN_S: Final = 0.1
+
+
+class Balancing:
+    """One session's. `run` is its task; `asked` never awaits."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        session: Coordination,
+        handover: Handover,
+        reach: Reach,
+        settings: BrokerSettings,
+        clock: Clock,
+    ) -> None:
+        self._manager = manager
+        self._session = session
+        self._handover = handover
+        self._reach = reach
+        self._check_s = settings.preferred_leader_check_ms / 1000
+        self._clock = clock
+        self._asked: dict[PartitionKey, ElectionNotice] = {}
+        """What was asked for and has not come to an end: one for each partition, the last one."""
+        self._new: list[ElectionNotice] = []
+        self._wake = asyncio.Event()
+        self._slots = asyncio.Semaphore(YIELDED_TOGETHER_MAX)
+
+    def asked(self, notice: ElectionNotice) -> None:
+        """Somebody wants another broker to lead."""
+        if self._asked.get(notice.key) != notice:
+            self._asked[notice.key] = notice
+            self._new.append(notice)
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Yield whatever should be led by others. Runs until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._answer())
+            tasks.create_task(self._balance())
+
+    # --- on demand -----------------------------------------------------------------------------
+
+    async def _answer(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                new, self._new = self._new, []
+                for notice in new:
+                    tasks.create_task(self._give(notice))
+
+    async def _give(self, notice: ElectionNotice) -> None:
+        """Try for a while: right after an election nobody has told the leader yet how far it is."""
+        deadline = self._clock.monotonic() + ASKED_S_MAX
+        while self._asked.get(notice.key) is notice:
+            async with self._slots:
+                reason = await self._try(notice)
+            if reason is None or self._is_late(notice) or self._clock.monotonic() >= deadline:
+                del self._asked[notice.key]
+                if reason is not None:
+                    logger.info(
+                        "leadership not handed over",
+                        partition=f"{notice.topic}-{notice.key.partition}",
+                        to=notice.give_to,
+                        reason=reason,
+                    )
+                return
+            await self._clock.sleep(ASK_AGAIN_S)
+
+    async def _try(self, notice: ElectionNotice) -> str | None:
+        """Why it cannot be handed over yet; None if it was, or turned out not to be possible."""
+        leadership = self._leadership(notice.key)
+        if leadership is None or leadership.epoch != notice.leader_epoch:
+            return f"this broker does not lead in epoch {notice.leader_epoch}"
+        reason = obstacle(standing(leadership), notice.give_to, self._manager.peers.reachable)
+        if reason is None and not await self._reach.answering([notice.give_to]):
+            reason = f"broker {notice.give_to} does not answer this one"
+        if reason is None:
+            await self._handover.yield_to(leadership, notice.give_to, notice.reason)
+        return reason
+
+    def _is_late(self, notice: ElectionNotice) -> bool:
+        """True if what it is about is over (CORRECTNESS E6)."""
+        replica = self._manager.get(notice.key)
+        return replica is None or replica.leader_epoch > notice.leader_epoch
+
+    # --- by itself -----------------------------------------------------------------------------
+
+    async def _balance(self) -> None:
+        while True:
+            await self._clock.sleep(self._check_s)
+            try:
+                await self.check()
+            except ConnectionLost:
+                logger.debug("preferred leaders not looked for: no connection to ZooKeeper")
+
+    async def check(self) -> None:
+        """Give every leadership to its preferred replica that may have it. Raises ConnectionLost.
+
+        It has to answer here, now: what this broker cannot reach it would not follow, and take back.
+        """
+        drained = await drained_brokers(self._session)
+        live = self._manager.peers.reachable
+        standings = [
+            standing(replica.leadership) for replica in self._manager if replica.leadership is not None
+        ]
+        due = to_balance(standings, live, drained, self._clock.monotonic(), self._check_s)
+        answering = await self._reach.answering({broker for _, broker in due})
+        due = [(key, broker) for key, broker in due if live[broker].epoch in answering]
+        if due:
+            logger.info("handing over to preferred leaders", partitions=len(due))
+        for first in range(0, len(due), YIELDED_TOGETHER_MAX):
+            some = due[first : first + YIELDED_TOGETHER_MAX]
+            await pipelined(self._prefer, some, in_flight_max=YIELDED_TOGETHER_MAX)
+
+    async def _prefer(self, choice: tuple[PartitionKey, BrokerId]) -> None:
+        key, preferred = choice
+        leadership = self._leadership(key)
+        if leadership is not None:
+            await self._handover.yield_to(leadership, preferred, "preferred leader")
+
+    def _leadership(self, key: PartitionKey) -> Leadership | None:
+        replica = self._manager.get(key)
+        return None if replica is None else replica.leadership
+
+
+def standing(leadership: Leadership) -> Standing:
+    """What the core decides by."""
+    replica, core = leadership.replica, leadership.core
+    ends: Mapping[BrokerId, Offset] = {broker: core.follower_end(broker) for broker in core.state.isr_ids}
+    return Standing(
+        replica.key,
+        core.me,
+        replica.assigned,
+        leadership.in_sync_since,
+        ends,
+        core.high_watermark,
+        replica.reassignment is not None,
+    )

@@ -1,0 +1,479 @@
+"""Fills vacancies: reads what ZooKeeper says, lets the core decide, and claims in one `multi`.
+
+Vacancies are taken in batches, so that a thousand leaderships of one dead broker cost one epoch, a
+pipelined read and a pipelined `multi` each, not a thousand round trips one after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import structlog
+
+from strandline.adapters.system.crash_points import crash_point
+from strandline.adapters.zookeeper import znodes
+from strandline.broker.core.election.election import (
+    Ballot,
+    Follow,
+    LeadOn,
+    Say,
+    Stand,
+    Wait,
+    claim,
+    decide,
+    deposes,
+    is_backed,
+    others_after,
+    vacancy_reason,
+)
+from strandline.broker.core.state_changes.events import elected
+from strandline.broker.events.replica_events import Recorder
+from strandline.broker.facts.assignments import Assignments
+from strandline.broker.membership.confirmation import QUIET_S
+from strandline.broker.membership.registration import Membership
+from strandline.broker.membership.suspicion import Reach
+from strandline.broker.replicas.epoch_source import known_epoch, take_epoch
+from strandline.broker.replicas.leader_znodes import notice_operation
+from strandline.broker.replicas.log_lives import anchor, lives_counted, statement
+from strandline.broker.replicas.manager import ReplicaManager
+from strandline.broker.replicas.replica import Replica
+from strandline.broker.state_changes.sender import StateChangeSender
+from strandline.config import BrokerSettings
+from strandline.errors import StorageBusy, StorageFailed
+from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, LeaderEpoch, PartitionKey
+from strandline.ports import (
+    Check,
+    Clock,
+    ConnectionLost,
+    Coordination,
+    Create,
+    Delete,
+    MultiFailed,
+    NoNode,
+    Operation,
+    SetData,
+)
+from strandline.vocabulary.log_statements import Loss, current_statements, longest, loss, missing
+from strandline.vocabulary.metadata import IsrMember, PartitionState
+
+logger = structlog.get_logger(__name__)
+
+PATIENCE_PER_VACANCY_S = 0.001
+
+
+@dataclass(slots=True)
+class _Vacancy:
+    """A partition without a leader, as far as this broker knows."""
+
+    replica: Replica
+    noticed: float
+    due: float
+    handed_over: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidacy:
+    """A claim about to be made, with what it was decided on."""
+
+    vacancy: _Vacancy
+    ballot: Ballot
+    version: int
+    assigned_version: int
+    """Of the AR that the ballot has: nobody leads by one that is over (CORRECTNESS E16)."""
+    leader_node_stands: bool
+    stand: Stand
+
+    @property
+    def lost(self) -> Loss | None:
+        """What is known of the records that this leader will lack; None for a clean claim."""
+        if not self.stand.unclean:
+            return None
+        said = current_statements(self.ballot.state, self.ballot.live)
+        mine = () if self.ballot.statement is None else (self.ballot.statement,)
+        return loss(self.vacancy.replica.log.log_end_offset, (*said, *mine))
+
+
+class Elector:
+    """The elections of one session. `run` is its task; the rest never awaits."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        membership: Membership,
+        session: Coordination,
+        sender: StateChangeSender,
+        recorder: Recorder,
+        reach: Reach,
+        settings: BrokerSettings,
+        clock: Clock,
+    ) -> None:
+        self._manager = manager
+        self._membership = membership
+        self._session = session
+        self._sender = sender
+        self._recorder = recorder
+        self._reach = reach
+        self._clock = clock
+        self._step_s = settings.election_step_ms / 1000
+        self._vacancies: dict[PartitionKey, _Vacancy] = {}
+        self._waiting: dict[PartitionKey, str] = {}
+        """Why a partition has no leader that this broker could follow, as last said."""
+        self._wake = asyncio.Event()
+        self.accepting = True
+        """False while this broker shuts down: it hands leadership over and takes none."""
+
+    # --- what is noticed ---------------------------------------------------------------------
+
+    def vacant(self, replica: Replica, *, handed_over: bool = False) -> None:
+        """Look into this partition now; the order of succession counts from the first notice."""
+        now = self._clock.monotonic()
+        vacancy = self._vacancies.get(replica.key)
+        if vacancy is None:
+            self._vacancies[replica.key] = _Vacancy(replica, now, now, handed_over)
+        else:
+            vacancy.due = now
+            vacancy.handed_over = vacancy.handed_over or handed_over
+        self._wake.set()
+
+    def look_over(self) -> None:
+        """Find every replica here whose leader is not alive, or is suspected, or whose log is damaged. One
+        that waits because of a suspicion believes in no leader, and is among them."""
+        reachable = self._manager.peers.reachable
+        for replica in self._manager:
+            if replica.leadership is None and (
+                replica.leader not in reachable
+                or replica.leader == self._manager.me
+                or replica.log.corrupt is not None
+            ):
+                self.vacant(replica)
+
+    def live_changed(self, gone: Callable[[Replica], bool]) -> None:
+        """`gone` tells the replicas whose leader's life ended."""
+        for replica in self._manager:
+            if replica.leadership is None and gone(replica):
+                self.vacant(replica)
+
+    # --- the task ----------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Contest whatever is due. Runs until cancelled."""
+        while True:
+            now = self._clock.monotonic()
+            due = [v for v in self._vacancies.values() if v.due <= now]
+            if due:
+                await self._contest(due)
+                continue
+            self._wake.clear()
+            next_due = min((v.due for v in self._vacancies.values()), default=None)
+            try:
+                async with asyncio.timeout(None if next_due is None else max(0.0, next_due - now)):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def _contest(self, due: list[_Vacancy]) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            looks = [tasks.create_task(self._look(vacancy)) for vacancy in due]
+        candidacies = await self._certain([c for look in looks if (c := look.result()) is not None])
+        if not candidacies:
+            return
+        try:
+            crash_point("election.before_epoch")
+            known = max(c.ballot.state.leader_epoch for c in candidacies)
+            known = max(known, known_epoch(c.vacancy.replica for c in candidacies))
+            epoch = await take_epoch(self._session, known)
+            crash_point("election.after_epoch")
+        except (ConnectionLost, znodes.UnreadableZnode) as error:
+            logger.info("no epoch for an election", reason=str(error))
+            self._later([candidacy.vacancy for candidacy in candidacies])
+            return
+        async with asyncio.TaskGroup() as tasks:
+            for candidacy in candidacies:
+                tasks.create_task(self._claim(candidacy, epoch))
+
+    async def _certain(self, candidacies: list[_Candidacy]) -> list[_Candidacy]:
+        """Those that may be claimed now.
+
+        A leader that is registered is deposed only together with enough members of the ISR that answer here:
+        who is cut off from its peers suspects all of them, and may not take their partitions.
+        """
+        doubtful = [c for c in candidacies if deposes(c.ballot)]
+        members = {b for c in doubtful for b in others_after(c.ballot)}
+        answering = await self._reach.answering(members) if doubtful else frozenset[BrokerEpoch]()
+        backed = self._those_that_stand(candidacies, answering)
+        await self._stop_following(backed)
+        return self._those_that_stand(backed, answering)
+
+    def _those_that_stand(
+        self, candidacies: list[_Candidacy], answering: frozenset[BrokerEpoch]
+    ) -> list[_Candidacy]:
+        """The others are looked into again: the suspicion is over, or too few members answer."""
+        suspects = self._manager.peers.suspects.lives
+        standing: list[_Candidacy] = []
+        for candidacy in candidacies:
+            ballot = candidacy.ballot
+            if deposes(ballot) and not is_backed(replace(ballot, suspects=suspects), answering):
+                self._later([candidacy.vacancy])
+            else:
+                standing.append(candidacy)
+        return standing
+
+    async def _stop_following(self, candidacies: list[_Candidacy]) -> None:
+        """Keep what this broker has promised to the leaders of record by what it acknowledged (E1): they may
+        count on it for a moment. One that gave its leadership up does not."""
+        quiet = now = self._clock.monotonic()
+        for candidacy in candidacies:
+            leader = candidacy.ballot.state.leader
+            if leader not in (NO_BROKER, self._manager.me):
+                self._manager.stop_following(candidacy.vacancy.replica)
+                quiet = max(quiet, self._manager.peers.answered_at(leader) + QUIET_S)
+        if quiet > now:
+            await self._clock.sleep(quiet - now)
+
+    def _later(self, vacancies: list[_Vacancy]) -> None:
+        for vacancy in vacancies:
+            vacancy.due = self._clock.monotonic() + self._step_s
+
+    async def _look(self, vacancy: _Vacancy) -> _Candidacy | None:
+        """Read and decide; None if there is nothing to claim now."""
+        replica = vacancy.replica
+        name = replica.name
+        vacancy.due = float("inf")  # a new notice while this one is looked into brings it back
+        await anchor(replica)
+        if (
+            replica.reassignment is not None
+        ):  # a leader that gives up what it is not to have changes AR with it
+            await self._read_assignment(replica)
+        try:
+            leader_node = await self._session.exists(znodes.leader(name.topic, name.partition))
+            node = await self._session.get(znodes.isr(name.topic, name.partition))
+        except NoNode:
+            self._vacancies.pop(replica.key, None)  # deleted; its queue entry does the rest
+            return None
+        except ConnectionLost:
+            self._later([vacancy])
+            return None
+        if self._manager.get(replica.key) is not replica:
+            self._vacancies.pop(replica.key, None)
+            return None
+        try:
+            state = znodes.load_isr(name.topic, name.partition, node.data)
+        except znodes.UnreadableZnode as error:  # nobody is elected by what nobody can read
+            if self._waiting.get(replica.key) != error.message:
+                logger.error("no election until a znode is mended", reason=error.message)
+            self._waiting[replica.key] = error.message
+            self._later([vacancy])
+            return None
+        ballot = self._ballot(vacancy, state)
+        leadership = replica.leadership
+        if leadership is not None and leadership.epoch < ballot.state.leader_epoch:
+            self._manager.step_down(replica, ballot.state)
+        match decide(ballot):
+            case LeadOn():
+                self._settle(vacancy)
+            case Follow(leader, epoch):
+                self._settle(vacancy)
+                replica.learn_loss(ballot.state.lossy_epoch)
+                self._manager.follow(replica, leader, epoch)
+                if replica.log.corrupt is not None and self._me in ballot.state.isr:
+                    _mark_whole(replica)
+            case Wait(reason):
+                self._settle(vacancy)
+                replica.learn_leader(NO_BROKER, ballot.state.leader_epoch)
+                if self._waiting.get(replica.key) != reason:  # once, not at each look
+                    logger.info("waiting for a leader", partition=str(name), reason=reason)
+                self._waiting[replica.key] = reason
+            case Say(rank) as say:
+                replica.learn_leader(NO_BROKER, ballot.state.leader_epoch)
+                if self._is_time(vacancy, rank):
+                    await self._say(vacancy, ballot, node.version, say)
+            case Stand(rank) as stand:
+                if self._is_time(vacancy, rank):
+                    leader_stands = leader_node is not None
+                    assigned_version = replica.assignment.version
+                    return _Candidacy(vacancy, ballot, node.version, assigned_version, leader_stands, stand)
+        return None
+
+    def _is_time(self, vacancy: _Vacancy, rank: int) -> bool:
+        """True if it is this rank's turn; else it is looked into again then, unless the broker shuts down."""
+        moment = vacancy.noticed + rank * self._patience_s()
+        if not self.accepting:
+            self._settle(vacancy)
+        elif moment > self._clock.monotonic():
+            vacancy.due = min(vacancy.due, moment)
+        else:
+            return True
+        return False
+
+    async def _say(self, vacancy: _Vacancy, ballot: Ballot, version: int, say: Say) -> None:
+        """Write what this replica has into `isr`, and notify the one that leads by it, once all did."""
+        replica, name = vacancy.replica, vacancy.replica.name
+        state = replace(ballot.state, statements=say.statements)
+        path = znodes.isr(name.topic, name.partition)
+        operations: list[Operation] = [
+            SetData(path, znodes.dump_isr(state), version),
+            znodes.of_incarnation(replica.key.topic_id),
+        ]
+        best = longest(say.statements, ballot.assigned)
+        if best is not None and best.broker != ballot.me and not missing(state, ballot.live, say.statements):
+            ended = [(replica, state.leader_epoch)]
+            operations.append(notice_operation(best.broker, ended, "all in-sync replicas are back"))
+        try:
+            await self._session.multi(operations)
+        except (MultiFailed, ConnectionLost) as error:
+            logger.info("what this replica has is not written yet", partition=str(name), reason=str(error))
+            self._later([vacancy])
+            return
+        mine = say.statements[-1]
+        logger.info(
+            "cannot lead without a loss, and said what it has",
+            partition=str(name),
+            condition=mine.condition.value,
+            last_epoch=mine.last_epoch,
+            log_end=mine.log_end,
+            high_watermark_known=mine.high_watermark,
+        )
+        vacancy.due = self._clock.monotonic()
+
+    def _patience_s(self) -> float:
+        """How long each rank waits for the one before it: a thousand vacancies take their first
+        candidates longer than one does, and should not be taken from them for that."""
+        return self._step_s + PATIENCE_PER_VACANCY_S * len(self._vacancies)
+
+    def _settle(self, vacancy: _Vacancy) -> None:
+        """Done with it, unless it was noticed again meanwhile."""
+        if vacancy.due == float("inf"):
+            self._vacancies.pop(vacancy.replica.key, None)
+
+    def _ballot(self, vacancy: _Vacancy, state: PartitionState) -> Ballot:
+        replica = vacancy.replica
+        return Ballot(
+            assigned=replica.assigned,
+            state=state,
+            live=self._membership.live,
+            suspects=self._manager.peers.suspects.lives,
+            me=self._manager.me,
+            lives=lives_counted(self._manager.folder, replica.log),
+            log_whole=replica.whole,
+            unclean_allowed=replica.config.unclean_leader_election_enable,
+            leads_epoch=NO_EPOCH if replica.leadership is None else replica.leadership.epoch,
+            handed_over=vacancy.handed_over,
+            yielded=replica.yielded_epoch == state.leader_epoch,
+            statement=statement(self._manager.folder, replica, state, self._me),
+            permitted=replica.unclean_permit == state.leader_epoch,
+            min_insync=replica.config.min_insync(replica.assignment.replication_factor),
+        )
+
+    @property
+    def _me(self) -> IsrMember:
+        return IsrMember(self._manager.me, self._membership.registration.epoch)
+
+    def _with_trail(self, candidacy: _Candidacy, state: PartitionState) -> PartitionState:
+        """The claim, with the trail that was found and its own event: whoever finds this leader dead before
+        it could record anything will."""
+        ballot, replica, lost = candidacy.ballot, candidacy.vacancy.replica, candidacy.lost
+        reason = vacancy_reason(ballot, cause=candidacy.stand.cause)
+        event = elected(
+            replica.name.topic,
+            replica.key,
+            state,
+            at_ms=self._clock.wall_ms(),
+            reason=reason if lost is None else f"{reason}; {lost}",
+            lost=lost,
+        )
+        return replace(state, trail=replica.trail.extended(ballot.state.trail, event))
+
+    async def _read_assignment(self, replica: Replica) -> None:
+        """AR is another one than this replica knew. What cannot be read now is found out by the next look."""
+        try:
+            assignments = await Assignments.listed(self._session)
+            assignment = await assignments.read(replica.name.topic, replica.key)
+        except (NoNode, ConnectionLost):
+            return
+        except ValueError as error:
+            logger.error("not an assignment", partition=str(replica.name), reason=str(error))
+            return
+        if self._manager.get(replica.key) is replica:
+            self._manager.reconfigure(replica, assignment, replica.config)
+
+    async def _claim(self, candidacy: _Candidacy, epoch: LeaderEpoch) -> None:
+        """One `multi`: compare-and-set the ISR, remove what stands of the old leader, take its place."""
+        vacancy, ballot = candidacy.vacancy, candidacy.ballot
+        replica, name = vacancy.replica, vacancy.replica.name
+        registration = self._membership.registration
+        state = self._with_trail(
+            candidacy, claim(ballot, epoch, registration.epoch, unclean=candidacy.stand.unclean)
+        )
+        leader_path = znodes.leader(name.topic, name.partition)
+        assignment = Check(znodes.replicas(name.topic, name.partition), candidacy.assigned_version)
+        incarnation = znodes.of_incarnation(replica.key.topic_id)
+        operations: list[Operation] = [
+            SetData(znodes.isr(name.topic, name.partition), znodes.dump_isr(state), candidacy.version),
+            assignment,
+            incarnation,
+        ]
+        if candidacy.leader_node_stands:
+            operations.append(Delete(leader_path))
+        operations.append(
+            Create(
+                leader_path, znodes.dump_leader(registration.id, registration.epoch, epoch), ephemeral=True
+            )
+        )
+        crash_point("election.before_claim")
+        try:
+            await self._session.multi(operations)
+        except (MultiFailed, ConnectionLost) as error:
+            logger.info("election lost", partition=str(name), epoch=epoch, reason=str(error))
+            refused = operations[error.index] if isinstance(error, MultiFailed) else None
+            if refused is incarnation:
+                self._vacancies.pop(replica.key, None)  # made again; its queue entry does the rest
+                return
+            # Somebody was faster, or nobody knows: look again, and follow whoever leads now.
+            if refused is assignment:
+                await self._read_assignment(replica)
+            vacancy.noticed = self._clock.monotonic()
+            vacancy.due = vacancy.noticed + self._step_s / 10
+            return
+        crash_point("election.after_claim")
+        self._settle(vacancy)
+        replica.trail.written(state.trail, self._recorder)
+        noticed_ms = (self._clock.monotonic() - vacancy.noticed) * 1000
+        self._manager.counts.broker.elected(noticed_ms, unclean=candidacy.stand.unclean)
+        logger.info(
+            "elected",
+            partition=str(name),
+            epoch=epoch,
+            previous=ballot.state.leader,
+            reason=state.trail[-1].reason,
+            isr=list(state.isr_ids),
+            unclean=candidacy.stand.unclean,
+            log_end=replica.log.log_end_offset,
+            high_watermark=replica.high_watermark,
+            noticed_ms=round(noticed_ms, 1),
+        )
+        if (lost := candidacy.lost) is not None:
+            logger.error(
+                "unclean election: committed records may be lost from here on",
+                partition=str(name),
+                epoch=epoch,
+                first=lost.first,
+                certain_end=lost.end,
+                certain=lost.certain,
+                in_sync=list(ballot.state.isr_ids),
+                cause=candidacy.stand.cause,
+            )
+        self._manager.lead(replica, state, candidacy.version + 1)
+        crash_point("election.before_start_replica")
+        self._sender.start_replicas(replica, epoch, "a new leader")
+
+
+def _mark_whole(replica: Replica) -> None:
+    """A leader has taken it into the ISR. What cannot be written now is tried at the next look."""
+    try:
+        replica.log.mark_whole()
+    except (StorageFailed, StorageBusy) as error:
+        logger.warning("not marked as whole", partition=str(replica.name), reason=error.message)
+    else:
+        logger.info("a damaged log was made whole by its leader", partition=str(replica.name))

@@ -1,0 +1,309 @@
+"""Writes that this broker gives leaderships up, many in one `multi`, and names who is next.
+
+The fence is the same compare-and-set on `isr` that an election uses: after it this broker can no
+longer commit, and whoever stands next starts from the same members. What was read before it is checked in
+the same `multi`: nobody is named who is shutting down by then (CORRECTNESS I7).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import partial
+from typing import Final
+
+import structlog
+
+from strandline.adapters.system.crash_points import crash_point
+from strandline.adapters.zookeeper import znodes
+from strandline.broker.core.election.election import successor
+from strandline.broker.core.state_changes.events import resigned
+from strandline.broker.events.replica_events import Recorder
+from strandline.broker.facts.drains import drained_brokers
+from strandline.broker.membership.peers import Peers
+from strandline.broker.replicas.leader_znodes import fence_operations, notice_operation
+from strandline.broker.replicas.replica import Replica
+from strandline.config import ZNODE_BYTES_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
+from strandline.ports import (
+    Check,
+    Clock,
+    ConnectionLost,
+    Coordination,
+    MultiFailed,
+    NoNode,
+    Operation,
+)
+from strandline.tasks import pipelined
+from strandline.vocabulary.metadata import IsrMember, PartitionState, Registration
+
+logger = structlog.get_logger(__name__)
+
+RESIGNATIONS_PER_MULTI_MAX: Final = 50
+MULTIS_IN_FLIGHT_MAX: Final = 4
+TRY_AGAIN_S: Final = 0.05
+TRIES_MAX: Final = 5
+"""Of a handover that may as well not happen; one that has to happen is tried until it is known to be done."""
+
+
+class Place(Enum):
+    """What becomes of the place in the ISR of the one who resigns, if it is not the last member."""
+
+    KEPT = "kept"
+    """It follows from now on, and has everything."""
+    LEFT_IF_ENOUGH = "left if enough others are in sync"
+    """It shuts down: what the next leader commits should not wait until it is gone."""
+    LEFT = "left"
+    """Its log failed."""
+
+
+@dataclass(eq=False, slots=True)
+class Resignation:
+    """A leadership that is to end, and what came of it."""
+
+    replica: Replica
+    epoch: LeaderEpoch
+    reason: str
+    to: BrokerId | None = None
+    """For this one or not at all; None: in any case, for whoever is next."""
+    place: Place = Place.KEPT
+    outcome: asyncio.Future[BrokerId | None] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+    """Who leads by now or is next, NO_BROKER if nobody is known; None: this broker leads on."""
+
+    def settle(self, outcome: BrokerId | None) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(outcome)
+
+    def fail(self, error: Exception) -> None:
+        if not self.outcome.done():
+            self.outcome.set_exception(error)
+            self.outcome.exception()  # seen, even if whoever waited was cancelled meanwhile
+
+
+@dataclass(frozen=True, slots=True)
+class _Peers:
+    """The members of some ISRs as they are registered now."""
+
+    live: Mapping[BrokerId, Registration]
+    versions: Mapping[BrokerId, int]
+    avoided: frozenset[BrokerId]
+    """Drained or suspected: named only if there is no other."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    resignation: Resignation
+    after: PartitionState
+    version: int
+    next_leader: BrokerId | None
+    leader_node_stands: bool
+
+
+class Resignations:
+    """One session's. Whoever comes while a `multi` is under way goes into the next one."""
+
+    def __init__(
+        self, me: BrokerId, peers: Peers, session: Coordination, recorder: Recorder, clock: Clock
+    ) -> None:
+        self._me = me
+        self._peers = peers
+        self._session = session
+        self._recorder = recorder
+        self._clock = clock
+        self._waiting: list[Resignation] = []
+        self._multis = asyncio.Semaphore(MULTIS_IN_FLIGHT_MAX)
+
+    async def hand_in(self, resignation: Resignation) -> BrokerId | None:
+        """Have it written; its outcome."""
+        self._waiting.append(resignation)
+        async with self._multis:
+            await asyncio.sleep(0)  # whoever is ready now comes along
+            batch = self._waiting[:RESIGNATIONS_PER_MULTI_MAX]
+            del self._waiting[:RESIGNATIONS_PER_MULTI_MAX]
+            try:
+                await self._write(batch)
+            except Exception as error:  # the session is over, for all of them
+                for each in batch:
+                    each.fail(error)
+                if resignation not in batch:
+                    raise
+        return await resignation.outcome
+
+    async def _write(self, batch: Sequence[Resignation]) -> None:
+        """All together; each by itself if that fails, for one may be in the way of the others."""
+        try:
+            await self._together(batch)
+        except (MultiFailed, ConnectionLost) as error:
+            logger.debug("resigning one by one", partitions=len(batch), reason=str(error))
+            async with asyncio.TaskGroup() as tasks:
+                for each in batch:
+                    tasks.create_task(self._alone(each))
+
+    async def _together(self, batch: Sequence[Resignation]) -> None:
+        found = await pipelined(self._read, batch, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        peers = await self._read_peers(broker for state, _ in found for broker in state.isr_ids)
+        prepared = [
+            ready
+            for resignation, (state, version) in zip(batch, found, strict=True)
+            if (ready := self._prepare(resignation, state, version, peers)) is not None
+        ]
+        # Trails may be long: what does not fit into a znode's bound goes its own way.
+        while prepared:
+            part, prepared = _cut(prepared)
+            await self._commit(part, peers)
+
+    async def _alone(self, resignation: Resignation) -> None:
+        """Until it is known what came of it. A lost connection under a `multi` leaves that open: this broker
+        may lead on only if ZooKeeper says so after everything that was under way."""
+        replica = resignation.replica
+        tries = 0
+        while not resignation.outcome.done():
+            try:
+                await self._session.sync(znodes.isr(replica.name.topic, replica.name.partition))
+                state, version = await self._read(resignation)
+                peers = await self._read_peers(state.isr_ids)
+                leader_node = await self._session.exists(
+                    znodes.leader(replica.name.topic, replica.name.partition)
+                )
+                ready = self._prepare(
+                    resignation, state, version, peers, leader_node_stands=leader_node is not None
+                )
+                if ready is None:
+                    return
+                tries += 1
+                if tries > TRIES_MAX and resignation.to is not None:
+                    resignation.settle(None)
+                    return
+                await self._commit([ready], peers)
+            except (MultiFailed, ConnectionLost) as error:
+                # An ISR change of ours was under way, or nobody knows: look, and try again.
+                logger.debug("resignation not recorded yet", partition=str(replica.name), reason=str(error))
+                await self._clock.sleep(TRY_AGAIN_S)
+
+    # --- what ZooKeeper says -------------------------------------------------------------------
+
+    async def _read(self, resignation: Resignation) -> tuple[PartitionState, int]:
+        """`isr` and its version; as if nobody led where the partition is gone, or the znode cannot be read:
+        then nothing is written over it, and the leader znode ends with the session."""
+        name = resignation.replica.name
+        try:
+            node = await self._session.get(znodes.isr(name.topic, name.partition))
+        except NoNode:
+            return PartitionState(NO_BROKER, resignation.epoch, ()), 0
+        try:
+            return znodes.load_isr(name.topic, name.partition, node.data), node.version
+        except znodes.UnreadableZnode as error:
+            logger.error("a resignation is not recorded", partition=str(name), reason=error.message)
+            return PartitionState(NO_BROKER, resignation.epoch, ()), 0
+
+    async def _read_peers(self, members: Iterable[BrokerId]) -> _Peers:
+        brokers = sorted(set(members) - {self._me})
+        found = await pipelined(
+            partial(_registration, self._session), brokers, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX
+        )
+        registered = {b: each for b, each in zip(brokers, found, strict=True) if each is not None}
+        live = {broker: registration for broker, (registration, _) in registered.items()}
+        versions = {broker: version for broker, (_, version) in registered.items()}
+        suspects = self._peers.suspects
+        suspected = {broker for broker, each in live.items() if each.epoch in suspects}
+        return _Peers(live, versions, await drained_brokers(self._session) | suspected)
+
+    # --- what is written -----------------------------------------------------------------------
+
+    def _prepare(
+        self,
+        resignation: Resignation,
+        state: PartitionState,
+        version: int,
+        peers: _Peers,
+        *,
+        leader_node_stands: bool = True,
+    ) -> _Prepared | None:
+        """What to write; None if there is nothing to write, and the outcome is set."""
+        replica, epoch, me = resignation.replica, resignation.epoch, self._me
+        if (state.leader, state.leader_epoch) != (me, epoch):
+            resignation.settle(state.leader)  # somebody leads already, or it is written
+            return None
+        if resignation.to is None:
+            next_leader = successor(state, replica.assigned, peers.live, peers.avoided)
+        else:
+            next_leader = successor(state, (resignation.to,), peers.live)
+            if next_leader is None:
+                resignation.settle(None)
+                return None
+        members = self._members(resignation, state)
+        after = PartitionState(NO_BROKER, epoch, members, lossy_epoch=state.lossy_epoch)
+        event = resigned(
+            replica.name.topic,
+            replica.key,
+            me,
+            after,
+            at_ms=self._clock.wall_ms(),
+            reason=resignation.reason,
+            left=() if me in after else (me,),
+        )
+        after = replace(after, trail=replica.trail.extended(state.trail, event))
+        return _Prepared(resignation, after, version, next_leader, leader_node_stands)
+
+    def _members(self, resignation: Resignation, state: PartitionState) -> tuple[IsrMember, ...]:
+        """Of the ISR that is left. The last one stays in it: nobody else has all that was committed."""
+        replica = resignation.replica
+        others = tuple(member for member in state.isr if member.broker != self._me)
+        if resignation.place is Place.KEPT:
+            return state.isr
+        enough = 1
+        if resignation.place is Place.LEFT_IF_ENOUGH:
+            enough = replica.config.min_insync(replica.assignment.replication_factor)
+        return others if len(others) >= enough else state.isr
+
+    async def _commit(self, part: Sequence[_Prepared], peers: _Peers) -> None:
+        """One `multi` for all of these."""
+        named: dict[tuple[BrokerId, str], list[tuple[Replica, LeaderEpoch]]] = defaultdict(list)
+        for each in part:
+            if each.next_leader is not None:
+                resignation = each.resignation
+                named[each.next_leader, resignation.reason].append((resignation.replica, resignation.epoch))
+        operations: list[Operation] = [
+            Check(znodes.broker(broker), peers.versions[broker])
+            for broker in sorted({broker for broker, _ in named})
+        ]
+        for each in part:
+            operations += fence_operations(
+                each.resignation.replica,
+                each.after,
+                each.version,
+                leader_node_stands=each.leader_node_stands,
+            )
+        operations += [notice_operation(broker, ended, reason) for (broker, reason), ended in named.items()]
+        crash_point("handover.before_notice")
+        await self._session.multi(operations)
+        crash_point("handover.after_notice")
+        for each in part:
+            each.resignation.replica.trail.written(each.after.trail, self._recorder)
+            each.resignation.settle(NO_BROKER if each.next_leader is None else each.next_leader)
+
+
+def _cut(prepared: list[_Prepared]) -> tuple[list[_Prepared], list[_Prepared]]:
+    """(what fits into one `multi`, at least one; the rest)."""
+    size = 0
+    for index, each in enumerate(prepared):
+        size += len(znodes.dump_isr(each.after))
+        if size > ZNODE_BYTES_MAX and index > 0:
+            return prepared[:index], prepared[index:]
+    return prepared, []
+
+
+async def _registration(session: Coordination, broker: BrokerId) -> tuple[Registration, int] | None:
+    try:
+        node = await session.get(znodes.broker(broker))
+        return znodes.load_registration(broker, node.data, node.czxid), node.version
+    except NoNode:
+        return None
+    except ValueError as error:
+        logger.error("not a registration", broker=broker, reason=str(error))
+        return None

@@ -1,0 +1,1 @@
+"""Records what happens to replicas on this broker, for the topic `__state_changes`."""

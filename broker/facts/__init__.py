@@ -1,0 +1,1 @@
+"""Facts that a broker reads from ZooKeeper when it needs them; nothing here is watched."""

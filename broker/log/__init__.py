@@ -1,0 +1,1 @@
+"""The service `Log`: produce, fetch, offsets and metadata, for clients."""

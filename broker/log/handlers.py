@@ -1,0 +1,380 @@
+"""What a broker does for clients, in its own types: no gRPC here, so that another listener, or a
+simulator, can call it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from strandline.adapters.system.crash_points import defect_point
+from strandline.broker.log.producer_ids import ProducerIds
+from strandline.broker.log.time_lookup import TimeLookup
+from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.broker.replicas.leadership import Done
+from strandline.broker.replicas.manager import ReplicaManager
+from strandline.broker.replicas.replica import Replica
+from strandline.config import RECORDS_BYTES_MAX, BrokerSettings
+from strandline.errors import (
+    FencedLeaderEpoch,
+    InvalidRequest,
+    InvalidRequiredAcks,
+    InvalidTopic,
+    NotLeaderOrFollower,
+    OffsetNotAvailable,
+    StrandlineError,
+    UnknownLeaderEpoch,
+)
+from strandline.ids import INTERNAL_PREFIX, TopicPartition
+from strandline.ports import Clock
+from strandline.tasks import Slices
+from strandline.vocabulary.metadata import ClusterMetadata
+
+LATEST, EARLIEST = -1, -2
+
+
+def answer_bytes(bytes_max: int) -> int:
+    """What one answer to a fetch may carry, if so much is asked for; more if its first batch is larger."""
+    return min(max(bytes_max, 1), RECORDS_BYTES_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchPartition:
+    name: TopicPartition
+    offset: int
+    leader_epoch: int
+    bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """`high_watermark` is -1 while a new leader does not know it yet."""
+
+    name: TopicPartition
+    error: StrandlineError | None = None
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    leader_epoch: int = -1
+    records: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """`offset` and `timestamp_ms` are -1 where no record is as young as was asked; `high_watermark` while a
+    new leader does not know it yet."""
+
+    name: TopicPartition
+    error: StrandlineError | None = None
+    offset: int = -1
+    timestamp_ms: int = -1
+    leader_epoch: int = -1
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    log_end_offset: int = -1
+
+
+class Handlers:
+    """Requests of clients against the replicas of this broker."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        view: ClusterView,
+        settings: BrokerSettings,
+        clock: Clock,
+        holds_lease: Callable[[], bool],
+        producer_ids: ProducerIds,
+    ) -> None:
+        self._manager = manager
+        self._view = view
+        self._settings = settings
+        self._clock = clock
+        self._holds_lease = holds_lease
+        self._producer_ids = producer_ids
+        self._times = TimeLookup(clock)
+
+    # --- produce -----------------------------------------------------------------------------
+
+    def produce(
+        self,
+        topic: str,
+        partition: int,
+        records: bytes,
+        acks: int,
+        timeout_ms: int,
+        done: Done,
+        *,
+        internal: bool = False,
+        expected_offset: int | None = None,
+        sure: bool = True,
+    ) -> None:
+        """Append one batch; `done` is called exactly once, with the outcome.
+
+        `expected_offset`: only where the log ends there, see `PartitionLog.append_as_leader`. `sure`: False
+        for a partition that `unsure` named.
+        """
+        if topic.startswith(INTERNAL_PREFIX) and not internal:
+            done(InvalidTopic(f"topic {topic!r} is the system's own: it is read by all, and written by none"))
+            return
+        try:
+            replica = self._manager.named(topic, partition)
+        except StrandlineError as error:
+            self._manager.counts.others.produce_failures += 1
+            done(error)
+            return
+        try:
+            self._append(replica, records, acks, timeout_ms, done, expected_offset, sure=sure)
+        except StrandlineError as error:
+            replica.counts.produce_failures += 1
+            if isinstance(error, NotLeaderOrFollower):
+                error = NotLeaderOrFollower(error.message, leader=self._manager.hint(replica))
+            done(error)
+
+    def _append(
+        self,
+        replica: Replica,
+        records: bytes,
+        acks: int,
+        timeout_ms: int,
+        done: Done,
+        expected_offset: int | None,
+        *,
+        sure: bool,
+    ) -> None:
+        if acks not in (-1, 0, 1):
+            raise InvalidRequiredAcks(f"acks = {acks}: use all (-1), 1 or 0")
+        if expected_offset is not None and expected_offset < 0:
+            raise InvalidRequest(f"expected_offset = {expected_offset}: no log ends below 0")
+        leadership = replica.led()
+        defect_point("produce.append")
+        if acks != -1 and not self._holds_lease():
+            # Another broker may lead already; only acks=all would find out (CORRECTNESS E1).
+            raise NotLeaderOrFollower(f"cut off from ZooKeeper: only acks=all is safe for {replica.name} now")
+        if acks != -1 and not sure:
+            raise NotLeaderOrFollower(
+                f"neither the in-sync replicas of {replica.name} nor ZooKeeper confirm that this broker leads"
+            )
+        timeout_ms = min(max(timeout_ms, 1), self._settings.produce_timeout_ms_max)
+        leadership.produce(
+            records, acks=acks, timeout_ms=timeout_ms, done=done, expected_offset=expected_offset
+        )
+
+    async def unsure(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
+        """Those of these that another broker may lead by now, for all that this one can find out.
+
+        Asked before the leader alone acknowledges (acks 0 and 1). It costs nothing while the followers
+        acknowledge what they are sent, and a round trip to them, or to ZooKeeper, if they have been silent.
+        """
+        return frozenset([name for name in partitions if not await self._is_sure(name)])
+
+    async def _is_sure(self, name: TopicPartition) -> bool:
+        try:
+            leadership = self._manager.named(*name).led()
+        except StrandlineError:
+            return True  # `produce` answers with the error
+        return not self._holds_lease() or leadership.certain() or await leadership.assured()
+
+    # --- fetch -------------------------------------------------------------------------------
+
+    async def fetchable(
+        self, partitions: Sequence[FetchPartition], *, wait_ms: int, bytes_min: int, bytes_max: int
+    ) -> None:
+        """Long poll: return once enough is committed at these positions, one of them is wrong, or it is late.
+
+        Nothing that is read meanwhile is kept.
+        """
+        deadline = self._clock.monotonic() + min(max(wait_ms, 0), self._settings.fetch_wait_ms_max) / 1000
+        bytes_max = answer_bytes(bytes_max)
+        bytes_min = min(bytes_min, bytes_max)
+        if bytes_min <= 0:
+            return
+        news = asyncio.Event()
+        watched = self._listen(partitions, news.set)
+        try:
+            while True:
+                news.clear()
+                enough = await self._is_enough(partitions, bytes_min, bytes_max)
+                left = deadline - self._clock.monotonic()
+                if enough or left <= 0:
+                    return
+                try:
+                    async with asyncio.timeout(left):
+                        await news.wait()
+                except TimeoutError:
+                    return
+        finally:
+            for replica in watched:
+                replica.unlisten(news.set)
+
+    async def _is_enough(self, partitions: Sequence[FetchPartition], bytes_min: int, bytes_max: int) -> bool:
+        """Whether so much is committed, or a position is wrong."""
+        slices, size = Slices(self._clock), 0
+        for wanted in partitions:
+            if slices.used_up:
+                await slices.next()
+            found = self._bytes_at(wanted, bytes_max - size) if bytes_min > 1 else self._any_at(wanted)
+            if found is None or (size := size + found) >= bytes_min:
+                return True
+        return False
+
+    def _any_at(self, wanted: FetchPartition) -> int | None:
+        """1 if something is committed at a position, 0 if nothing is, None if the position is wrong."""
+        try:
+            replica = self._manager.named(*wanted.name)
+            self._check_epoch(replica, wanted.leader_epoch)
+            replica.led()
+            return int(replica.has_committed(wanted.offset))
+        except StrandlineError:
+            return None
+
+    def _bytes_at(self, wanted: FetchPartition, room: int) -> int | None:
+        """How much would be read at a position, None if the position is wrong."""
+        fetched = self._read_one(wanted, room)
+        return len(fetched.records) if fetched.error is None else None
+
+    async def read(self, partitions: Sequence[FetchPartition], bytes_max: int) -> list[Fetched]:
+        """What is committed at these positions now."""
+        slices, bytes_max, size = Slices(self._clock), answer_bytes(bytes_max), 0
+        found: list[Fetched] = []
+        for wanted in partitions:
+            if slices.used_up:
+                await slices.next()
+            if size >= bytes_max:
+                break
+            fetched = self._read_one(wanted, bytes_max - size)
+            if size and size + len(fetched.records) > bytes_max:
+                continue  # a batch that does not fit comes first next time
+            size += len(fetched.records)
+            found.append(fetched)
+            if fetched.records:
+                self._manager.named(*fetched.name).counts.bytes_out += len(fetched.records)
+        return found
+
+    def _listen(self, partitions: Sequence[FetchPartition], listener: Callable[[], None]) -> list[Replica]:
+        watched: list[Replica] = []
+        for wanted in partitions:
+            try:
+                replica = self._manager.named(*wanted.name)
+            except StrandlineError:
+                continue  # `_read` answers with the error
+            replica.listen(listener)
+            watched.append(replica)
+        return watched
+
+    def _read_one(self, wanted: FetchPartition, room: int) -> Fetched:
+        try:
+            replica = self._manager.named(*wanted.name)
+        except StrandlineError as error:
+            return Fetched(wanted.name, error)
+        try:
+            self._check_epoch(replica, wanted.leader_epoch)
+            leadership = replica.led()
+            records = replica.read_committed(wanted.offset, max(1, min(wanted.bytes_max, room)))
+        except NotLeaderOrFollower as error:
+            return Fetched(
+                wanted.name, NotLeaderOrFollower(error.message, leader=self._manager.hint(replica))
+            )
+        except StrandlineError as error:
+            return Fetched(wanted.name, error)
+        return Fetched(
+            wanted.name,
+            high_watermark=replica.high_watermark if leadership.core.knows_watermark else -1,
+            log_start_offset=replica.log.log_start_offset,
+            leader_epoch=replica.leader_epoch,
+            records=records,
+        )
+
+    def _check_epoch(self, replica: Replica, epoch: int) -> None:
+        if 0 <= epoch < replica.leader_epoch:
+            raise FencedLeaderEpoch(
+                f"{replica.name}: epoch {epoch} is over, {replica.leader_epoch} is current",
+                leader=self._manager.hint(replica),
+            )
+        if epoch > replica.leader_epoch:
+            raise UnknownLeaderEpoch(
+                f"{replica.name}: epoch {epoch} is not known here, {replica.leader_epoch} is"
+            )
+
+    # --- offsets -----------------------------------------------------------------------------
+
+    async def list_offsets(self, wanted: Sequence[tuple[TopicPartition, int]]) -> list[Listed]:
+        """For each partition and time: -1 latest (the HW), -2 earliest, else the first committed record of
+        that time or later."""
+        deadline = self._clock.monotonic() + self._settings.list_offsets_ms_max / 1000
+        slices = Slices(self._clock)
+        known: dict[tuple[TopicPartition, int], Listed] = {}
+        for name, timestamp_ms in wanted:
+            if slices.used_up:
+                await slices.next()
+            if (name, timestamp_ms) not in known:
+                known[name, timestamp_ms] = await self._list_one(name, timestamp_ms, deadline)
+        return [known[each] for each in wanted]
+
+    async def _list_one(self, name: TopicPartition, timestamp_ms: int, deadline: float) -> Listed:
+        try:
+            replica = self._manager.named(*name)
+        except StrandlineError as error:
+            return Listed(name, error)
+        try:
+            return await self._list(replica, timestamp_ms, deadline)
+        except NotLeaderOrFollower as error:
+            return Listed(name, NotLeaderOrFollower(error.message, leader=self._manager.hint(replica)))
+        except StrandlineError as error:
+            return Listed(name, error)
+
+    async def _list(self, replica: Replica, timestamp_ms: int, deadline: float) -> Listed:
+        """What lies below this leader's HW is committed, also while it does not know the cluster's (H1): the
+        start of the log, and a record of a time that is found there, do not depend on what is withheld.
+        LATEST does, and so does a time that no such record has: an answer smaller than the predecessor's
+        would be wrong."""
+        leadership = replica.led()
+        log, watermark = replica.log, replica.high_watermark
+        known = leadership.core.knows_watermark
+        offset, timestamp = -1, -1
+        if timestamp_ms == LATEST:
+            offset = int(watermark) if known else -1
+        elif timestamp_ms == EARLIEST:
+            offset = log.log_start_offset
+        elif timestamp_ms < 0:
+            raise InvalidRequest(f"timestamp {timestamp_ms}: use -1 (latest), -2 (earliest) or milliseconds")
+        else:
+            found = await self._times.first_not_older(replica, timestamp_ms, watermark, deadline)
+            offset, timestamp = found or (-1, -1)
+        if offset < 0 and not known:
+            raise OffsetNotAvailable(
+                f"{replica.name}: the new leader knows that offsets below {watermark} are committed, and "
+                f"not yet whether {watermark}..{leadership.core.epoch_start} are"
+            )
+        return Listed(
+            replica.name,
+            None,
+            offset,
+            timestamp,
+            replica.leader_epoch,
+            int(watermark) if known else -1,
+            log.log_start_offset,
+            log.log_end_offset,
+        )
+
+    # --- the cluster -------------------------------------------------------------------------
+
+    async def metadata(
+        self,
+        topics: Sequence[str],
+        waits: Sequence[tuple[TopicPartition, int]],
+        max_wait_ms: int,
+        *,
+        omit_topics: bool = False,
+    ) -> tuple[ClusterMetadata, list[str]]:
+        """The cluster as this broker knows it, and the topics named that do not exist."""
+        if waits:
+            await self._view.wait_for_leaders(waits, max_wait_ms / 1000)
+        return await self._view.describe(topics, omit_topics=omit_topics)
+
+    async def partition_counts(self, topics: Sequence[str]) -> dict[str, int]:
+        """By topic, of those that exist. Raises LeaderNotAvailable."""
+        return await self._view.partition_counts(topics)
+
+    async def new_producer_id(self) -> int:
+        """An id that no other producer of this cluster has. Raises LeaderNotAvailable."""
+        return await self._producer_ids.new()

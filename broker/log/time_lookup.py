@@ -1,0 +1,61 @@
+"""Offsets by time: what a leader has to decode for them, it decodes beside its event loop, batch by batch."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Final
+
+from strandline.broker.replicas.replica import Replica
+from strandline.broker.storage.time_search import Look, first_not_older
+from strandline.errors import OffsetNotAvailable
+from strandline.ports import Clock
+from strandline.records import Codec
+from strandline.tasks import Slices
+
+SEARCHES_MAX: Final = 2
+"""At the same time: threads that decode compete with the event loop."""
+
+RECORDS_AT_ONCE_MAX: Final = 1_000
+"""A plain batch of so few records is looked at on the event loop: a thread would take longer."""
+
+
+class TimeLookup:
+    """One broker's."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._slots = asyncio.Semaphore(SEARCHES_MAX)
+
+    async def first_not_older(
+        self, replica: Replica, timestamp_ms: int, below: int, deadline: float
+    ) -> tuple[int, int] | None:
+        """(offset, timestamp) of the first record of this time or later, below an offset; or None.
+
+        Raises StorageFailed, NotLeaderOrFollower, and OffsetNotAvailable if it is not found by the deadline
+        (monotonic seconds).
+        """
+        log, slices = replica.log, Slices(self._clock)
+        start = offset = log.log_start_offset
+        async with self._slots:
+            while offset < below:
+                replica.led()  # as long as this takes
+                if self._clock.monotonic() >= deadline:
+                    raise OffsetNotAvailable(
+                        f"{replica.name}: no time was left to look for timestamp {timestamp_ms}; "
+                        "ask again, or for fewer partitions at once"
+                    )
+                look = log.look_for_time(timestamp_ms, start=offset, below=below)
+                find = partial(first_not_older, look, timestamp_ms, start=start, below=below)
+                found = find() if _is_small(look) else await asyncio.to_thread(find)
+                if found is not None:
+                    return found
+                offset = look.next_offset
+                if slices.used_up:
+                    await slices.next()
+        return None
+
+
+def _is_small(look: Look) -> bool:
+    header = look.header
+    return header is None or (header.codec is Codec.NONE and header.record_count <= RECORDS_AT_ONCE_MAX)

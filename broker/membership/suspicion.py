@@ -1,0 +1,96 @@
+"""Asks brokers whether they are there: at once when a stream with one broke, again and again while it is
+suspected, and before something rests on its being reachable from here.
+
+What follows from the answers: `strandline.broker.membership.peers`, and docs/replication.md, Election.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
+
+from strandline.broker.membership.peers import Peers
+from strandline.broker.membership.probe import Heard
+from strandline.ids import BrokerEpoch, BrokerId
+from strandline.ports import Clock
+from strandline.vocabulary.metadata import Registration
+
+Probe = Callable[[Registration], Awaitable[Heard]]
+"""Asks the port of a registered broker. Never raises; bounded."""
+
+
+class Reach(Protocol):
+    async def answering(self, brokers: Iterable[BrokerId]) -> frozenset[BrokerEpoch]:
+        """The registered lives of those brokers that answer here, now."""
+        ...
+
+
+class Suspicion:
+    """One session's. `run` is its task; fulfils `Reach`."""
+
+    def __init__(self, peers: Peers, probe: Probe, clock: Clock) -> None:
+        self._peers = peers
+        self._probe = probe
+        self._clock = clock
+        self._wanted: set[BrokerId] = set()
+        self._under_way: set[BrokerEpoch] = set()
+        """At most one probe for each life."""
+        self._wake = asyncio.Event()
+
+    def ask(self, broker: BrokerId) -> None:
+        """A stream with it broke. That may be the network's fault: its port is asked."""
+        self._wanted.add(broker)
+        self._wake.set()
+
+    def peers_changed(self) -> None:
+        """There may be another suspect."""
+        self._wake.set()
+
+    async def answering(self, brokers: Iterable[BrokerId]) -> frozenset[BrokerEpoch]:
+        """See `Reach`. A refusal makes a suspect, as any other does."""
+        live = self._peers.live
+        asked = [live[broker] for broker in brokers if broker in live]
+        async with asyncio.TaskGroup() as tasks:
+            probes = {each.epoch: tasks.create_task(self._ask(each)) for each in asked}
+        return frozenset(life for life, heard in probes.items() if heard.result() is Heard.ALIVE)
+
+    async def run(self) -> None:
+        """Probe whatever is due. Runs until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            while True:
+                self._wake.clear()
+                for registration in self._due():
+                    if registration.epoch not in self._under_way:
+                        self._under_way.add(registration.epoch)
+                        tasks.create_task(self._ask_once(registration))
+                next_due = self._peers.suspects.next_due()
+                pause_s = None if next_due is None else max(0.0, next_due - self._clock.monotonic())
+                try:
+                    async with asyncio.timeout(pause_s):
+                        await self._wake.wait()
+                except TimeoutError:
+                    continue
+
+    def _due(self) -> list[Registration]:
+        live = self._peers.live
+        wanted, self._wanted = self._wanted, set()
+        again = set(self._peers.suspects.due(self._clock.monotonic()))
+        return [each for broker, each in live.items() if broker in wanted or each.epoch in again]
+
+    async def _ask_once(self, registration: Registration) -> None:
+        try:
+            await self._ask(registration)
+        finally:
+            self._under_way.discard(registration.epoch)
+
+    async def _ask(self, registration: Registration) -> Heard:
+        heard = await self._probe(registration)
+        match heard:
+            case Heard.ALIVE:
+                self._peers.heard(registration.epoch)
+            case Heard.GONE:
+                self._peers.refused(registration.epoch)
+            case Heard.NOTHING:
+                pass  # its session decides
+        return heard

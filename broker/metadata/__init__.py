@@ -1,0 +1,1 @@
+"""What clients are told of the cluster, and the topics that the system keeps for itself."""

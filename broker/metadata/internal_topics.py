@@ -1,0 +1,145 @@
+"""Topics that the system keeps for itself, created when somebody first needs one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+
+from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.broker.replicas.manager import ReplicaManager
+from strandline.client.messages import CreateTopics, NewTopic
+from strandline.client.wire.calls import CREATE_TOPICS
+from strandline.config import MIB, BrokerSettings
+from strandline.errors import (
+    CoordinatorNotAvailable,
+    LeaderNotAvailable,
+    NotController,
+    StrandlineError,
+    TopicAlreadyExists,
+)
+from strandline.ids import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC, STATE_CHANGES_TOPIC
+from strandline.ports import Transport
+from strandline.vocabulary.metadata import TopicMetadata
+
+logger = structlog.get_logger(__name__)
+
+CREATE_TIMEOUT_S: Final = 10.0
+
+OFFSETS_SEGMENT_BYTES: Final = 8 * MIB
+"""A new coordinator reads what was not compacted yet, which is the last segment at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """What one looks like when it is created; what it became is the administrator's."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    """With fewer brokers alive: as many as there are."""
+    config: Mapping[str, str] = field(default_factory=dict)
+
+
+def offsets_topic(settings: BrokerSettings) -> InternalTopic:
+    return InternalTopic(
+        OFFSETS_TOPIC,
+        settings.offsets_topic_partitions,
+        settings.offsets_topic_replication_factor,
+        {"cleanup.policy": "compact", "segment.bytes": str(OFFSETS_SEGMENT_BYTES)},
+    )
+
+
+def group_events_topic(settings: BrokerSettings) -> InternalTopic:
+    return InternalTopic(
+        GROUP_EVENTS_TOPIC,
+        settings.group_events_topic_partitions,
+        settings.offsets_topic_replication_factor,
+        {"cleanup.policy": "delete"},
+    )
+
+
+def state_changes_topic(settings: BrokerSettings) -> InternalTopic:
+    return InternalTopic(
+        STATE_CHANGES_TOPIC,
+        settings.state_changes_topic_partitions,
+        settings.state_changes_topic_replication_factor,
+        {"cleanup.policy": "delete"},
+    )
+
+
+class InternalTopics:
+    """Finds them, and has the active controller create those that are missing."""
+
+    def __init__(self, manager: ReplicaManager, view: ClusterView, transport: Transport) -> None:
+        self._manager = manager
+        self._view = view
+        self._transport = transport
+        self._creating = asyncio.Lock()
+
+    async def find(self, topic: InternalTopic) -> TopicMetadata:
+        """The topic as it is, created if need be. Raises CoordinatorNotAvailable: ask again."""
+        found = await self._look(topic.name)
+        if found is not None:
+            return found
+        async with self._creating:
+            found = await self._look(topic.name)
+            if found is None:
+                await self._create(topic)
+                found = await self._look(topic.name)
+        if found is None:
+            raise CoordinatorNotAvailable(f"topic {topic.name} is being created")
+        return found
+
+    async def _look(self, name: str) -> TopicMetadata | None:
+        try:
+            cluster, _ = await self._view.describe([name])
+        except LeaderNotAvailable as error:
+            raise CoordinatorNotAvailable(error.message) from error
+        return cluster.topics[0] if cluster.topics else None
+
+    async def _create(self, topic: InternalTopic) -> None:
+        """Have it created, by whomever: that it exists already is as good."""
+        try:
+            cluster, _ = await self._view.describe((), omit_topics=True)
+        except LeaderNotAvailable as error:
+            raise CoordinatorNotAvailable(error.message) from error
+        controller = cluster.controller
+        if controller is None:
+            raise CoordinatorNotAvailable(f"no controller is active to create topic {topic.name}")
+        alive = len(cluster.brokers)
+        replicas = max(1, min(topic.replication_factor, alive))
+        new = NewTopic(topic.name, topic.partitions, replicas, topic.config)
+        try:
+            (result,) = await self._transport.call(
+                controller.address,
+                CREATE_TOPICS,
+                CreateTopics([new], validate_only=False, internal=True),
+                timeout_s=CREATE_TIMEOUT_S,
+            )
+        except StrandlineError as error:
+            raise CoordinatorNotAvailable(
+                f"topic {topic.name} could not be created now: {error.message}"
+            ) from error
+        if isinstance(result.error, TopicAlreadyExists):
+            return
+        if result.error is not None:
+            if not isinstance(result.error, NotController):
+                logger.error("internal topic not created", topic=topic.name, reason=result.error.message)
+            raise CoordinatorNotAvailable(f"topic {topic.name} could not be created: {result.error.message}")
+        logger.info(
+            "internal topic created",
+            topic=topic.name,
+            partitions=topic.partitions,
+            replication_factor=replicas,
+        )
+        if replicas < topic.replication_factor:
+            logger.warning(
+                "an internal topic has fewer replicas than it should: too few brokers are alive",
+                topic=topic.name,
+                replication_factor=replicas,
+                wanted=topic.replication_factor,
+            )

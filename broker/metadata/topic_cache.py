@@ -1,0 +1,258 @@
+"""What ZooKeeper says about topics: read once for all who ask at the same time, and as seldom as it costs.
+
+A topic of a thousand partitions is two thousand znodes. When their leader dies, every client asks about all
+of them again and again: so what is known to be over is read again by itself, the whole only when it is old.
+
+The leader of record is named only while its broker is registered in the life in which it was elected: a
+registration that is gone took the leadership with it, though `isr` still names it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.unreadable import UnreadableLog
+from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.errors import (
+    CoordinationError,
+    LeaderNotAvailable,
+    StrandlineError,
+    UnknownTopicOrPartition,
+)
+from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicPartition
+from strandline.ports import Clock, NoNode
+from strandline.tasks import pipelined
+from strandline.vocabulary.metadata import (
+    NEVER_LED,
+    PartitionMetadata,
+    PartitionState,
+    Registration,
+    TopicMetadata,
+)
+
+READING_SHARE_MAX: Final = 0.1
+"""Of the time that one topic is asked about, no more is spent on reading it: what took long stands longer."""
+AGE_S_MAX: Final = 5.0
+"""But never longer than this."""
+LOOKS_MAX: Final = 3
+"""What becomes outdated during a reading is read in it, so often: nobody waits for what never rests."""
+
+Live = Mapping[BrokerId, Registration]
+Lives = dict[int, BrokerEpoch]
+"""By partition: the life in which its leader was elected; none for a partition without a leader."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """A topic as it was read."""
+
+    topic: TopicMetadata
+    lives: Lives
+    live: Live
+    """The registrations that the leaders were last compared with: a new mapping after each change."""
+    old_at: float
+    """When it is to be read again, monotonic."""
+    outdated: set[int] = field(default_factory=set)
+    """Partitions of which this is known not to be true any more."""
+
+
+class TopicCache:
+    """`get` reads a znode, and raises NoNode, ConnectionLost or SessionEnded.
+
+    `life` reads in which life a broker is registered, and raises alike; `live` is what was heard of it.
+    """
+
+    def __init__(
+        self,
+        get: Callable[[str], Awaitable[bytes]],
+        life: Callable[[BrokerId], Awaitable[BrokerEpoch | None]],
+        live: Callable[[], Live],
+        age_s: float,
+        clock: Clock,
+    ) -> None:
+        self._get = get
+        self._life = life
+        self._live = live
+        self._age_s = age_s
+        self._clock = clock
+        self._known: dict[str, _Known] = {}
+        self._unreadable = UnreadableLog()
+        self._under_way: dict[str, asyncio.Future[TopicMetadata | StrandlineError | None]] = {}
+        """What comes of a reading; None if whoever read was cancelled."""
+
+    @property
+    def names(self) -> list[str]:
+        """The topics that were found when they were last asked for."""
+        return sorted(self._known)
+
+    def outdated(self, partition: TopicPartition) -> None:
+        """Something newer is known to be, or to come: the next question reads this partition again."""
+        known = self._known.get(partition.topic)
+        if known is not None:
+            known.outdated.add(min(partition.partition, len(known.topic.partitions)))
+
+    async def topic(self, name: str) -> TopicMetadata:
+        """The topic; while ZooKeeper cannot be reached, as it was read last.
+
+        Raises UnknownTopicOrPartition; LeaderNotAvailable and UnreadableZnode if it was never read.
+        """
+        while (under_way := self._under_way.get(name)) is not None:
+            outcome = await asyncio.shield(under_way)
+            if isinstance(outcome, StrandlineError):
+                raise outcome
+            if outcome is not None:
+                return outcome
+        known = self._known.get(name)
+        if known is not None:
+            self._drop_dead_leaders(known)
+            if not self._is_old(known) and not known.outdated:
+                return known.topic
+        return await self._read_for_all(name)
+
+    def _drop_dead_leaders(self, known: _Known) -> None:
+        """Their partitions have no leader from now on, and are read again."""
+        live = self._live()
+        if live is known.live:
+            return
+        known.live = live
+        dead = {number for number, life in known.lives.items() if not self._is_live(known, number, life)}
+        if dead:
+            known.outdated |= dead
+            known.lives = {number: life for number, life in known.lives.items() if number not in dead}
+            known.topic = replace(
+                known.topic,
+                partitions=tuple(
+                    each.without_leader() if each.partition in dead else each
+                    for each in known.topic.partitions
+                ),
+            )
+
+    def _is_live(self, known: _Known, number: int, life: BrokerEpoch) -> bool:
+        registration = known.live.get(BrokerId(known.topic.partitions[number].leader))
+        return registration is not None and registration.epoch == life
+
+    async def _read_for_all(self, name: str) -> TopicMetadata:
+        answer = self._under_way[name] = asyncio.get_running_loop().create_future()
+        outcome: TopicMetadata | StrandlineError | None = None
+        try:
+            outcome = await self._read(name)
+            return outcome
+        except StrandlineError as error:
+            outcome = error
+            raise
+        finally:
+            del self._under_way[name]
+            answer.set_result(outcome)
+
+    async def _read(self, name: str) -> TopicMetadata:
+        known = self._known.get(name)
+        try:
+            if known is None or self._is_old(known):
+                known = await self._read_whole(name)
+            for _ in range(LOOKS_MAX):
+                if not known.outdated:
+                    break
+                known = await self._read_outdated(name, known)
+        except NoNode:
+            self._known.pop(name, None)
+            raise UnknownTopicOrPartition(f"topic {name!r} does not exist") from None
+        except znodes.UnreadableZnode as error:
+            self._unreadable.report(error)
+            if known is None:
+                raise
+        except CoordinationError as error:
+            if known is None:
+                raise LeaderNotAvailable(
+                    f"topic {name!r} cannot be read from ZooKeeper now: {error}"
+                ) from error
+        return known.topic
+
+    def _is_old(self, known: _Known) -> bool:
+        return self._clock.monotonic() >= known.old_at
+
+    async def _read_whole(self, name: str) -> _Known:
+        began = self._clock.monotonic()
+        node = znodes.load_topic(name, await self._get(znodes.topic(name)))
+        if not node.partitions:  # still being created: it is a topic once it has all of them
+            raise NoNode(znodes.topic(name))
+        live = self._live()
+        partitions, lives = await self._read_partitions(name, range(node.partitions))
+        topic = TopicMetadata(name, node.topic_id, tuple(partitions), dict(node.config))
+        now = self._clock.monotonic()
+        stands_s = max(self._age_s, min((now - began) / READING_SHARE_MAX, AGE_S_MAX))
+        known = self._known[name] = _Known(topic, lives, live, now + stands_s)
+        return known
+
+    async def _read_outdated(self, name: str, known: _Known) -> _Known:
+        """Only those partitions; the whole if it is not the same topic any more, or has grown."""
+        numbers, known.outdated = sorted(known.outdated), set()
+        try:
+            node = znodes.load_topic(name, await self._get(znodes.topic(name)))
+            if (node.topic_id, node.partitions) != (known.topic.topic_id, len(known.topic.partitions)):
+                return await self._read_whole(name)
+            there = [number for number in numbers if number < node.partitions]
+            found, lives = await self._read_partitions(name, there)
+        except BaseException:
+            known.outdated.update(numbers)
+            raise
+        read = {each.partition: each for each in found}
+        partitions = tuple(read.get(each.partition, each) for each in known.topic.partitions)
+        known.topic = replace(known.topic, partitions=partitions)
+        kept = {number: life for number, life in known.lives.items() if number not in read}
+        known.lives = kept | lives
+        return known
+
+    async def _read_partitions(
+        self, name: str, numbers: range | list[int]
+    ) -> tuple[list[PartitionMetadata], Lives]:
+        async def read(partition: int) -> tuple[PartitionMetadata, PartitionState]:
+            """As nobody's whose znodes cannot be read: the topic's other partitions go on."""
+            raw = await self._get(znodes.replicas(name, partition))
+            record = await self._get(znodes.isr(name, partition))
+            replicas: tuple[int, ...] = ()
+            state = NEVER_LED
+            try:
+                replicas = znodes.load_replicas(name, partition, raw)
+                state = znodes.load_isr(name, partition, record)
+            except znodes.UnreadableZnode as error:
+                self._unreadable.report(error)
+            metadata = PartitionMetadata(partition, state.leader, state.leader_epoch, replicas, state.isr_ids)
+            return metadata, state
+
+        found = await pipelined(read, numbers, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        registered = await self._lives_of(state for _, state in found)
+        partitions: list[PartitionMetadata] = []
+        lives: Lives = {}
+        for metadata, state in found:
+            life = _life_of_leader(state)
+            if life is not None and registered.get(state.leader) == life:
+                partitions.append(metadata)
+                lives[metadata.partition] = life
+            else:
+                partitions.append(metadata.without_leader())
+        return partitions, lives
+
+    async def _lives_of(self, states: Iterable[PartitionState]) -> dict[BrokerId, BrokerEpoch | None]:
+        """In which life each leader is registered. One that this broker does not know to be alive may have
+        registered a moment ago: ZooKeeper is asked, after `isr` was read, so its answer is no older."""
+        live = self._live()
+        lives: dict[BrokerId, BrokerEpoch | None] = {}
+        unknown: set[BrokerId] = set()
+        for state in states:
+            registration = live.get(state.leader)
+            if registration is not None and registration.epoch == _life_of_leader(state):
+                lives[state.leader] = registration.epoch
+            elif state.leader != NO_BROKER:
+                unknown.add(state.leader)
+        asked = sorted(unknown)
+        found = await pipelined(self._life, asked, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        return lives | dict(zip(asked, found, strict=True))
+
+
+def _life_of_leader(state: PartitionState) -> BrokerEpoch | None:
+    """In which it was elected: the leader is a member of the ISR."""
+    return next((member.broker_epoch for member in state.isr if member.broker == state.leader), None)

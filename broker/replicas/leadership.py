@@ -1,0 +1,500 @@
+"""Exercises one leadership: carries out what `LeaderPartition` decides, in its order.
+
+Turns of the commit loop run as soon as something happened (an append, a follower's position), so a
+commit waits for nobody's schedule; the commit task owns what takes time: writes of the ISR, fsyncs
+and deadlines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+import structlog
+
+from strandline.adapters.system.crash_points import crash_point, defect_point
+from strandline.adapters.zookeeper import znodes
+from strandline.broker.core.replication.effects import (
+    Acknowledge,
+    AdvanceWatermark,
+    CloseReplicas,
+    CompleteReassignment,
+    CutOff,
+    StepDown,
+    TimeOut,
+    WriteIsr,
+)
+from strandline.broker.core.replication.partition import LeaderPartition
+from strandline.broker.core.state_changes.events import isr_changed
+from strandline.broker.events.replica_events import Recorder
+from strandline.broker.facts.isr_record import read_isr
+from strandline.broker.membership.confirmation import (
+    ASK_ZOOKEEPER_AFTER_S,
+    Flow,
+    all_follow,
+    followed_lately,
+    leader_of_record,
+)
+from strandline.broker.replicas.reassignment import Reassigning
+from strandline.broker.replicas.replica import Replica
+from strandline.config import BrokerSettings
+from strandline.errors import (
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    OutcomeUnknown,
+    RequestTimedOut,
+    StorageBusy,
+    StorageFailed,
+    StrandlineError,
+)
+from strandline.ids import BrokerEpoch, BrokerId, Offset
+from strandline.ports import (
+    BadVersion,
+    Check,
+    Clock,
+    ConnectionLost,
+    Coordination,
+    MultiFailed,
+    Operation,
+    SetData,
+)
+from strandline.vocabulary.metadata import IsrMember, PartitionState, Registration
+
+logger = structlog.get_logger(__name__)
+
+STORAGE_RETRY_S = 0.05
+"""How soon a sync is tried again that found no descriptor for its file."""
+TIMER_SLACK_S = 0.001
+"""A turn that is due so little later than wanted is not moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """Where a batch landed. `appended`: now; else it was there before."""
+
+    base_offset: int
+    log_start_offset: int
+    appended: bool = True
+
+
+Outcome = Produced | StrandlineError
+Done = Callable[[Outcome], None]
+
+
+@dataclass(slots=True)
+class _Ticket:
+    produced: Produced
+    done: Done
+
+
+class Leadership:
+    """One partition, one epoch. `run` is its commit task; the other methods never await."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        state: PartitionState,
+        version: int,
+        *,
+        settings: BrokerSettings,
+        session: Coordination,
+        clock: Clock,
+        live: Mapping[BrokerId, Registration],
+        suspects: Set[BrokerEpoch] = frozenset(),
+        recorder: Recorder,
+        on_step_down: Callable[[Replica, PartitionState | None], None],
+        on_handed_over: Callable[[Replica, BrokerId], None],
+    ) -> None:
+        self.replica = replica
+        self.epoch = state.leader_epoch
+        self.draining = False
+        """True while leadership is being handed over: nothing new is accepted."""
+        self._ended = False
+        self.followers: set[Flow] = set()
+        """Woken after each append."""
+        self.in_sync_since: dict[IsrMember, float] = {}
+        """Of each member of the ISR of record: since when this leader knows it there."""
+        self._members_seen: tuple[IsrMember, ...] = ()
+        self._settings = settings
+        self._session = session
+        self._clock = clock
+        self._recorder = recorder
+        self._on_step_down = on_step_down
+        self._on_handed_over = on_handed_over
+        self._isr_write: WriteIsr | None = None
+        self._move: CloseReplicas | CompleteReassignment | None = None
+        self._reassigning = Reassigning(replica, session, recorder, clock)
+        self._wake = asyncio.Event()
+        self._drained = asyncio.Event()
+        self._timer: asyncio.Handle | None = None
+        # Kept beside it: uvloop's handle of what is due at once knows no time.
+        self._timer_due = 0.0
+        self.core: LeaderPartition[_Ticket] = LeaderPartition(
+            me=state.leader,
+            epoch=state.leader_epoch,
+            log_end_offset=Offset(replica.log.log_end_offset),
+            high_watermark=replica.high_watermark,
+            assignment=replica.assignment,
+            members=state.isr,
+            version=version,
+            live=live,
+            suspects=suspects,
+            min_insync=replica.config.min_insync(replica.assignment.replication_factor),
+            keep_in_sync_s=settings.keep_in_sync_ms / 1000,
+            close_s=settings.reassignment_close_ms / 1000,
+            queue_entries_max=settings.commit_queue_entries_max,
+            now=clock.monotonic(),
+            lossy_epoch=state.lossy_epoch,
+        )
+
+    def ended(self) -> bool:
+        """True once this broker no longer leads in this epoch."""
+        return self._ended
+
+    def certain(self) -> bool:
+        """True if nobody else can lead now, by what the other in-sync replicas have said so lately that none
+        of them can stand yet (`confirmation`). Says nothing of those outside the ISR: for an unclean election
+        the session of this broker would have to be over."""
+        if self.draining or self.core.handing_over or self.ended():
+            return False
+        others = self.core.isr.maximal() - {self.core.me}
+        return followed_lately(self.followers, others, self._clock.monotonic())
+
+    async def assured(self) -> bool:
+        """True if nobody else can have led before this call: at once if that is certain, else as soon as the
+        other in-sync replicas say so, or ZooKeeper, if one of them says nothing."""
+        if self.certain():
+            return True
+        others = self.core.isr.maximal() - {self.core.me}
+        if not await all_follow(self.followers, others, ASK_ZOOKEEPER_AFTER_S):
+            name, timeout_s = self.replica.name, self._settings.keep_in_sync_ms / 1000
+            of_record = await leader_of_record(self._session, name, timeout_s)
+            return of_record == (self.core.me, self.epoch) and not self.ended()
+        return not self.ended()
+
+    async def confirmed(self) -> bool:
+        """True if nobody else can have led before this call, as far as the other in-sync replicas say. One
+        that says nothing for KeepInSyncTime is not waited for."""
+        others = self.core.isr.maximal() - {self.core.me}
+        follow = await all_follow(self.followers, others, self._settings.keep_in_sync_ms / 1000)
+        return follow and not self.ended()
+
+    # --- produce ---------------------------------------------------------------------------
+
+    def produce(
+        self, records: bytes, *, acks: int, timeout_ms: int, done: Done, expected_offset: int | None = None
+    ) -> None:
+        """Append one batch; `done` is called once, now or when it commits.
+
+        Raises, before anything is written: NotLeaderOrFollower, NotEnoughReplicas, StorageFailed,
+        StorageBusy, and what the log refuses.
+        """
+        if self.draining or self.core.handing_over or self.ended():
+            raise NotLeaderOrFollower(f"{self.replica.name} is being handed over")
+        core = self.core
+        if acks == -1:
+            if not core.enough_in_sync:
+                raise NotEnoughReplicas(
+                    f"{self.replica.name} has {core.isr.size_min()} in-sync replicas, "
+                    f"min.insync.replicas is {core.min_insync}",
+                    limit=core.min_insync,
+                )
+            if core.queue.full:
+                raise NotEnoughReplicas(
+                    f"{len(core.queue)} requests wait for {self.replica.name} already",
+                    limit=core.queue.entries_max,
+                )
+        log = self.replica.log
+        try:
+            appended = log.append_as_leader(
+                records, self.epoch, now_ms=self._clock.wall_ms(), expected_offset=expected_offset
+            )
+        except StorageFailed:
+            self._on_step_down(self.replica, None)
+            raise
+        produced = Produced(appended.base_offset, log.log_start_offset, not appended.duplicate)
+        counts = self.replica.counts
+        counts.produce_requests += 1
+        now = self._clock.monotonic()
+        if acks == -1:
+            core.queue.push(Offset(appended.next_offset), now + timeout_ms / 1000, _Ticket(produced, done))
+        if not appended.duplicate:
+            counts.messages_in += appended.next_offset - appended.base_offset
+            counts.bytes_in += len(records)
+            if log.needs_flush(now):
+                self._wake.set()  # the commit task syncs first, then lets the LEO count
+            else:
+                core.appended(Offset(log.log_end_offset), now)
+            for follower in self.followers:
+                follower.wake()
+        if acks != -1:
+            done(produced)
+        self.turn()
+
+    # --- what happens ------------------------------------------------------------------------
+
+    def fetched(
+        self, broker: BrokerId, broker_epoch: BrokerEpoch, log_end_offset: int, *, subscription: int
+    ) -> None:
+        """A follower's position in this epoch. The caller calls `turn` when it has told all."""
+        now = self._clock.monotonic()
+        self.core.fetched(broker, broker_epoch, Offset(log_end_offset), now, subscription=subscription)
+
+    def stopped_fetching(self, broker: BrokerId, broker_epoch: BrokerEpoch, *, subscription: int) -> None:
+        """A flow ended. Who was asked to close leaves the ISR by this, also where nothing else happens."""
+        now = self._clock.monotonic()
+        self.core.stopped_fetching(broker, broker_epoch, now, subscription=subscription)
+        self.turn()
+
+    def reconfigured(self) -> None:
+        """The replica's config or assignment may be another one."""
+        replica = self.replica
+        min_insync = replica.config.min_insync(replica.assignment.replication_factor)
+        self.core.assign(replica.assignment, min_insync, self._clock.monotonic())
+        for follower in tuple(self.followers):  # some may have to begin anew
+            follower.wake()
+        self.turn()
+
+    def live_changed(
+        self, live: Mapping[BrokerId, Registration], suspects: Set[BrokerEpoch] = frozenset()
+    ) -> None:
+        self.core.live_changed(live, suspects)
+        self.turn()
+
+    def link_changed(self, connected: bool) -> None:
+        """ZooKeeper can, or cannot, be written (DESIGN .3: while suspended, ISR changes are parked)."""
+        self.core.isr_writable = connected
+        self.turn()
+
+    def turn(self) -> None:
+        """One turn of the commit loop, with its effects, in order."""
+        if self.ended():
+            return
+        core = self.core
+        if core.isr.members is not self._members_seen:
+            self._note_members()
+        for effect in core.step(self._clock.monotonic()):
+            match effect:
+                case AdvanceWatermark(high_watermark):
+                    self.replica.raise_watermark(high_watermark)
+                case Acknowledge(tickets):
+                    for ticket in tickets:
+                        ticket.done(ticket.produced)
+                case TimeOut(tickets):
+                    self._time_out(tickets)
+                case WriteIsr():
+                    self._isr_write = effect
+                    self._wake.set()
+                case CloseReplicas() | CompleteReassignment():
+                    self._move = effect
+                    self._wake.set()
+                case CutOff():
+                    self._cut_off(effect)
+                case StepDown():
+                    raise AssertionError("a turn never steps down by itself")
+        # The log's own end: what waits for its sync is accepted too, and counts for `core` only later.
+        if self.draining and not core.queue and core.high_watermark == self.replica.log.log_end_offset:
+            self._drained.set()
+        self._set_timer(core.next_wakeup())
+
+    def _cut_off(self, effect: CutOff) -> None:
+        """A broker that does not close holds its reassignment up no longer."""
+        logger.error(
+            "a replica did not close: the reassignment goes on without it",
+            partition=str(self.replica.name),
+            epoch=self.epoch,
+            brokers=list(effect.brokers),
+            waited_s=effect.patience_s,
+        )
+        for follower in tuple(self.followers):  # theirs end
+            follower.wake()
+
+    def _note_members(self) -> None:
+        now, self._members_seen = self._clock.monotonic(), self.core.isr.members
+        self.in_sync_since = {m: self.in_sync_since.get(m, now) for m in self._members_seen}
+
+    def _time_out(self, tickets: Sequence[_Ticket]) -> None:
+        self.replica.counts.produce_failures += len(tickets)
+        for ticket in tickets:
+            ticket.done(
+                RequestTimedOut(
+                    f"{self.replica.name} offset {ticket.produced.base_offset} was appended, but did not "
+                    f"reach all in-sync replicas {list(self.core.state.isr_ids)} in time"
+                )
+            )
+
+    def _set_timer(self, moment: float | None) -> None:
+        """Take a turn at this moment, unless one is due before it."""
+        if moment is None:
+            return
+        if self._timer is not None:
+            if self._timer_due <= moment + TIMER_SLACK_S:
+                return
+            self._timer.cancel()
+        delay = max(0.0, moment - self._clock.monotonic())
+        self._timer_due = moment
+        self._timer = asyncio.get_running_loop().call_later(delay, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        self._timer = None
+        defect_point("leadership.timer")
+        self.turn()
+
+    # --- the commit task ---------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Write the ISR and sync the log whenever a turn asks for it, until this leadership ends."""
+        self.turn()
+        while not self.ended():
+            await self._wake.wait()
+            self._wake.clear()
+            if self.core.log_end_offset < self.replica.log.log_end_offset:
+                await self._count()
+            if not self.ended() and (write := self._isr_write) is not None:
+                self._isr_write = None
+                await self._write_isr(write)
+            if not self.ended() and (move := self._move) is not None:
+                self._move = None
+                await self._reassign(move)
+
+    async def _count(self) -> None:
+        """Let what was appended count, once it is on the disk where that is asked for. Somebody else may
+        have synced it already: the flush task flushes too."""
+        log = self.replica.log
+        end = log.log_end_offset
+        try:
+            if log.needs_flush(self._clock.monotonic()):
+                await asyncio.to_thread(log.flush)
+        except StorageBusy:
+            await self._clock.sleep(STORAGE_RETRY_S)
+            self._wake.set()
+            return
+        except StorageFailed:
+            self._on_step_down(self.replica, None)
+            return
+        if not self.ended():
+            if end > self.core.log_end_offset:  # what came meanwhile and needs no sync counts already
+                self.core.appended(Offset(end), self._clock.monotonic())
+            if log.log_end_offset > end:
+                self._wake.set()
+            self.turn()
+
+    async def _write_isr(self, write: WriteIsr) -> None:
+        """Compare-and-set; whatever came of it, go on from what ZooKeeper has (CORRECTNESS I4, E7).
+
+        Nobody is told when a registration changes, so who joins must still have the one that it began with:
+        the only other one says that its broker shuts down (I7).
+        """
+        name = self.replica.name
+        path = znodes.isr(name.topic, name.partition)
+        event = isr_changed(
+            name.topic,
+            self.replica.key,
+            write.state,
+            write.version + 1,
+            at_ms=self._clock.wall_ms(),
+            reason=write.reason,
+            left=write.left,
+            joined=write.joined,
+        )
+        trail = self.replica.trail
+        wanted = replace(write.state, trail=trail.extended(trail.current, event))
+        crash_point("isr.before_write")
+        same_topic = znodes.of_incarnation(self.replica.key.topic_id)
+        stay = {Check(znodes.broker(broker), version=0): broker for broker in write.joined}
+        operations: list[Operation] = [
+            SetData(path, znodes.dump_isr(wanted), write.version),
+            same_topic,
+            *stay,
+        ]
+        state: PartitionState | None
+        try:
+            written = await self._session.multi(operations)
+            state, version = wanted, int(written[0] or 0)
+            crash_point("isr.after_write")
+        except ConnectionLost:
+            state, version = await read_isr(self._session, self._clock, name)
+        except MultiFailed as failed:
+            refused = operations[failed.index]
+            joiner = stay.get(refused) if isinstance(refused, Check) else None
+            if joiner is not None:
+                self.core.join_refused(joiner)
+            if joiner is not None or isinstance(failed.cause, BadVersion):
+                state, version = await read_isr(self._session, self._clock, name)
+            else:  # the topic, or this incarnation of it, is gone
+                state, version = None, 0
+        if self.ended():
+            return
+        if state is None or self.core.isr_read(state, version) is not None:
+            self._on_step_down(self.replica, state)
+            return
+        trail.written(state.trail, self._recorder)
+        if state.isr == write.state.isr:
+            self.replica.counts.broker.isr_changed(write.left, write.joined)
+            logger.info(
+                "in-sync replicas changed",
+                partition=str(name),
+                epoch=self.epoch,
+                isr=list(state.isr_ids),
+                left=list(write.left),
+                joined=list(write.joined),
+                reason=write.reason,
+                high_watermark=self.core.high_watermark,
+            )
+        self.replica.announce()
+        self.turn()
+
+    async def _reassign(self, move: CloseReplicas | CompleteReassignment) -> None:
+        """Go on with the reassignment, from what ZooKeeper has then."""
+        match move:
+            case CloseReplicas():
+                if not await self._reassigning.close(move, self.core.me, self.epoch):
+                    self.core.close_again()
+            case CompleteReassignment():
+                state, version = await self._reassigning.complete(move, self.core.me)
+                if self.ended():
+                    return
+                if state is None or self.core.isr_read(state, version) is not None:
+                    if state is not None and state == move.state:
+                        self._on_handed_over(self.replica, move.successor)
+                    else:
+                        self._on_step_down(self.replica, state)
+                    return
+                self.replica.announce()
+        if not self.ended():
+            self.reconfigured()
+
+    # --- the end -----------------------------------------------------------------------------
+
+    async def drained(self) -> None:
+        """Accept nothing more, and return when everything accepted is committed."""
+        self.draining = True
+        self.turn()
+        await self._drained.wait()
+
+    def undrain(self) -> None:
+        """Accept again: it is not handed over after all. Nothing that was accepted is lost."""
+        if not self.ended():
+            self.draining = False
+            self._drained.clear()
+
+    def end(self) -> None:
+        """This epoch is over here: every queued request fails with an unknown outcome (H6)."""
+        if self.ended():
+            return
+        self._ended = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._wake.set()
+        self._drained.set()
+        for follower in tuple(self.followers):
+            follower.wake()
+        for ticket in self.core.resign():
+            self.replica.counts.produce_failures += 1
+            ticket.done(
+                OutcomeUnknown(
+                    f"leadership of {self.replica.name} ended in epoch {self.epoch} before offset "
+                    f"{ticket.produced.base_offset} was committed"
+                )
+            )

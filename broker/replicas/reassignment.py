@@ -1,0 +1,215 @@
+"""Carries out what a leader decides about its partition's reassignment: two writes, each one `multi`.
+
+Both check the versions of what they were decided on, so a reassignment that is replaced, cancelled or
+over by then is left alone; and whatever came of the write, the next step is decided on what is read then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+from uuid import uuid4
+
+import structlog
+
+from strandline.adapters.system.crash_points import crash_point
+from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.broker.core.replication.effects import CloseReplicas, CompleteReassignment
+from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.state_changes.events import resigned
+from strandline.broker.events.replica_events import Recorder
+from strandline.broker.facts.assignments import Assignments
+from strandline.broker.facts.isr_record import LOOK_AGAIN_S, read_isr
+from strandline.broker.replicas.leader_znodes import resign_operations
+from strandline.broker.replicas.replica import Replica
+from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
+from strandline.ports import (
+    Check,
+    Clock,
+    ConnectionLost,
+    Coordination,
+    Create,
+    Delete,
+    MultiFailed,
+    NoNode,
+    NotEmpty,
+    Operation,
+    SetData,
+)
+from strandline.vocabulary.metadata import PartitionState
+from strandline.vocabulary.reassignment_events import reassignment_ended
+from strandline.vocabulary.state_changes import Command, StateChange, life_of
+
+logger = structlog.get_logger(__name__)
+
+REASON: Final = "reassignment"
+CLOSE_REASON: Final = "its replacements are all in sync"
+
+Requests = dict[BrokerId, StateChange]
+
+
+class Reassigning:
+    """Of one leadership. Its commit task awaits these one at a time."""
+
+    def __init__(self, replica: Replica, session: Coordination, recorder: Recorder, clock: Clock) -> None:
+        self._replica = replica
+        self._session = session
+        self._recorder = recorder
+        self._clock = clock
+
+    async def close(self, move: CloseReplicas, me: BrokerId, epoch: LeaderEpoch) -> bool:
+        """Ask AR − RAR to stop fetching. False if that may not have been written; the assignment was read
+        again then."""
+        name, assignment = self._replica.name, move.assignment
+        requests = self._requests(Command.CLOSE_REPLICA, move.brokers, me, epoch, CLOSE_REASON)
+        crash_point("reassign.before_close")
+        try:
+            await self._ensure_queues(requests)
+            await self._session.multi(
+                [
+                    Check(znodes.replicas(*name), assignment.version),
+                    Check(znodes.reassigned(*name), assignment.reassignment_version),
+                    znodes.of_incarnation(self._replica.key.topic_id),
+                    *_queue(requests),
+                ]
+            )
+        except (MultiFailed, ConnectionLost) as error:
+            logger.info("not asked to close yet", partition=str(name), reason=str(error))
+            await self._look_again()
+            return False
+        crash_point("reassign.after_close")
+        self._tell(requests)
+        logger.info("asked to close", partition=str(name), epoch=epoch, brokers=list(move.brokers))
+        return True
+
+    async def complete(self, move: CompleteReassignment, me: BrokerId) -> tuple[PartitionState | None, int]:
+        """Make RAR the AR. What `isr` holds afterwards, whoever wrote it; the replica's assignment is then
+        ZooKeeper's."""
+        replica, name, epoch = self._replica, self._replica.name, move.state.leader_epoch
+        state = self._with_trail(move, me)
+        requests = {
+            **self._requests(Command.DELETE_REPLICA, move.removed, me, epoch, "reassigned to other brokers"),
+            **self._requests(
+                Command.START_REPLICA, (b for b in move.assigned if b != me), me, epoch, "reassigned"
+            ),
+        }
+        crash_point("reassign.before_complete")
+        try:
+            await self._ensure_queues(requests)
+            replicas_version, _, isr_version, *_ = await self._session.multi(
+                self._operations(move, state, requests)
+            )
+        except (MultiFailed, ConnectionLost) as error:
+            logger.info("not reassigned, or nobody knows yet", partition=str(name), reason=str(error))
+            await self._look_again()
+            found, version = await read_isr(self._session, self._clock, name)
+            if found is not None and found.leader_epoch == epoch:
+                replica.trail.written(found.trail, self._recorder)
+            return found, version
+        crash_point("reassign.after_complete")
+        assert isinstance(replicas_version, int)
+        assert isinstance(isr_version, int)
+        replica.assignment = Assignment(move.assigned, replicas_version)
+        replica.trail.written(state.trail, self._recorder)
+        self._tell(requests)
+        logger.info(
+            "reassigned",
+            partition=str(name),
+            epoch=epoch,
+            replicas=list(move.assigned),
+            isr=list(state.isr_ids),
+            removed=list(move.removed),
+            next_leader=move.successor,
+        )
+        with contextlib.suppress(NoNode, NotEmpty, ConnectionLost):  # another partition's, or next time
+            await self._session.delete(znodes.reassigned_topic(name.topic))
+        return state, isr_version
+
+    # --- what is written ---------------------------------------------------------------------
+
+    def _operations(
+        self, move: CompleteReassignment, state: PartitionState, requests: Requests
+    ) -> list[Operation]:
+        replica, name, assignment = self._replica, self._replica.name, move.assignment
+        if state.leader == NO_BROKER:
+            isr = resign_operations(replica, state, move.version, move.successor, REASON)
+        else:
+            isr = [
+                SetData(znodes.isr(*name), znodes.dump_isr(state), move.version),
+                znodes.of_incarnation(replica.key.topic_id),
+            ]
+        return [
+            SetData(znodes.replicas(*name), znodes.dump_replicas(move.assigned), assignment.version),
+            Delete(znodes.reassigned(*name), assignment.reassignment_version),
+            *isr,
+            *_queue(requests),
+        ]
+
+    def _with_trail(self, move: CompleteReassignment, me: BrokerId) -> PartitionState:
+        """With the events that this write makes happen."""
+        replica, state, now = self._replica, move.state, self._clock.wall_ms()
+        wanted = move.assignment.reassignment
+        assert wanted is not None, f"{replica.name}: there is no reassignment to complete"
+        events = reassignment_ended(
+            replica.name.topic, replica.key, wanted, state, me, at_ms=now, reason=move.reason
+        )
+        if state.leader == NO_BROKER:
+            left = () if me in state else (me,)
+            events.append(
+                resigned(replica.name.topic, replica.key, me, state, at_ms=now, reason=REASON, left=left)
+            )
+        return replace(state, trail=replica.trail.extended(replica.trail.current, *events))
+
+    def _requests(
+        self, command: Command, brokers: Iterable[BrokerId], me: BrokerId, epoch: LeaderEpoch, reason: str
+    ) -> Requests:
+        replica, now = self._replica, self._clock.wall_ms()
+        return {
+            broker: StateChange(
+                uuid4().hex, command, replica.name.topic, replica.key, epoch, me, now, reason=reason
+            )
+            for broker in brokers
+        }
+
+    async def _ensure_queues(self, requests: Requests) -> None:
+        """One that never lived has none yet."""
+        for broker in requests:
+            await self._session.ensure_path(znodes.state_queue(broker))
+
+    def _tell(self, requests: Requests) -> None:
+        """Best effort: whoever executes a request tells its whole life."""
+        self._recorder.record(
+            [event for broker, change in requests.items() for event in life_of(change, broker)]
+        )
+
+    # --- what is read ------------------------------------------------------------------------
+
+    async def _look_again(self) -> None:
+        """Take the assignment as ZooKeeper has it after everything that was under way; waits out a broken
+        connection."""
+        replica = self._replica
+        while True:
+            await self._clock.sleep(LOOK_AGAIN_S)
+            try:
+                await self._session.sync(znodes.replicas(*replica.name))
+                assignments = await Assignments.listed(self._session)
+                found = await assignments.read(replica.name.topic, replica.key)
+            except NoNode:
+                return
+            except ValueError as error:
+                logger.error("not an assignment", partition=str(replica.name), reason=str(error))
+                return
+            except ConnectionLost:
+                continue
+            if not found.older_than(replica.assignment):
+                replica.assignment = found
+            return
+
+
+def _queue(requests: Requests) -> list[Operation]:
+    return [
+        Create(znodes.state_entry_prefix(broker), queue_znodes.dump_state_changes([change]), sequential=True)
+        for broker, change in requests.items()
+    ]

@@ -1,0 +1,66 @@
+"""What a broker does to its logs now and then: retention, and syncs that nobody waits for."""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from strandline.broker.core.replication.replica_states import ReplicaState
+from strandline.broker.replicas.manager import ReplicaManager
+from strandline.broker.replicas.replica import Replica
+from strandline.errors import StorageBusy, StorageFailed
+
+logger = structlog.get_logger(__name__)
+
+
+async def apply_retention(manager: ReplicaManager) -> None:
+    """The retention task: leaders delete what is old or too much, never at or above the HW (H9).
+
+    Old by `RetentionClock`: a jump of the wall clock deletes nothing at once.
+    """
+    while True:
+        await manager.clock.sleep(manager.settings.retention_check_ms / 1000)
+        try:
+            await asyncio.to_thread(manager.retention.save, manager.retention.now_ms())
+        except OSError as error:
+            logger.error("retention's time was not written down", reason=str(error))
+        for replica in manager:
+            if replica.log.failed is None and replica.state is ReplicaState.LEADER:
+                _retain(manager, replica)
+            await asyncio.sleep(0)  # give way to requests
+
+
+def _retain(manager: ReplicaManager, replica: Replica) -> None:
+    try:
+        now_ms = manager.retention.now_ms()
+        replica.log.apply_retention(now_ms=now_ms, high_watermark=replica.high_watermark)
+    except StorageBusy as error:
+        _later(replica, error)
+    except StorageFailed:
+        return  # the log's fence has told
+
+
+async def flush_aged(manager: ReplicaManager) -> None:
+    """The flush task: `flush.ms`; segments that grow no more, so that a crash scans the last one; and logs at
+    rest, so that a loss of power takes nothing from them."""
+    while True:
+        await manager.clock.sleep(manager.settings.flush_check_ms / 1000)
+        now = manager.clock.monotonic()
+        for replica in manager:
+            log = replica.log
+            if manager.get(replica.key) is not replica:
+                continue  # closed or deleted while another one was synced
+            if log.failed is None and (
+                log.needs_flush(now) or log.has_unflushed_segments or log.is_at_rest(now)
+            ):
+                try:
+                    await asyncio.to_thread(log.flush)
+                except StorageBusy as error:
+                    _later(replica, error)
+                except StorageFailed:
+                    continue  # the log's fence has told
+
+
+def _later(replica: Replica, error: StorageBusy) -> None:
+    logger.warning("housekeeping put off", partition=str(replica.name), reason=error.message)

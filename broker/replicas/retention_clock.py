@@ -1,0 +1,69 @@
+"""Retention's time on this machine, kept over restarts: `retention_time` in the data folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from strandline.broker.core.retention_time import RetentionTime
+from strandline.broker.storage.state_files.checkpoint import Checkpoint
+from strandline.errors import StorageFailed
+from strandline.ports import Clock
+
+logger = structlog.get_logger(__name__)
+
+LEAD_ALARM_MS: Final = 3_600_000
+"""A wall clock that is so far ahead is told of."""
+
+_ENTRY: Final = "now_ms"
+
+
+class RetentionClock:
+    """One broker's. See `strandline.broker.core.retention_time` for the rule."""
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._clock = clock
+        self._path = path
+        self._checkpoint: Checkpoint | None = None
+        self._time: RetentionTime | None = None
+        self._told = False
+
+    def now_ms(self) -> int:
+        """The time to delete by, milliseconds since the Unix epoch."""
+        wall_ms = self._clock.wall_ms()
+        time = self._read(wall_ms)
+        now_ms = time.now_ms(wall_ms=wall_ms, monotonic_s=self._clock.monotonic())
+        self._tell(time.lead_ms(wall_ms))
+        return now_ms
+
+    def save(self, now_ms: int) -> None:
+        """For the next process; may run in a thread. Raises OSError: then an older time stands, by which the
+        next one deletes later."""
+        assert self._checkpoint is not None, "the time comes from `now_ms`"
+        self._checkpoint.write({_ENTRY: now_ms})
+
+    def _read(self, wall_ms: int) -> RetentionTime:
+        if self._time is None:
+            try:
+                self._checkpoint = Checkpoint(self._path)
+            except StorageFailed as error:
+                logger.warning("retention begins with the wall clock", reason=error.message)
+                self._path.unlink()
+                self._checkpoint = Checkpoint(self._path)
+            known_ms = self._checkpoint.get(_ENTRY)
+            self._time = RetentionTime(known_ms, wall_ms=wall_ms, monotonic_s=self._clock.monotonic())
+        return self._time
+
+    def _tell(self, lead_ms: int) -> None:
+        """Once a jump, and not at each look."""
+        if lead_ms < LEAD_ALARM_MS:
+            self._told = False
+        elif not self._told:
+            self._told = True
+            logger.error(
+                "the wall clock is ahead of retention's time: it jumped, or this broker was down; "
+                "retention catches up at twice the pace of real time",
+                lead_s=lead_ms // 1000,
+            )

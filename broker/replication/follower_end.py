@@ -1,0 +1,354 @@
+"""The follower's end of replication: one link a leader broker carries every partition followed there.
+
+What arrives is applied only if its subscription is still the one in force, so data of another epoch,
+or of a partition that moved on, can never be appended (CORRECTNESS T6). A diverging log is truncated
+first; the HW is taken only from a subscription that the leader accepted (T10).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import structlog
+
+from strandline.broker.events.replica_events import Recorder
+from strandline.broker.replicas.replica import Replica
+from strandline.broker.replication.leader_end import Hello, Push, Subscribe
+from strandline.broker.replication.truncation import Cutter, Parting
+from strandline.config import BrokerSettings
+from strandline.errors import (
+    CorruptMessage,
+    OffsetOutOfRange,
+    StorageBusy,
+    StorageFailed,
+    StrandlineError,
+    UnknownLeaderEpoch,
+)
+from strandline.ids import BrokerId, Offset, PartitionKey
+from strandline.ports import Clock
+from strandline.vocabulary.metadata import Endpoint
+
+logger = structlog.get_logger(__name__)
+
+
+class StreamBroken(Exception):
+    """The stream to the leader ended: refused, reset, or told to go."""
+
+
+class ReplicaStream(Protocol):
+    """One open ReplicaFetch stream, as the follower sees it. Both calls raise StreamBroken."""
+
+    async def send(
+        self,
+        *,
+        hello: Hello | None,
+        subscribe: Sequence[Subscribe],
+        progress: Sequence[tuple[int, int]],
+        unsubscribe: Sequence[int],
+        acknowledged: int,
+    ) -> None: ...
+
+    async def receive(self) -> tuple[int, list[Push]]:
+        """(sequence, pushes) of the next message."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+async def _until_broken(part: Coroutine[None, None, None]) -> StreamBroken:
+    """Why a part of an exchange ended, as a result: a group of tasks that fails in the very turn of the loop
+    in which it is cancelled forgets the cancellation, and the session's end would wait for ever."""
+    try:
+        await part
+    except StreamBroken as broken:
+        return broken
+    raise AssertionError("a part of an exchange ends only with its stream")
+
+
+@dataclass(slots=True)
+class _Following:
+    """A subscription from the follower's side."""
+
+    id: int
+    replica: Replica
+    epoch: int
+
+
+class LeaderLink:
+    """Follows everything that one broker leads. `run` owns the stream; the rest never awaits."""
+
+    def __init__(
+        self,
+        leader: BrokerId,
+        hello: Hello,
+        *,
+        open_stream: Callable[[Endpoint], ReplicaStream],
+        endpoint: Callable[[BrokerId], Endpoint | None],
+        on_lost: Callable[[BrokerId], None],
+        on_answered: Callable[[BrokerId], None],
+        on_refused: Callable[[Replica, StrandlineError], None],
+        settings: BrokerSettings,
+        clock: Clock,
+        recorder: Recorder,
+    ) -> None:
+        self.leader = leader
+        self._cutter = Cutter(hello.broker_id, recorder, clock)
+        self._hello = hello
+        self._open_stream = open_stream
+        self._endpoint = endpoint
+        self._on_lost = on_lost
+        self._on_answered = on_answered
+        self._on_refused = on_refused
+        self._settings = settings
+        self._clock = clock
+        self._wanted: dict[PartitionKey, Replica] = {}
+        self._by_key: dict[PartitionKey, _Following] = {}
+        self._by_id: dict[int, _Following] = {}
+        self._next_id = 1
+        self._subscribe: list[Subscribe] = []
+        self._unsubscribe: list[int] = []
+        self._progress: dict[int, int] = {}
+        self._acknowledged = 0
+        self._told = 0
+        self._connected = False
+        self._answered = True
+        """False while the leader has not sent anything since the last stream broke."""
+        self._wake = asyncio.Event()
+
+    # --- what to follow ----------------------------------------------------------------------
+
+    def follow(self, replica: Replica) -> None:
+        """Fetch this partition in the epoch that the replica knows now."""
+        self._drop(replica.key)
+        self._wanted[replica.key] = replica
+        if self._connected:
+            self._start(replica)
+        self._wake.set()
+
+    def follow_again(self, replica: Replica) -> None:
+        """Ask once more, after a moment, unless it is being fetched in this epoch or moves on meanwhile."""
+        epoch = replica.leader_epoch
+
+        def ask() -> None:
+            wanted = self._wanted.get(replica.key) is replica and replica.leader_epoch == epoch
+            following = self._by_key.get(replica.key)
+            if wanted and (following is None or following.epoch != epoch) and self._connected:
+                self.follow(replica)
+
+        asyncio.get_running_loop().call_later(self._settings.fetcher_retry_ms / 1000, ask)
+
+    def unfollow(self, key: PartitionKey) -> None:
+        self._wanted.pop(key, None)
+        self._drop(key)
+        self._wake.set()
+
+    def _drop(self, key: PartitionKey) -> None:
+        following = self._by_key.pop(key, None)
+        if following is not None:
+            del self._by_id[following.id]
+            self._progress.pop(following.id, None)
+            self._unsubscribe.append(following.id)
+
+    def _start(self, replica: Replica) -> None:
+        log = replica.log
+        if log.needs_flush(self._clock.monotonic()):
+            try:
+                log.flush()  # what is asked from is a position told: see `_sync`
+            except StorageFailed:
+                return  # the log's fence has told
+            except StorageBusy:
+                self.follow_again(replica)
+                return
+        following = _Following(self._next_id, replica, replica.leader_epoch)
+        self._next_id += 1
+        self._by_key[replica.key] = following
+        self._by_id[following.id] = following
+        self._subscribe.append(
+            Subscribe(
+                following.id,
+                replica.name.topic,
+                replica.key,
+                following.epoch,
+                log.log_end_offset,
+                log.last_epoch,
+            )
+        )
+
+    # --- the stream --------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Keep a stream to the leader while this broker is registered; for ever."""
+        while True:
+            while not self._wanted:
+                self._wake.clear()
+                await self._wake.wait()
+            endpoint = self._endpoint(self.leader)
+            if endpoint is not None:
+                try:
+                    await self._exchange(self._open_stream(endpoint))
+                except StreamBroken as broken:
+                    if self._answered:  # once an outage, not once a try
+                        logger.info("replication stream ended", leader=self.leader, reason=str(broken))
+                    self._answered = False
+                    self._on_lost(self.leader)
+            self._wake.clear()
+            try:
+                async with asyncio.timeout(self._settings.fetcher_retry_ms / 1000):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    async def _exchange(self, stream: ReplicaStream) -> None:
+        self._reset()
+        self._connected = True
+        try:
+            for replica in self._wanted.values():
+                self._start(replica)
+            await self._send(stream, self._hello)
+            async with asyncio.TaskGroup() as tasks:
+                parts = [
+                    tasks.create_task(_until_broken(part))
+                    for part in (self._receive_all(stream), self._send_all(stream))
+                ]
+                ended, running = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+                for part in running:
+                    part.cancel()
+            raise ended.pop().result()
+        finally:
+            self._connected = False
+            await stream.close()
+
+    def _reset(self) -> None:
+        self._by_key.clear()
+        self._by_id.clear()
+        self._subscribe.clear()
+        self._unsubscribe.clear()
+        self._progress.clear()
+        self._acknowledged = self._told = 0
+
+    async def _send_all(self, stream: ReplicaStream) -> None:
+        while True:
+            while self._subscribe or self._unsubscribe or self._progress or self._told < self._acknowledged:
+                await self._send(stream, None)
+            self._wake.clear()
+            await self._wake.wait()
+
+    async def _send(self, stream: ReplicaStream, hello: Hello | None) -> None:
+        """One message with all there is to say; what comes up meanwhile goes into the next."""
+        subscribe, self._subscribe = self._subscribe, []
+        unsubscribe, self._unsubscribe = self._unsubscribe, []
+        progress, self._progress = self._progress, {}
+        self._told = self._acknowledged
+        await stream.send(
+            hello=hello,
+            subscribe=subscribe,
+            progress=tuple(progress.items()),
+            unsubscribe=unsubscribe,
+            acknowledged=self._told,
+        )
+
+    async def _receive_all(self, stream: ReplicaStream) -> None:
+        while True:
+            sequence, pushes = await stream.receive()
+            self._answered = True
+            self._on_answered(self.leader)
+            unsynced: list[_Following] = []
+            diverged: list[tuple[Replica, Push]] = []
+            for push in pushes:
+                following = self._by_id.get(push.subscription_id)
+                if following is not None and following.replica.leader_epoch == following.epoch:
+                    self._apply(following, push, unsynced, diverged)
+            self._diverged(diverged)
+            for following in unsynced:
+                await self._sync(following)
+            self._acknowledged = sequence
+            self._wake.set()
+
+    # --- what arrives ------------------------------------------------------------------------
+
+    def _apply(
+        self,
+        following: _Following,
+        push: Push,
+        unsynced: list[_Following],
+        diverged: list[tuple[Replica, Push]],
+    ) -> None:
+        replica = following.replica
+        try:
+            if push.error is not None:
+                self._refused(following, push.error)
+            elif push.diverging is not None:
+                self._drop(replica.key)  # nothing more of this flow fits the log
+                diverged.append((replica, push))
+            else:
+                self._append(following, push, unsynced)
+        except StorageFailed:
+            self.unfollow(replica.key)  # the log's fence has told
+        except StorageBusy as error:
+            logger.warning("records not taken", partition=str(replica.name), reason=error.message)
+            self._drop(replica.key)
+            self.follow_again(replica)
+        except CorruptMessage as error:  # what came over the wire, not what is in the leader's log
+            logger.error("corrupt records from the leader", partition=str(replica.name), reason=error.message)
+            self._drop(replica.key)
+            self.follow_again(replica)
+
+    def _append(self, following: _Following, push: Push, unsynced: list[_Following]) -> None:
+        replica, log = following.replica, following.replica.log
+        if push.records:
+            log.append_as_follower(push.records)
+            replica.counts.replication_bytes_in += len(push.records)
+            if log.needs_flush(self._clock.monotonic()):
+                unsynced.append(following)
+            else:
+                self._progress[following.id] = log.log_end_offset
+        if push.high_watermark >= 0:
+            replica.raise_watermark(Offset(push.high_watermark))
+        if push.log_start_offset > log.log_start_offset:
+            log.advance_log_start(min(push.log_start_offset, log.log_end_offset))
+            replica.raise_watermark(Offset(log.log_start_offset))  # only what is committed is deleted (H9)
+
+    async def _sync(self, following: _Following) -> None:
+        """`flush.messages`: a position is told only once it is on the disk."""
+        log = following.replica.log
+        end = log.log_end_offset
+        try:
+            await asyncio.to_thread(log.flush)
+        except StorageFailed:
+            self.unfollow(following.replica.key)  # the log's fence has told
+            return
+        except StorageBusy:
+            if self._by_id.get(following.id) is following:
+                self._drop(following.replica.key)
+                self.follow_again(following.replica)
+            return
+        if self._by_id.get(following.id) is following:
+            self._progress[following.id] = end
+
+    def _diverged(self, diverged: Sequence[tuple[Replica, Push]]) -> None:
+        """These have to be cut first; then they ask again."""
+        partings = []
+        for replica, push in diverged:
+            assert push.diverging is not None
+            partings.append(Parting(replica, *push.diverging, push.log_start_offset))
+        for replica, error in self._cutter.cut(partings):
+            if error is None:
+                self.follow(replica)
+            else:
+                logger.error("a replica failed", partition=str(replica.name), reason=error.message)
+                self.unfollow(replica.key)
+
+    def _refused(self, following: _Following, error: StrandlineError) -> None:
+        replica = following.replica
+        if isinstance(error, OffsetOutOfRange) and error.limit is not None:
+            self._cutter.restart_at(replica, Offset(error.limit))
+            self.follow(replica)
+            return
+        self._drop(replica.key)
+        if isinstance(error, UnknownLeaderEpoch):  # the leader does not know of its election yet
+            self.follow_again(replica)
+        else:
+            self._on_refused(replica, error)

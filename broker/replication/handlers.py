@@ -1,0 +1,62 @@
+"""Opens and closes the leader's end of replication streams, in the broker's own types: no gRPC here."""
+
+from __future__ import annotations
+
+from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.broker.replicas.manager import ReplicaManager
+from strandline.broker.replication.leader_end import FollowerLink, Hello
+from strandline.broker.replication.throttle import ReassignmentThrottle
+from strandline.config import BrokerSettings
+from strandline.errors import BrokerNotAvailable, InconsistentClusterId, InvalidRequest, StaleBrokerEpoch
+from strandline.ports import Clock
+
+
+class Followers:
+    """Streams of the brokers that follow this one."""
+
+    def __init__(
+        self, manager: ReplicaManager, view: ClusterView, settings: BrokerSettings, clock: Clock
+    ) -> None:
+        self._manager = manager
+        self._view = view
+        self._settings = settings
+        self._clock = clock
+        self.throttle = ReassignmentThrottle(settings, clock)
+        """Shared by the streams of all followers."""
+
+    async def open(self, hello: Hello) -> FollowerLink:
+        """Open the leader's end of a stream, for a broker in the life that is registered.
+
+        Raises InconsistentClusterId, InvalidRequest; StaleBrokerEpoch for a life that is over,
+        BrokerNotAvailable for one that is not registered yet: then the follower asks again.
+        """
+        if self._view.cluster_id and hello.cluster_id != self._view.cluster_id:
+            raise InconsistentClusterId(
+                f"broker {hello.broker_id} is of cluster {hello.cluster_id}, "
+                f"this one of {self._view.cluster_id}"
+            )
+        if hello.leader_id != self._manager.me:
+            raise InvalidRequest(f"broker {hello.leader_id} was meant, this is broker {self._manager.me}")
+        await self._check_life(hello)
+        self._manager.peers.heard(hello.broker_epoch)
+        return FollowerLink(hello, self._manager.known, self.throttle, self._settings, self._clock)
+
+    async def _check_life(self, hello: Hello) -> None:
+        """The broker epoch must be that of the broker's registration. This broker hears of a registration a
+        moment after it is made, so it is read before a hello is refused."""
+        registration = self._manager.live.get(hello.broker_id)
+        if registration is None or hello.broker_epoch > registration.epoch:
+            registration = await self._view.registration(hello.broker_id)
+        if registration is None or hello.broker_epoch > registration.epoch:
+            raise BrokerNotAvailable(
+                f"broker {hello.broker_id} is not registered in epoch {hello.broker_epoch}, "
+                f"it lives in {'none' if registration is None else registration.epoch}"
+            )
+        if hello.broker_epoch < registration.epoch:
+            raise StaleBrokerEpoch(
+                f"broker {hello.broker_id} lives in epoch {registration.epoch}, not {hello.broker_epoch}"
+            )
+
+    def close(self, hello: Hello) -> None:
+        """The stream has ended, and its link is closed."""
+        self._manager.follower_left(hello.broker_id)

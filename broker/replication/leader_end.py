@@ -1,0 +1,440 @@
+"""The leader's end of a replication stream: what one follower is pushed, and when.
+
+A message goes out as soon as something is ready and the window is open; while it is not, everything
+that becomes ready coalesces into the next message, records of all partitions and watermarks alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from strandline.broker.replicas.leadership import Leadership
+from strandline.broker.replicas.replica import Replica
+from strandline.broker.replication.throttle import Grant, ReassignmentThrottle
+from strandline.config import REPLICAS_PER_BROKER_MAX, BrokerSettings
+from strandline.errors import (
+    FencedLeaderEpoch,
+    InvalidRequest,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    StorageBusy,
+    StorageFailed,
+    StrandlineError,
+    UnknownLeaderEpoch,
+)
+from strandline.ids import BrokerEpoch, BrokerId, PartitionKey
+from strandline.ports import Clock
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Who follows, and in which life."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    leader_id: BrokerId
+    cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """See `Subscribe` in proto/strandline/rpc/replication.proto."""
+
+    subscription_id: int
+    topic: str
+    key: PartitionKey
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """News of one subscription; with `error` or `diverging` it has ended."""
+
+    subscription_id: int
+    high_watermark: int = -1
+    log_start_offset: int = 0
+    records: bytes = b""
+    error: StrandlineError | None = None
+    diverging: tuple[int, int] | None = None
+    """(epoch, end offset)"""
+
+
+class _Subscription:
+    """The flow of one partition in one epoch to one follower. Fulfils `confirmation.Flow`."""
+
+    __slots__ = (
+        "_link", "_opened_at", "asked", "grant", "held", "id", "leadership", "queued", "replica",
+        "sent_offset", "stale", "told_watermark",
+    )  # fmt: skip
+
+    def __init__(
+        self, link: FollowerLink, sub_id: int, leadership: Leadership, sent_offset: int, now: float
+    ) -> None:
+        self._link = link
+        self._opened_at = now
+        self.id = sub_id
+        self.leadership = leadership
+        self.replica = leadership.replica
+        self.sent_offset = sent_offset
+        self.told_watermark = -1
+        self.queued = False
+        self.stale = False
+        self.grant: Grant | None = None
+        """By which the next records go, if they are throttled."""
+        self.held: asyncio.TimerHandle | None = None
+        """Ends the wait for the grant's moment."""
+        self.asked: asyncio.Future[bool] | None = None
+        """A question that goes with the next message: does the follower follow?"""
+
+    @property
+    def broker(self) -> BrokerId:
+        return self._link.hello.broker_id
+
+    @property
+    def over(self) -> bool:
+        """The leadership ended, or the follower was assigned anew since: it has to ask again (I2)."""
+        hello, core = self._link.hello, self.leadership.core
+        return self.leadership.ended() or core.outdated(hello.broker_id, hello.broker_epoch, self.id)
+
+    @property
+    def followed_at(self) -> float:
+        """See `confirmation.Flow`. Who stops following says so before it acknowledges anything more."""
+        at = self._link.acknowledged_at
+        return at if at >= self._opened_at else float("-inf")
+
+    def wake(self) -> None:
+        """Something may have to be told: records, a watermark, or the end."""
+        if self.queued or (self.held is not None and self._link.has_to_wait(self)):
+            return
+        if self.sent_offset < self.replica.log.log_end_offset or self.over:
+            self._link.queue(self)
+        elif self.told_watermark < self.replica.high_watermark:
+            self._link.queue_watermark(self)
+
+    def confirmed(self) -> asyncio.Future[bool]:
+        """See `confirmation.Flow`. All who ask before the next message share its answer."""
+        if self.asked is None:
+            self.asked = asyncio.get_running_loop().create_future()
+            self._link.queue(self)
+        return self.asked
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Answered by the acknowledgement of the message that it went with, or of a later one."""
+
+    sequence: int
+    subscription: _Subscription
+    answer: asyncio.Future[bool]
+
+
+class FollowerLink:
+    """One stream of one follower."""
+
+    def __init__(
+        self,
+        hello: Hello,
+        find: Callable[[PartitionKey, str], Replica],
+        throttle: ReassignmentThrottle,
+        settings: BrokerSettings,
+        clock: Clock,
+    ) -> None:
+        self.hello = hello
+        self.find = find
+        self.throttle = throttle
+        self._clock = clock
+        self._settings = settings
+        self._subscriptions: dict[int, _Subscription] = {}
+        self._ready: deque[_Subscription] = deque()
+        self._stale: list[_Subscription] = []  # only their watermark is news
+        self._stale_timer: asyncio.TimerHandle | None = None
+        self._endings: list[Push] = []
+        self._unanswered: deque[_Question] = deque()
+        self._sequence = 0
+        self._acknowledged = 0
+        self._sent: deque[tuple[int, float]] = deque()
+        """(sequence, when it was sent) of what is not acknowledged: as many as the window has."""
+        self.acknowledged_at = float("-inf")
+        """When the last message was sent that is acknowledged."""
+        self._wake = asyncio.Event()
+
+    # --- what the follower says --------------------------------------------------------------
+
+    def acknowledge(self, sequence: int) -> None:
+        """Open the window. Raises InvalidRequest for a message that was never sent."""
+        if sequence > self._sequence:
+            raise InvalidRequest(f"message {sequence} was acknowledged, {self._sequence} were sent")
+        if sequence > self._acknowledged:
+            self._acknowledged = sequence
+            self._wake.set()
+        while self._sent and self._sent[0][0] <= sequence:
+            self.acknowledged_at = self._sent.popleft()[1]
+        while self._unanswered and self._unanswered[0].sequence <= sequence:
+            question = self._unanswered.popleft()
+            question.answer.set_result(question.subscription.id in self._subscriptions)
+
+    def subscribe(self, request: Subscribe) -> None:
+        """Start a flow, or answer why not. Raises InvalidRequest for more than a broker may have replicas."""
+        if max(len(self._subscriptions), len(self._endings)) >= REPLICAS_PER_BROKER_MAX:
+            raise InvalidRequest(
+                f"broker {self.hello.broker_id} follows {len(self._subscriptions)} partitions on one stream, "
+                f"and has {len(self._endings)} refusals to read; {REPLICAS_PER_BROKER_MAX} each are allowed",
+                limit=REPLICAS_PER_BROKER_MAX,
+            )
+        try:
+            opened = self._open(request)
+        except StrandlineError as error:
+            opened = Push(request.subscription_id, error=error)
+        if isinstance(opened, Push):
+            self._endings.append(opened)
+            self._wake.set()
+            return
+        self._subscriptions[opened.id] = opened
+        leadership = opened.leadership
+        leadership.followers.add(opened)
+        opened.replica.listen(opened.wake)
+        leadership.fetched(
+            self.hello.broker_id, self.hello.broker_epoch, request.fetch_offset, subscription=opened.id
+        )
+        self.queue(opened)
+        leadership.turn()
+
+    def _open(self, request: Subscribe) -> _Subscription | Push:
+        if request.subscription_id in self._subscriptions:
+            raise InvalidRequest(f"subscription {request.subscription_id} is open already")
+        replica = self.find(request.key, request.topic)
+        if request.leader_epoch > replica.leader_epoch:
+            raise UnknownLeaderEpoch(
+                f"{replica.name}: epoch {request.leader_epoch} is not known here, {replica.leader_epoch} is"
+            )
+        if request.leader_epoch < replica.leader_epoch:
+            raise FencedLeaderEpoch(
+                f"{replica.name}: epoch {request.leader_epoch} is over, {replica.leader_epoch} is current"
+            )
+        leadership = replica.led()
+        log = replica.log
+        if log.failed is not None:
+            raise StorageFailed(f"{replica.name}: {log.failed}")
+        if request.fetch_offset < log.log_start_offset:
+            raise OffsetOutOfRange(
+                f"{replica.name} begins at {log.log_start_offset}, {request.fetch_offset} was asked",
+                limit=log.log_start_offset,
+            )
+        if request.last_fetched_epoch < 0:  # an empty log has no epoch to compare (T9)
+            diverging = (-1, -1) if request.fetch_offset != log.log_start_offset else None
+        else:
+            epoch, end = log.end_offset_for(request.last_fetched_epoch)
+            diverging = (
+                (epoch, end) if epoch != request.last_fetched_epoch or end < request.fetch_offset else None
+            )
+        if diverging is not None:
+            return Push(request.subscription_id, log_start_offset=log.log_start_offset, diverging=diverging)
+        now = self._clock.monotonic()
+        return _Subscription(self, request.subscription_id, leadership, request.fetch_offset, now)
+
+    def progress(self, positions: Sequence[tuple[int, int]]) -> None:
+        """(subscription id, LEO) of what the follower has appended; unknown ids are of ended flows."""
+        turned: list[Leadership] = []
+        for sub_id, log_end_offset in positions:
+            subscription = self._subscriptions.get(sub_id)
+            if subscription is None or subscription.leadership.ended():
+                continue
+            if log_end_offset > subscription.sent_offset:
+                raise InvalidRequest(
+                    f"{subscription.replica.name}: follower {self.hello.broker_id} claims {log_end_offset}, "
+                    f"{subscription.sent_offset} was sent"
+                )
+            subscription.leadership.fetched(
+                self.hello.broker_id, self.hello.broker_epoch, log_end_offset, subscription=sub_id
+            )
+            turned.append(subscription.leadership)
+        for leadership in turned:
+            leadership.turn()
+
+    def unsubscribe(self, sub_id: int) -> None:
+        subscription = self._subscriptions.pop(sub_id, None)
+        if subscription is not None:
+            self._stop(subscription)
+
+    def close(self) -> None:
+        """The stream is gone: nobody counts on its positions to grow."""
+        if self._stale_timer is not None:
+            self._stale_timer.cancel()
+        for subscription in self._subscriptions.values():
+            self._stop(subscription)
+        self._subscriptions.clear()
+        for question in self._unanswered:
+            question.answer.set_result(False)
+        self._unanswered.clear()
+
+    def _stop(self, subscription: _Subscription) -> None:
+        self._let_go(subscription)
+        if subscription.asked is not None:
+            subscription.asked.set_result(False)
+            subscription.asked = None
+        subscription.leadership.followers.discard(subscription)
+        subscription.replica.unlisten(subscription.wake)
+        subscription.leadership.stopped_fetching(
+            self.hello.broker_id, self.hello.broker_epoch, subscription=subscription.id
+        )
+
+    # --- what the follower is told -----------------------------------------------------------
+
+    def queue(self, subscription: _Subscription) -> None:
+        if not subscription.queued:
+            subscription.queued = True
+            self._ready.append(subscription)
+            self._wake.set()
+
+    def queue_watermark(self, subscription: _Subscription) -> None:
+        """A watermark alone is in no hurry: it waits a moment for records to travel with."""
+        if subscription.stale:
+            return
+        subscription.stale = True
+        self._stale.append(subscription)
+        if self._stale_timer is None:
+            delay = self._settings.watermark_push_delay_ms / 1000
+            self._stale_timer = asyncio.get_running_loop().call_later(delay, self._queue_stale)
+
+    def _queue_stale(self) -> None:
+        self._stale_timer = None
+        stale, self._stale = self._stale, []
+        for subscription in stale:
+            subscription.stale = False
+            if subscription.told_watermark < subscription.replica.high_watermark:
+                self.queue(subscription)
+
+    async def next_message(self) -> tuple[int, list[Push]]:
+        """(sequence, pushes): the next message, once there is one and the window is open."""
+        while True:
+            if self._sequence - self._acknowledged < self._settings.push_window:
+                pushes = self._collect()
+                if pushes:
+                    self._sequence += 1
+                    self._sent.append((self._sequence, self._clock.monotonic()))
+                    return self._sequence, pushes
+            self._wake.clear()
+            await self._wake.wait()
+
+    def _collect(self) -> list[Push]:
+        pushes, self._endings = self._endings, []
+        budget = self._settings.push_bytes_max
+        while self._ready and budget > 0:
+            subscription = self._ready[0]
+            if subscription.id not in self._subscriptions:
+                self._ready.popleft()
+                continue
+            room = self._room(subscription, budget)
+            if room == 0:  # held back: those behind it go on
+                self._ready.popleft()
+                subscription.queued = False
+                continue
+            push = self._push(subscription, budget, room, first=budget == self._settings.push_bytes_max)
+            if push is None:
+                break  # its next batch does not fit this message
+            self._ready.popleft()
+            subscription.queued = False
+            pushes.append(push)
+            budget -= len(push.records)
+            if subscription.asked is not None:
+                self._unanswered.append(_Question(self._sequence + 1, subscription, subscription.asked))
+                subscription.asked = None
+            if push.error is not None:
+                self.unsubscribe(subscription.id)
+            elif subscription.sent_offset < subscription.replica.log.log_end_offset:
+                self.queue(subscription)
+        return pushes
+
+    # --- what is held back -------------------------------------------------------------------
+
+    @property
+    def held(self) -> list[_Subscription]:
+        """The flows that wait for the moment of their grants."""
+        return [each for each in self._subscriptions.values() if each.held is not None]
+
+    def has_to_wait(self, subscription: _Subscription) -> bool:
+        """False once nothing can hold this one back any more: it is in sync, the reassignment is over, or
+        its bound is another."""
+        grant = subscription.grant
+        return (
+            self.throttle.concerns(subscription.leadership, self.hello.broker_id)
+            and (grant is None or self.throttle.stands(grant, subscription.replica))
+            and not subscription.over
+        )
+
+    def _room(self, subscription: _Subscription, budget: int) -> int:
+        """How much of its records may go now; 0: none, and a timer queues it again."""
+        if subscription.grant is not None and not self.throttle.stands(
+            subscription.grant, subscription.replica
+        ):
+            self._let_go(subscription)  # what follows goes by the new bound
+        if not self.has_to_wait(subscription) or not self.throttle.is_bounded(
+            subscription.replica, subscription.sent_offset
+        ):
+            self._let_go(subscription)
+            return budget
+        if subscription.grant is None:
+            subscription.grant = self.throttle.grant(subscription.replica, self._settings.push_bytes_max)
+        wait_s = subscription.grant.due - self._clock.monotonic()
+        if wait_s <= 0:
+            return min(budget, subscription.grant.size)
+        if subscription.held is None:
+            loop = asyncio.get_running_loop()
+            subscription.held = loop.call_later(wait_s, self._held_long_enough, subscription)
+        return 0
+
+    def _held_long_enough(self, subscription: _Subscription) -> None:
+        subscription.held = None
+        self.queue(subscription)
+
+    @staticmethod
+    def _let_go(subscription: _Subscription, sent: int = 0) -> None:
+        """Whatever it waited for: this was sent."""
+        if subscription.held is not None:
+            subscription.held.cancel()
+            subscription.held = None
+        if subscription.grant is not None:
+            subscription.grant.used(sent)
+            subscription.grant = None
+
+    def _push(self, subscription: _Subscription, budget: int, room: int, *, first: bool) -> Push | None:
+        replica, log = subscription.replica, subscription.replica.log
+        if subscription.over:
+            reason = f"this broker no longer leads {replica.name}, or leads it with other replicas"
+            return Push(subscription.id, error=NotLeaderOrFollower(reason))
+        records = b""
+        try:
+            if subscription.sent_offset < log.log_start_offset:
+                raise OffsetOutOfRange(
+                    f"{replica.name} begins at {log.log_start_offset}", limit=log.log_start_offset
+                )
+            if subscription.sent_offset < log.log_end_offset:
+                records, next_offset = log.read_range(
+                    subscription.sent_offset, room, below=log.log_end_offset
+                )
+                if not first and len(records) > budget:
+                    return None
+                subscription.sent_offset = next_offset
+                replica.counts.replication_bytes_out += len(records)
+                if self.throttle.concerns(subscription.leadership, self.hello.broker_id):
+                    replica.counts.reassignment_bytes_out += len(records)
+                self._let_go(subscription, len(records))
+        except (OffsetOutOfRange, StorageFailed, StorageBusy) as error:
+            return Push(subscription.id, error=error)
+        known = subscription.leadership.core.knows_watermark
+        subscription.told_watermark = replica.high_watermark
+        return Push(
+            subscription.id,
+            high_watermark=replica.high_watermark if known else -1,
+            log_start_offset=log.log_start_offset,
+            records=records,
+        )

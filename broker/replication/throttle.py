@@ -1,0 +1,94 @@
+"""Holds back what a leader sends to replicas that a reassignment adds, and nobody else.
+
+Members of the ISR are never slowed down, and who is nearly caught up is not either: it could never join
+(CORRECTNESS I10).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from strandline.broker.core.replication.throttle import TokenBucket
+from strandline.broker.replicas.leadership import Leadership
+from strandline.broker.replicas.replica import Replica
+from strandline.config import BrokerSettings
+from strandline.errors import StorageBusy, StorageFailed
+from strandline.ids import BrokerId, PartitionKey
+from strandline.ports import Clock
+from strandline.vocabulary.metadata import Reassignment
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """So much may be sent from that moment on."""
+
+    size: int
+    due: float
+    buckets: tuple[TokenBucket, ...]
+    asked_bytes_per_s: int
+    """The partition's own bound, as it was then."""
+
+    def used(self, sent: int) -> None:
+        """This was sent of it, or more, for a batch goes as a whole."""
+        for bucket in self.buckets:
+            bucket.put_right(self.size, sent)
+
+
+class ReassignmentThrottle:
+    """One broker's: one bucket for all that it sends so, and one for each partition that asks for it."""
+
+    def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
+        self._near_bytes = settings.reassignment_near_bytes
+        self._clock = clock
+        rate = settings.reassignment_bytes_per_s
+        self._all = TokenBucket(rate, clock.monotonic()) if rate else None
+        self._partitions: dict[PartitionKey, TokenBucket] = {}
+        self.holds = 0
+        """How often one of them had to wait."""
+
+    def concerns(self, leadership: Leadership, follower: BrokerId) -> bool:
+        """True if this follower is new by a reassignment, and not in sync."""
+        wanted = leadership.replica.reassignment
+        return (
+            wanted is not None
+            and follower not in wanted.original
+            and follower not in leadership.core.isr.maximal()
+        )
+
+    def is_bounded(self, replica: Replica, offset: int) -> bool:
+        """True if what follows this offset goes by grants only: there is a bound, and the end is far."""
+        wanted = replica.reassignment
+        if wanted is None or (self._all is None and not wanted.throttle_bytes_per_s):
+            return False
+        try:
+            return replica.log.bytes_from(offset) > self._near_bytes
+        except (StorageFailed, StorageBusy):
+            return False  # the read that follows says so to the follower
+
+    def grant(self, replica: Replica, size_max: int) -> Grant:
+        """Room for at most so many bytes of this partition."""
+        now = self._clock.monotonic()
+        assert replica.reassignment is not None
+        buckets = self._buckets(replica.key, replica.reassignment, now)
+        size = min(size_max, *(bucket.portion for bucket in buckets))
+        wait_s = max(bucket.reserve(size, now) for bucket in buckets)
+        self.holds += wait_s > 0
+        return Grant(size, now + wait_s, buckets, replica.reassignment.throttle_bytes_per_s)
+
+    @staticmethod
+    def stands(grant: Grant, replica: Replica) -> bool:
+        """False once the partition's bound is another: who waits by the old one is not to wait it out."""
+        wanted = replica.reassignment
+        return wanted is not None and wanted.throttle_bytes_per_s == grant.asked_bytes_per_s
+
+    def _buckets(self, key: PartitionKey, wanted: Reassignment, now: float) -> tuple[TokenBucket, ...]:
+        rate, whole = wanted.throttle_bytes_per_s, self._all
+        if not rate:
+            assert whole is not None, f"{key} is bounded by nothing"
+            return (whole,)
+        own = self._partitions.get(key)
+        if own is None or own.bytes_per_s != rate:
+            # Of those whose partitions are done nothing is left to remember.
+            self._partitions = {k: each for k, each in self._partitions.items() if not each.is_full(now)}
+            own = self._partitions[key] = TokenBucket(rate, now)
+        return (own,) if whole is None else (own, whole)

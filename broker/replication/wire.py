@@ -1,0 +1,103 @@
+"""Between protobuf and the broker's own types: both ends of the service `Replication`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from strandline.adapters.rpc.frames import nested, tag
+from strandline.adapters.rpc.wire_errors import error_from_wire, error_to_wire
+from strandline.broker.replication.leader_end import Hello, Push, Subscribe
+from strandline.errors import InvalidRequest
+from strandline.ids import BrokerEpoch, BrokerId, PartitionId, PartitionKey, TopicId
+from strandline.rpc import replication_pb2
+
+
+def hello(request: replication_pb2.ReplicaFetchRequest) -> Hello:
+    """Of a stream's first message. Raises InvalidRequest if it has none."""
+    if not request.HasField("hello"):
+        raise InvalidRequest("the first message of a replication stream says who follows")
+    h = request.hello
+    return Hello(BrokerId(h.broker_id), BrokerEpoch(h.broker_epoch), BrokerId(h.leader_id), h.cluster_id)
+
+
+def hello_to_wire(h: Hello) -> replication_pb2.FollowerHello:
+    return replication_pb2.FollowerHello(
+        broker_id=h.broker_id, broker_epoch=h.broker_epoch, leader_id=h.leader_id, cluster_id=h.cluster_id
+    )
+
+
+def subscriptions(request: replication_pb2.ReplicaFetchRequest) -> list[Subscribe]:
+    return [
+        Subscribe(
+            s.subscription_id,
+            s.topic,
+            PartitionKey(TopicId(s.topic_id), PartitionId(s.partition)),
+            s.leader_epoch,
+            s.fetch_offset,
+            s.last_fetched_epoch,
+        )
+        for s in request.subscribe
+    ]
+
+
+def replica_request(
+    h: Hello | None,
+    subscribe: Iterable[Subscribe],
+    progress: Iterable[tuple[int, int]],
+    unsubscribe: Iterable[int],
+    acknowledged: int,
+) -> replication_pb2.ReplicaFetchRequest:
+    return replication_pb2.ReplicaFetchRequest(
+        hello=None if h is None else hello_to_wire(h),
+        subscribe=[
+            replication_pb2.Subscribe(
+                subscription_id=s.subscription_id,
+                topic=s.topic,
+                topic_id=s.key.topic_id,
+                partition=s.key.partition,
+                leader_epoch=s.leader_epoch,
+                fetch_offset=s.fetch_offset,
+                last_fetched_epoch=s.last_fetched_epoch,
+            )
+            for s in subscribe
+        ],
+        progress=[replication_pb2.Progress(subscription_id=i, log_end_offset=leo) for i, leo in progress],
+        unsubscribe=unsubscribe,
+        acknowledged=acknowledged,
+    )
+
+
+_PUSHES: Final = tag(replication_pb2.ReplicaFetchResponse.PUSHES_FIELD_NUMBER)
+_PUSHED_RECORDS: Final = tag(replication_pb2.PartitionPush.RECORDS_FIELD_NUMBER)
+
+
+def replica_response(sequence: int, pushes: Iterable[Push]) -> bytes:
+    """A ReplicaFetchResponse, serialized."""
+    parts: list[bytes] = [replication_pb2.ReplicaFetchResponse(sequence=sequence).SerializeToString()]
+    for push in pushes:
+        head = replication_pb2.PartitionPush(
+            subscription_id=push.subscription_id,
+            high_watermark=push.high_watermark,
+            log_start_offset=push.log_start_offset,
+        )
+        if push.error is not None:
+            head.error.CopyFrom(error_to_wire(push.error))
+        if push.diverging is not None:
+            head.diverging.epoch, head.diverging.end_offset = push.diverging
+        parts += nested(_PUSHES, head.SerializeToString(), _PUSHED_RECORDS, push.records)
+    return b"".join(parts)
+
+
+def pushes(response: replication_pb2.ReplicaFetchResponse) -> list[Push]:
+    return [
+        Push(
+            p.subscription_id,
+            p.high_watermark,
+            p.log_start_offset,
+            p.records,
+            error_from_wire(p.error) if p.HasField("error") else None,
+            (p.diverging.epoch, p.diverging.end_offset) if p.HasField("diverging") else None,
+        )
+        for p in response.pushes
+    ]

@@ -1,0 +1,1 @@
+"""Compaction: which segments to rewrite, rewriting them, and installing the result."""

@@ -1,0 +1,55 @@
+"""What of a log may be compacted, and whether it is worth it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from strandline.broker.storage.segment import Segment
+from strandline.broker.storage.segments import Segments
+from strandline.broker.storage.state_files.log_state import LogState
+from strandline.vocabulary.topic_config import TopicConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Cleanable:
+    """Sealed segments from the log's first one on."""
+
+    segments: tuple[Segment, ...]
+    clean_offset: int
+    """Below it each key has one record at most already."""
+    worth_it: bool
+
+    @property
+    def end(self) -> int:
+        return self.segments[-1].next_offset
+
+
+def find_cleanable(
+    segments: Segments, config: TopicConfig, state: LogState, *, now_ms: int, high_watermark: int
+) -> Cleanable | None:
+    """What may be compacted now; None if nothing may. Raises OSError, CorruptMessage.
+
+    Never the active segment, nothing that reaches above the HW, nothing younger than
+    `min.compaction.lag.ms`; and nothing above the recovery point, for a record makes others superfluous
+    only if a loss of power cannot take it. It is worth it if enough of that is dirty, or a tombstone's time
+    has come.
+    """
+    limit = min(high_watermark, state.recovery_point)
+    lag = config.min_compaction_lag_ms
+    found: list[Segment] = []
+    dirty = total = 0
+    for segment in segments:
+        if segment is segments.active or segment.next_offset > limit:
+            break
+        if lag and segment.newest_ms() > now_ms - lag:
+            break
+        found.append(segment)
+        total += segment.size
+        if segment.next_offset > state.clean_offset:
+            dirty += segment.size
+    if not found:
+        return None
+    due = state.tombstones_due_ms is not None and state.tombstones_due_ms <= now_ms
+    return Cleanable(
+        tuple(found), state.clean_offset, due or dirty > config.min_cleanable_dirty_ratio * total
+    )

@@ -1,0 +1,98 @@
+"""What of a compaction happens to the log itself, between two requests; `compaction` has the rule."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from strandline.broker.core.replication.producer_state import ProducerState
+from strandline.broker.storage.compaction.cleanable import find_cleanable
+from strandline.broker.storage.compaction.rewrite import Compaction, Replacement
+from strandline.broker.storage.fence import Fence
+from strandline.broker.storage.segment import Segment
+from strandline.broker.storage.segments import Segments
+from strandline.broker.storage.state_files.log_state import StateFile
+from strandline.broker.storage.swap import swap
+from strandline.ports import Files
+from strandline.vocabulary.topic_config import TopicConfig
+
+
+class Compactor:
+    """The passes over one log, one at a time. All but `finish` belongs to the event loop."""
+
+    __slots__ = ("_directory", "_fence", "_files", "_lock", "_segments", "_state", "_under_way")
+
+    def __init__(
+        self,
+        directory: Path,
+        segments: Segments,
+        state: StateFile,
+        fence: Fence,
+        lock: threading.Lock,
+        files: Files,
+    ) -> None:
+        """The parts are the log's own; `lock` is held by a flush, which syncs segments in a thread."""
+        self._directory = directory
+        self._segments = segments
+        self._state = state
+        self._fence = fence
+        self._lock = lock
+        self._files = files
+        self._under_way: Compaction | None = None
+
+    def begin(
+        self,
+        config: TopicConfig,
+        producers: ProducerState,
+        *,
+        now_ms: int,
+        high_watermark: int,
+        map_bytes: int,
+        go_on: bool,
+    ) -> Compaction | None:
+        """A pass over what may be compacted, if that is worth it. Raises StorageFailed."""
+        with self._fence.repeatable:
+            cleanable = find_cleanable(
+                self._segments, config, self._state.now, now_ms=now_ms, high_watermark=high_watermark
+            )
+        if cleanable is None or not (cleanable.worth_it or go_on):
+            return None
+        self._under_way = Compaction(
+            self._directory, cleanable, config,
+            files=self._files, map_bytes=map_bytes, now_ms=now_ms, producers=producers,
+        )  # fmt: skip
+        return self._under_way
+
+    def cancel(self) -> None:
+        """Files of the log are about to go: the pass under way, if there is one, changes nothing any more."""
+        if self._under_way is not None:
+            self._under_way.cancel()
+            self._under_way = None
+
+    def install(self, compaction: Compaction, replacement: Replacement) -> bool:
+        """Put a segment into its place, on the disk and for all readers; False while a flush is under way.
+
+        Raises Abandoned after `cancel`, StorageFailed.
+        """
+        compaction.check()
+        with self._fence.repeatable:
+            if not self._lock.acquire(blocking=False):
+                return False
+            try:
+                base, end = replacement.base_offset, replacement.next_offset
+                swap(self._directory, base, end, files=self._files)
+                self._segments.replace(
+                    Segment.found(self._directory, base, end, replacement.size, self._files)
+                )
+            finally:
+                self._lock.release()
+        return True
+
+    def finish(self, compaction: Compaction) -> None:
+        """Every group is in its place: write down how far the log is clean; syncs, so it runs in a thread.
+
+        Raises Abandoned after `cancel`, StorageFailed.
+        """
+        with self._fence.repeatable, self._lock:
+            compaction.check()
+            self._state.change(clean_offset=compaction.end, tombstones_due_ms=compaction.tombstones_due_ms)

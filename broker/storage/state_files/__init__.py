@@ -1,0 +1,1 @@
+"""Small files beside the segments, each replaced as a whole."""

@@ -1,0 +1,109 @@
+"""Small files that are replaced as a whole: a reader sees the old content or the new one."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from strandline.adapters.system.files import SYSTEM_FILES
+from strandline.errors import StorageFailed
+from strandline.ports import Files
+
+PARTIAL_SUFFIX: Final = ".partial"
+"""Of a file that was being written; one that is found at start is the rest of a crash."""
+
+_READ_BYTES: Final = 1 << 20
+
+
+def write_atomically(path: Path, data: bytes, *, files: Files = SYSTEM_FILES, sync: bool = True) -> None:
+    """Replace a file's content. With `sync`, the new content has survived a loss of power on return.
+
+    Raises OSError, the old content then being in place still.
+    """
+    partial = path.with_name(path.name + PARTIAL_SUFFIX)
+    descriptor = files.open(partial, create=True)
+    try:
+        files.truncate(descriptor, 0)
+        written = files.append(descriptor, (data,)) if data else 0
+        if written != len(data):
+            raise OSError(f"{path}: {written} of {len(data)} bytes written")
+        if sync:
+            files.sync(descriptor)
+    finally:
+        files.close(descriptor)
+    files.rename(partial, path)
+    if sync:
+        files.sync_directory(path.parent)
+
+
+def read_whole(path: Path, *, files: Files = SYSTEM_FILES) -> bytes:
+    """A file's content. Raises OSError, FileNotFoundError among them."""
+    descriptor = files.open(path)
+    try:
+        parts: list[bytes] = []
+        position = 0
+        while part := files.read(descriptor, _READ_BYTES, position):
+            parts.append(part)
+            position += len(part)
+        return b"".join(parts)
+    finally:
+        files.close(descriptor)
+
+
+class Checkpoint:
+    """name → offset, on disk: high watermarks and the like.
+
+    Writing some entries keeps the others, those of folders that are missing today too (H7). A write may run
+    in a thread while an entry is forgotten: one replaces the file after the other.
+    """
+
+    def __init__(self, path: Path, *, files: Files = SYSTEM_FILES) -> None:
+        """Reads the file, if there is one. Raises StorageFailed if it is damaged: a zero in the
+        place of an offset is not a guess that anybody may make (H7)."""
+        self._path = path
+        self._files = files
+        self._entries = self._read()
+        self._forgotten: set[str] = set()
+        """In the file, perhaps, until it is written next."""
+        self._lock = threading.Lock()
+
+    def get(self, name: str) -> int | None:
+        return None if name in self._forgotten else self._entries.get(name)
+
+    def write(self, entries: Mapping[str, int]) -> None:
+        """Set these entries and replace the file. Raises OSError; then nothing has changed."""
+        with self._lock:
+            gone = frozenset(self._forgotten)
+            kept = {name: value for name, value in self._entries.items() if name not in gone}
+            self._replace(kept | {name: value for name, value in entries.items() if name not in gone})
+            self._forgotten -= gone
+
+    def forget(self, name: str) -> None:
+        """Drop an entry; the file follows when it is written next, so that a thousand cost one write."""
+        self._forgotten.add(name)
+
+    def begin(self, name: str) -> None:
+        """Something new has this name: what the file says of an earlier one goes first. Raises OSError."""
+        if name in self._forgotten or name in self._entries:
+            self._forgotten.add(name)
+            self.write({})
+            self._forgotten.discard(name)
+
+    def _replace(self, entries: dict[str, int]) -> None:
+        if entries != self._entries:
+            content = json.dumps({"version": 1, "offsets": entries}, separators=(",", ":")).encode()
+            write_atomically(self._path, content, files=self._files)
+            self._entries = entries
+
+    def _read(self) -> dict[str, int]:
+        try:
+            data = read_whole(self._path, files=self._files)
+        except FileNotFoundError:
+            return {}
+        try:
+            return {str(name): int(offset) for name, offset in json.loads(data)["offsets"].items()}
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise StorageFailed(f"checkpoint {self._path} is damaged ({error!r}): {data[:80]!r}") from None

@@ -1,0 +1,160 @@
+"""A broker's data folder: whose it is, whether its last life ended cleanly, and which lives count.
+
+lock            held while a process uses the folder: a second one refuses to start
+meta.json       cluster id and broker id: a folder of another cluster or broker is refused
+life.json       the broker epochs of past lives, the boot and the disk on which they ran, their sessions
+clean_shutdown  written last by a clean shutdown, removed first thing at start (CORRECTNESS E2)
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+from strandline.adapters.system.volume import volume_identity
+from strandline.broker.storage.state_files.checkpoint import write_atomically
+from strandline.errors import SettingsError
+from strandline.ids import BrokerEpoch, BrokerId
+
+LIVES_REMEMBERED_MAX: Final = 64
+
+
+class DataFolder:
+    """One broker's folder, locked for this process until `close`."""
+
+    def __init__(self, path: Path, broker_id: BrokerId, boot_id_file: Path) -> None:
+        self.path = path
+        self.broker_id = broker_id
+        path.mkdir(parents=True, exist_ok=True)
+        self._lock = self._acquire()
+        try:
+            self._meta = self._read("meta.json")
+            known = self._meta.get("broker_id", broker_id)
+            if known != broker_id:
+                raise SettingsError(
+                    f"setting data_dir = {str(path)!r} belongs to broker {known}, this is {broker_id}: "
+                    "give each broker its own folder"
+                )
+            self._take_over(boot_id_file)
+        except BaseException:
+            self.close()
+            raise
+
+    def _acquire(self) -> int:
+        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise SettingsError(
+                f"setting data_dir = {str(self.path)!r}: another process uses this folder; "
+                "stop it, or give this broker its own folder"
+            ) from None
+        return descriptor
+
+    def _take_over(self, boot_id_file: Path) -> None:
+        """Find out what the last life left; the clean marker goes before anything else happens."""
+        life = self._read("life.json")
+        marker = self._read("clean_shutdown")
+        (self.path / "clean_shutdown").unlink(missing_ok=True)
+        try:
+            self._boot_id = boot_id_file.read_text().strip()
+        except OSError as error:
+            raise SettingsError(f"setting boot_id_file = {str(boot_id_file)!r}: {error}") from error
+        epochs: list[int] = life.get("epochs", [])
+        self.clean: bool = bool(epochs) and marker.get("broker_epoch") == epochs[-1]
+        """The last life ended by a clean shutdown: the log is flushed and needs no recovery."""
+        self._volume = volume_identity(self.path)
+        same_boot = life.get("boot_id", self._boot_id) == self._boot_id
+        self.page_cache_survived: bool = same_boot and life.get("volume", self._volume) == self._volume
+        """The kernel still runs that took the last writes, and had the disk all the time: a killed process
+        loses none of them."""
+        self._lives: list[BrokerEpoch] = [BrokerEpoch(epoch) for epoch in epochs]
+        self.previous_sessions: frozenset[int] = frozenset(life.get("sessions", []))
+        """Sessions of lives that are over: what they registered may be removed (CORRECTNESS E10)."""
+        self._sessions: list[int] = life.get("sessions", [])
+
+    @property
+    def power_lost(self) -> bool:
+        """What the last life did not sync may be gone: each log says whether it can have lost anything."""
+        return not (self.clean or self.page_cache_survived)
+
+    @property
+    def last_life(self) -> BrokerEpoch | None:
+        """The present one, once it has begun; None: there was none."""
+        return self._lives[-1] if self._lives else None
+
+    @property
+    def life_before(self) -> BrokerEpoch | None:
+        """The one before the present one."""
+        return self._lives[-2] if len(self._lives) > 1 else None
+
+    def lives_after(self, life: int | None) -> frozenset[BrokerEpoch]:
+        """The lives that followed this one, as far as they are remembered. None: all."""
+        lives = self._lives
+        return frozenset(lives[lives.index(BrokerEpoch(life)) + 1 :] if life in lives else lives)
+
+    def check_cluster(self, cluster_id: str) -> None:
+        """Make the folder this cluster's, or raise SettingsError if it is another's."""
+        known = self._meta.get("cluster_id")
+        if known is None:
+            self._meta = {"cluster_id": cluster_id, "broker_id": self.broker_id}
+            self._write("meta.json", self._meta)
+        elif known != cluster_id:
+            raise SettingsError(
+                f"setting data_dir = {str(self.path)!r} holds data of cluster {known}, but ZooKeeper is of "
+                f"cluster {cluster_id}: check the setting zookeeper, or give an empty folder"
+            )
+
+    def begin_session(self, session_id: int) -> None:
+        """Remember a session before anything is registered in it."""
+        if session_id not in self._sessions:
+            self.previous_sessions = frozenset(self._sessions)
+            self._sessions = [*self._sessions, session_id][-LIVES_REMEMBERED_MAX:]
+            self._write_life()
+
+    def begin_life(self, broker_epoch: BrokerEpoch) -> None:
+        """Remember a registration before anything is done in its name."""
+        self._lives = [*self._lives, broker_epoch][-LIVES_REMEMBERED_MAX:]
+        self._write_life()
+
+    def _write_life(self) -> None:
+        life = {
+            "boot_id": self._boot_id,
+            "volume": self._volume,
+            "epochs": self._lives,
+            "sessions": self._sessions,
+        }
+        self._write("life.json", life)
+
+    def mark_clean(self) -> None:
+        """The last act of a clean shutdown: every log is flushed and closed."""
+        self._write("clean_shutdown", {"broker_epoch": self._lives[-1] if self._lives else None})
+
+    def partition_folders(self) -> Iterable[Path]:
+        return sorted(child for child in self.path.iterdir() if child.is_dir())
+
+    def close(self) -> None:
+        os.close(self._lock)
+
+    def _read(self, name: str) -> dict[str, Any]:
+        try:
+            data = (self.path / name).read_bytes()
+        except FileNotFoundError:
+            return {}
+        try:
+            value = json.loads(data)
+        except ValueError:
+            raise SettingsError(
+                f"{self.path / name} is damaged: {data[:80]!r}; restore or remove it"
+            ) from None
+        if not isinstance(value, dict):
+            raise SettingsError(f"{self.path / name} is damaged: {data[:80]!r}; restore or remove it")
+        return value
+
+    def _write(self, name: str, value: dict[str, Any]) -> None:
+        write_atomically(self.path / name, json.dumps(value).encode())

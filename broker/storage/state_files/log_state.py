@@ -1,0 +1,84 @@
+"""The few facts of a log that its segments cannot tell: `log.json` in the partition's folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from strandline.broker.storage.state_files.checkpoint import read_whole, write_atomically
+from strandline.ports import Files
+
+STATE_FILE: Final = "log.json"
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """What is written down of a log; each change replaces the file, synced."""
+
+    log_start_offset: int = 0
+    """Records below it are gone, even where their segment is still there."""
+    recovery_point: int = 0
+    """Everything below it is synced. A log that ends before it has lost what it had promised (E15)."""
+    corrupt: str | None = None
+    """Why this replica must not lead; kept until a leader has made it whole."""
+    clean_offset: int = 0
+    """Below it each key has one record at most: compaction came so far. Never above the recovery point."""
+    tombstones_due_ms: int | None = None
+    """When the first tombstone below the clean offset may go; None: there is none."""
+    synced_only: bool = False
+    """Nothing counted here before it was synced: after a loss of power too the log is whole (E3)."""
+    absent_through: int | None = None
+    """The last life of this broker that never had this log, as far as is known (E2)."""
+    unsure_through: int | None = None
+    """The last life of this broker of whose records some may be missing here (E2)."""
+
+    def save(self, directory: Path, *, files: Files) -> None:
+        """Raises OSError."""
+        write_atomically(directory / STATE_FILE, json.dumps(asdict(self)).encode(), files=files)
+
+    @classmethod
+    def load(cls, directory: Path, *, files: Files) -> LogState | None:
+        """None if there is no file. Raises ValueError if it is damaged, OSError."""
+        try:
+            data = read_whole(directory / STATE_FILE, files=files)
+        except FileNotFoundError:
+            return None
+        try:
+            raw = json.loads(data)
+            corrupt = raw["corrupt"]
+            return cls(
+                int(raw["log_start_offset"]),
+                int(raw["recovery_point"]),
+                None if corrupt is None else str(corrupt),
+                int(raw.get("clean_offset", 0)),
+                _optional(raw.get("tombstones_due_ms")),
+                bool(raw.get("synced_only", False)),
+                _optional(raw.get("absent_through")),
+                _optional(raw.get("unsure_through")),
+            )
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"{directory / STATE_FILE} is damaged ({error!r}): {data[:80]!r}") from None
+
+
+def _optional(number: Any) -> int | None:
+    return None if number is None else int(number)
+
+
+class StateFile:
+    """The facts in force. Whoever changes them holds the log's lock."""
+
+    __slots__ = ("_directory", "_files", "now")
+
+    def __init__(self, directory: Path, now: LogState, files: Files) -> None:
+        self.now = now
+        """As the file has them."""
+        self._directory = directory
+        self._files = files
+
+    def change(self, **facts: Any) -> None:
+        """Write some facts anew, synced, with every name in the folder. Raises OSError."""
+        changed = replace(self.now, **facts)
+        changed.save(self._directory, files=self._files)
+        self.now = changed

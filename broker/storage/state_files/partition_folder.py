@@ -1,0 +1,60 @@
+"""A replica's folder: its name, and `partition.json`, which says whose it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from strandline.broker.storage.state_files.checkpoint import write_atomically
+from strandline.ids import PartitionId, PartitionKey, TopicId, TopicPartition
+
+DESCRIPTION: Final = "partition.json"
+VERSION: Final = 2
+"""1: the log may have no `log.json` although it has begun. 2: it has one from then on."""
+DELETED_SUFFIX: Final = ".deleted"
+"""Of a folder that was moved aside to be removed."""
+
+_TOPIC_LENGTH_MAX: Final = 180
+"""Characters of a topic's name in a folder's name, which has 255 at most; `partition.json` has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """Which partition of which incarnation of a topic, and the topic's config as last known here."""
+
+    name: TopicPartition
+    key: PartitionKey
+    config: Mapping[str, str]
+    version: int = VERSION
+
+    def save(self, folder: Path, *, sync: bool = True) -> None:
+        """Replaces the file. A folder that lost it is no replica's; without `sync` somebody syncs it before
+        anything in the folder counts (`Provenance.anchor`). Raises OSError."""
+        content = {
+            "topic": self.name.topic,
+            "partition": self.name.partition,
+            "topic_id": self.key.topic_id,
+            "config": dict(self.config),
+            "version": VERSION,
+        }
+        write_atomically(folder / DESCRIPTION, json.dumps(content).encode(), sync=sync)
+
+    @classmethod
+    def load(cls, folder: Path) -> Description:
+        """Raises ValueError for a folder that does not say whose it is."""
+        try:
+            raw = json.loads((folder / DESCRIPTION).read_bytes())
+            name = TopicPartition(str(raw["topic"]), int(raw["partition"]))
+            key = PartitionKey(TopicId(str(raw["topic_id"])), PartitionId(name.partition))
+            config = {str(k): str(v) for k, v in raw["config"].items()}
+            return cls(name, key, config, int(raw.get("version", 1)))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{folder / DESCRIPTION} cannot be read: {error!r}") from error
+
+
+def folder_name(name: TopicPartition, key: PartitionKey) -> str:
+    """Readable, and another one for each incarnation of a topic."""
+    return f"{name.topic[:_TOPIC_LENGTH_MAX]}-{name.partition}-{key.topic_id}"

@@ -1,0 +1,1 @@
+"""The service `Admin`: requests, their wire format, and the stream of state changes."""

@@ -1,0 +1,140 @@
+"""The admin service without gRPC: what is asked of this controller, and who answers if it is not active."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from strandline.adapters.system.crash_points import defect_point
+from strandline.controller.active import ActiveController
+from strandline.controller.activity import Activity
+from strandline.controller.core.drains import Progress
+from strandline.controller.core.readiness import Readiness
+from strandline.controller.core.reassignment import Move
+from strandline.controller.core.topics import (
+    Alteration,
+    NewTopic,
+    check_new_partitions,
+    check_partitions_asked,
+    check_request,
+)
+from strandline.controller.term.results import (
+    ClusterDescription,
+    Ongoing,
+    PartitionOutcome,
+    TopicOutcome,
+    UncleanOutcome,
+)
+from strandline.errors import InvalidRequest, StrandlineError
+from strandline.ids import BrokerId, TopicPartition
+
+
+class AdminService:
+    """Every method may be called at any time, side by side."""
+
+    def __init__(self, activity: Activity) -> None:
+        self._activity = activity
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False, internal: bool = False
+    ) -> list[TopicOutcome]:
+        """One outcome a topic, in order: its id (none with `validate_only`), or why it was refused. With
+        TopicAlreadyExists comes the id of the topic that exists.
+
+        `internal` allows the system's own names. Raises InvalidRequest for too many topics, or
+        partitions of them, at once.
+        """
+        defect_point("controller.create_topics")
+        names = [new.name for new in topics]
+        repeated = check_request(names)
+        check_new_partitions(topics)
+        return await self._for_each(
+            names,
+            lambda active: active.create_topics(
+                topics, repeated, validate_only=validate_only, internal=internal
+            ),
+        )
+
+    async def delete_topics(self, names: Sequence[str]) -> list[TopicOutcome]:
+        """One outcome a name, in order. Raises InvalidRequest for too many names at once."""
+        repeated = check_request(names)
+        return await self._for_each(names, lambda active: active.delete_topics(names, repeated))
+
+    async def alter_topic(self, alteration: Alteration) -> None:
+        """Raises UnknownTopicOrPartition, InvalidConfig, InvalidPartitions, InvalidReplicaAssignment,
+        InvalidReplicationFactor, InvalidTopic, InvalidRequest, NotController, OutcomeUnknown."""
+        await self._active().alter_topic(alteration)
+
+    async def reassign(
+        self, moves: Sequence[Move], *, throttle_bytes_per_s: int = 0, validate_only: bool = False
+    ) -> list[PartitionOutcome]:
+        """One outcome a partition, in order: without an error its reassignment is under way, or needless.
+
+        Raises InvalidRequest for too many partitions at once, or a throttle below zero.
+        """
+        names = [move.name for move in moves]
+        repeated = check_partitions_asked(names)
+        if throttle_bytes_per_s < 0:
+            raise InvalidRequest(f"throttle_bytes_per_s = {throttle_bytes_per_s}: give 0 (none) or more")
+        try:
+            return await self._active().reassign(
+                moves, repeated, throttle_bytes_per_s=throttle_bytes_per_s, validate_only=validate_only
+            )
+        except StrandlineError as error:
+            return [PartitionOutcome(name, error) for name in names]
+
+    async def list_reassignments(self) -> list[Ongoing]:
+        """Raises NotController, OutcomeUnknown."""
+        return await self._active().list_reassignments()
+
+    async def elect_preferred(self, names: Sequence[TopicPartition]) -> list[PartitionOutcome]:
+        """One outcome for each of these partitions, or (none named) for each that another one leads.
+
+        Raises InvalidRequest for too many partitions at once, NotController, OutcomeUnknown.
+        """
+        repeated = check_partitions_asked(names)
+        return await self._active().elect_preferred(names, repeated)
+
+    async def elect_unclean(
+        self, names: Sequence[TopicPartition], *, validate_only: bool = False
+    ) -> list[UncleanOutcome]:
+        """One outcome for each of these partitions, or (none named) for each that nobody leads.
+
+        Raises InvalidRequest for too many partitions at once, NotController, OutcomeUnknown.
+        """
+        repeated = check_partitions_asked(names)
+        return await self._active().elect_unclean(names, repeated, validate_only=validate_only)
+
+    async def drain_broker(
+        self, broker: int, *, replicas: bool = False, undo: bool = False, throttle_bytes_per_s: int = 0
+    ) -> Progress:
+        """What the broker still has; the drain goes on by itself. To ask again is to look how far it is.
+
+        Raises InvalidRequest, NotController, OutcomeUnknown.
+        """
+        return await self._active().drain_broker(
+            BrokerId(broker), replicas=replicas, undo=undo, throttle_bytes_per_s=throttle_bytes_per_s
+        )
+
+    async def check_broker(self, broker: int, *, end_drain: bool = False) -> Readiness:
+        """`end_drain`: a broker that is ready, and was started again since it was drained of its leaderships,
+        may lead again from now on. Raises NotController, OutcomeUnknown."""
+        return await self._active().check_broker(BrokerId(broker), end_drain=end_drain)
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """Raises NotController, OutcomeUnknown."""
+        return await self._active().describe_cluster()
+
+    async def _for_each(
+        self,
+        names: Sequence[str],
+        ask: Callable[[ActiveController], Awaitable[list[TopicOutcome]]],
+    ) -> list[TopicOutcome]:
+        """What is wrong with the whole request is wrong with each of its topics."""
+        try:
+            return await ask(self._active())
+        except StrandlineError as error:
+            return [TopicOutcome(name, error) for name in names]
+
+    def _active(self) -> ActiveController:
+        """Raises NotController, which names the active one if this one knows it."""
+        return self._activity.require()

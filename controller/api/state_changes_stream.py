@@ -1,0 +1,126 @@
+"""The stream of state changes: what `__state_changes` has, filtered, each step once, for whoever asks.
+
+The records are read from their leaders by a reader of the stream's own. A controller tells them while it is
+the active one; who asks goes on at the next one, at the offsets that came with the last answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from typing import Final
+
+import structlog
+
+from strandline.adapters.rpc.transport import GrpcTransport
+from strandline.client.events.positions import EventRecord
+from strandline.client.events.reader import EventReader
+from strandline.client.messages import StateChangesQuery
+from strandline.controller.active import ActiveController
+from strandline.controller.core.state_changes import Telling, Told, check
+from strandline.errors import BrokerNotAvailable, NotController, ThrottlingQuotaExceeded
+from strandline.ids import STATE_CHANGES_TOPIC
+from strandline.ports import Clock
+
+logger = structlog.get_logger(__name__)
+
+LOOK_S: Final = 0.25
+"""How often a stream that has nothing to tell looks whether this controller is still the active one."""
+PROGRESS_S: Final = 5.0
+"""How often a stream says how far it is, where nothing of what it read is asked for."""
+
+
+class StateChangeStreams:
+    """All streams of one controller. `active` raises NotController, which names the active one."""
+
+    def __init__(self, active: Callable[[], ActiveController], streams_max: int, clock: Clock) -> None:
+        self.malformed = 0
+        """Records that were passed over, because they are no state changes."""
+        self._active = active
+        self._streams_max = streams_max
+        self._clock = clock
+        self._open = 0
+        self._closed = False
+
+    def close(self) -> None:
+        """Have all streams end: this controller stops."""
+        self._closed = True
+
+    async def tell(self, query: StateChangesQuery) -> AsyncGenerator[Told]:
+        """First an answer without events, which says that the stream is on; then what there is.
+
+        Raises InvalidRequest, NotController, ThrottlingQuotaExceeded, and what the reader raises.
+        """
+        check(query)
+        active = self._active()
+        if self._open >= self._streams_max:
+            raise ThrottlingQuotaExceeded(
+                f"{self._open} streams of state changes are open, more are not served "
+                f"(state_change_streams_max = {self._streams_max})",
+                limit=self._streams_max,
+            )
+        self._open += 1
+        transport = GrpcTransport()
+        try:
+            bootstrap = await self._bootstrap(active, query)
+            async with EventReader(
+                bootstrap,
+                STATE_CHANGES_TOPIC,
+                follow=query.follow,
+                from_offsets=query.from_offsets,
+                since_ms=query.since_ms,
+                transport=transport,
+                clock=self._clock,
+            ) as reader:
+                yield Told((), reader.next_offsets)
+                async for told in self._read(reader, active, query):
+                    yield told
+        finally:
+            self._open -= 1
+            await transport.close()
+
+    async def _bootstrap(self, active: ActiveController, query: StateChangesQuery) -> list[str]:
+        """Addresses of live brokers, waited for by who follows. Raises BrokerNotAvailable, NotController."""
+        while True:
+            self._check_role(active)
+            addresses = await active.broker_addresses()
+            if addresses:
+                return addresses
+            if not query.follow:
+                raise BrokerNotAvailable("no broker is alive: nobody has the records of state changes")
+            await self._clock.sleep(LOOK_S)
+
+    async def _read(
+        self, reader: EventReader, active: ActiveController, query: StateChangesQuery
+    ) -> AsyncGenerator[Told]:
+        telling = Telling(query)
+        said_at, said = self._clock.monotonic(), reader.next_offsets
+        while not reader.ended:
+            records = await reader.read(LOOK_S)
+            self._check_role(active)
+            for told in telling.answers(records, reader.next_offsets):
+                yield told
+                said_at, said = self._clock.monotonic(), told.next_offsets
+            self._count(telling.malformed)
+            reached = reader.next_offsets
+            if reached != said and self._clock.monotonic() - said_at >= PROGRESS_S:
+                yield Told((), reached)
+                said_at, said = self._clock.monotonic(), reached
+            await asyncio.sleep(0)  # what nobody asked for is passed over without another await
+
+    def _count(self, malformed: Sequence[tuple[EventRecord, str]]) -> None:
+        self.malformed += len(malformed)
+        for record, reason in malformed:
+            logger.warning(
+                "not a state change",
+                partition=record.partition,
+                offset=record.offset,
+                reason=reason,
+                so_far=self.malformed,
+            )
+
+    def _check_role(self, active: ActiveController) -> None:
+        if self._closed:
+            raise NotController("this controller stops: ask the next one")
+        if self._active() is not active:
+            raise NotController("this controller was not the active one for a moment: ask again")

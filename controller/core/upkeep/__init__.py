@@ -1,0 +1,1 @@
+"""Decisions about repairs and queues, and the cluster in numbers."""

@@ -1,0 +1,1 @@
+"""Asking brokers to move leadership: preferred leaders, transfers, unclean elections."""

@@ -1,0 +1,66 @@
+"""Asking leaders to hand over: a word in their own election queues, and a look whether it was heeded.
+
+A leader drains first, so that no producer sees an error, and hands over only to a replica that is in sync. It
+may also not do it, so the `isr` znode is what tells.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from strandline.adapters.system.crash_points import crash_point
+from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
+from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.controller.term.notices import leave_notices
+from strandline.controller.term.reading import read_partitions
+from strandline.controller.term.term import Term
+from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, PartitionKey
+from strandline.tasks import pipelined
+
+LOOK_AGAIN_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Yielding:
+    """`leader`, who leads in `epoch`, is to hand over to `give_to`."""
+
+    topic: str
+    key: PartitionKey
+    leader: BrokerId
+    epoch: LeaderEpoch
+    give_to: BrokerId
+
+
+async def yield_leaderships(
+    term: Term, wanted: Sequence[Yielding], reason: str, *, wait_s: float
+) -> list[Yielding]:
+    """Ask, and wait for so long at most; those of which nobody else leads then. Raises Deposed."""
+    if wanted:
+        await _ask(term, wanted, reason)
+        crash_point("controller.yield.asked")
+    left = list(wanted)
+    deadline = term.clock.monotonic() + wait_s
+    while left:
+        moved = await pipelined(partial(_moved, term), left, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        left = [each for each, gone in zip(left, moved, strict=True) if not gone]
+        if not left or term.clock.monotonic() >= deadline:
+            break
+        await term.clock.sleep(LOOK_AGAIN_S)
+    return left
+
+
+async def _ask(term: Term, wanted: Sequence[Yielding], reason: str) -> None:
+    leaders: defaultdict[BrokerId, list[ElectionNotice]] = defaultdict(list)
+    for each in wanted:
+        leaders[each.leader].append(ElectionNotice(each.topic, each.key, each.epoch, each.give_to, reason))
+    await leave_notices(term.session, leaders)
+
+
+async def _moved(term: Term, each: Yielding) -> bool:
+    """Somebody else leads, or the partition is gone."""
+    found = await read_partitions(term.session, each.topic, [each.key.partition])
+    return all(partition.state.leader not in (each.leader, NO_BROKER) for partition in found)

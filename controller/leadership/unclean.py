@@ -1,0 +1,157 @@
+"""Unclean elections on demand: of partitions that nobody leads, the longest log that is back leads."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
+from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX
+from strandline.controller.core.unclean import UncleanPlan, plan_unclean
+from strandline.controller.leadership.transfer import LOOK_AGAIN_S
+from strandline.controller.term.notices import leave_notices
+from strandline.controller.term.placements import PlacedPartitions, read_placements, unknown_partition
+from strandline.controller.term.reading import read_partitions
+from strandline.controller.term.results import UncleanOutcome
+from strandline.controller.term.term import Term
+from strandline.errors import (
+    ElectionNotNeeded,
+    InvalidRequest,
+    RequestTimedOut,
+    StrandlineError,
+    UnknownTopicOrPartition,
+)
+from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicPartition
+from strandline.tasks import pipelined
+
+logger = structlog.get_logger(__name__)
+
+WAIT_S_MAX: Final = 8.0
+"""For the replicas chosen to lead; less than a client waits for its answer."""
+
+REASON: Final = "unclean election, asked for"
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    name: TopicPartition
+    key: PartitionKey
+    epoch: LeaderEpoch
+    """In which it was led last."""
+    plan: UncleanPlan
+
+
+async def elect_unclean(
+    term: Term,
+    names: Sequence[TopicPartition],
+    repeated: Collection[TopicPartition] = (),
+    *,
+    validate_only: bool = False,
+) -> list[UncleanOutcome]:
+    """Ask and wait, so that an outcome without an error is a partition that is led; with `validate_only`, one
+    that would be.
+
+    One outcome for each of `names`, in order. Without names all partitions are meant, and the outcomes are
+    those of the partitions that nobody leads.
+    """
+    outcomes: dict[TopicPartition, UncleanOutcome] = {}
+    for name in repeated:
+        twice = InvalidRequest(f"partition {name} stands more than once in the request")
+        outcomes[name] = UncleanOutcome(name, twice)
+    brokers = await term.brokers()
+    wanted: list[_Wanted] = []
+    for topic, numbers in (await _read(term, [n for n in names if n not in outcomes], bool(names))).items():
+        for number in numbers.asked:
+            name = TopicPartition(topic, number)
+            try:
+                there = numbers.there(number)
+                plan = plan_unclean(name, there.partitions[number], brokers)
+            except ElectionNotNeeded as error:
+                if names:
+                    outcomes[name] = UncleanOutcome(name, error)
+            except StrandlineError as error:
+                outcomes[name] = UncleanOutcome(name, error)
+            else:
+                key = PartitionKey(there.node.topic_id, PartitionId(number))
+                epoch = there.partitions[number].state.leader_epoch
+                wanted.append(_Wanted(name, key, epoch, plan))
+                outcomes[name] = UncleanOutcome(name, plan=plan)
+    if not validate_only:
+        outcomes |= await _have_elected(term, wanted)
+    return [outcomes[name] for name in names or sorted(outcomes)]
+
+
+async def _have_elected(term: Term, wanted: Sequence[_Wanted]) -> dict[TopicPartition, UncleanOutcome]:
+    notices: defaultdict[BrokerId, list[ElectionNotice]] = defaultdict(list)
+    for each in wanted:
+        notice = ElectionNotice(each.name.topic, each.key, each.epoch, reason=REASON, unclean=True)
+        notices[each.plan.chosen.broker].append(notice)
+        logger.warning(
+            "unclean election asked for",
+            partition=str(each.name),
+            broker=each.plan.chosen.broker,
+            known=str(each.plan.loss),
+            missing=list(each.plan.missing),
+        )
+    await leave_notices(term.session, notices)
+    deadline = term.clock.monotonic() + WAIT_S_MAX
+    left = list(wanted)
+    while True:
+
+        async def led(each: _Wanted) -> bool:
+            found = await read_partitions(term.session, each.name.topic, [each.name.partition])
+            return all(
+                there.state.leader_epoch > each.epoch and there.state.leader != NO_BROKER for there in found
+            )
+
+        done = await pipelined(led, left, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
+        left = [each for each, is_led in zip(left, done, strict=True) if not is_led]
+        if not left or term.clock.monotonic() >= deadline:
+            break
+        await term.clock.sleep(LOOK_AGAIN_S)
+    return {each.name: UncleanOutcome(each.name, _late(each)) for each in left}
+
+
+def _late(each: _Wanted) -> RequestTimedOut:
+    return RequestTimedOut(
+        f"{each.name}: broker {each.plan.chosen.broker} does not lead after {WAIT_S_MAX:.0f} s; it may yet"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Topic:
+    """A topic as it is now, or why it could not be read."""
+
+    found: PlacedPartitions | StrandlineError
+    asked: Sequence[int]
+
+    def there(self, number: int) -> PlacedPartitions:
+        """Raises UnknownTopicOrPartition."""
+        if isinstance(self.found, StrandlineError):
+            raise self.found
+        if number not in self.found.partitions:
+            raise unknown_partition(self.found, number)
+        return self.found
+
+
+async def _read(term: Term, names: Sequence[TopicPartition], some: bool) -> dict[str, _Topic]:
+    """`some`: these partitions; else all."""
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
+    for name in names:
+        numbers[name.topic].append(name.partition)
+    topics = sorted(numbers) if some else znodes.topic_names(await term.session.children(znodes.TOPICS))
+
+    async def read(topic: str) -> _Topic:
+        try:
+            found = await read_placements(term.session, topic, numbers[topic] if some else None)
+        except UnknownTopicOrPartition as error:
+            return _Topic(error, numbers[topic] if some else ())
+        return _Topic(found, numbers[topic] if some else sorted(found.partitions))
+
+    found = await pipelined(read, topics, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
+    return dict(zip(topics, found, strict=True))

@@ -1,0 +1,1 @@
+"""Where replicas are: reassignments, drains, and whether a broker may be stopped."""

@@ -1,0 +1,222 @@
+"""Drains: a broker's leaderships, and its replicas where that is asked, go to others.
+
+A drain is a znode: the active controller goes on with it, whoever that is, until nothing is left. Leaderships
+move in batches, replicas by reassignments of which a bounded number is under way.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import structlog
+
+from strandline.adapters.system.crash_points import crash_point
+from strandline.adapters.zookeeper import znodes
+from strandline.controller.core.drains import DrainPlan, LeadershipMove, Progress, ReplicaMove, plan_drains
+from strandline.controller.core.reassignment import Move
+from strandline.controller.core.survey import Survey
+from strandline.controller.core.topics import Brokers
+from strandline.controller.core.words import listed
+from strandline.controller.leadership.transfer import Yielding, yield_leaderships
+from strandline.controller.replicas.reassignment import Reassignments
+from strandline.controller.term.surveying import read_drains
+from strandline.controller.term.term import Term
+from strandline.errors import InvalidRequest, OutcomeUnknown
+from strandline.ids import BrokerId, TopicPartition
+from strandline.ports import BadVersion, Create, Delete, MultiFailed, NodeExists, NoNode, SetData
+from strandline.vocabulary.metadata import Drain
+from strandline.vocabulary.state_changes import ANY_LIFE
+
+logger = structlog.get_logger(__name__)
+
+LEADERSHIPS_AT_ONCE_MAX: Final = 50
+"""A batch; the next one follows when it has moved."""
+
+YIELD_WAIT_S: Final = 3.0
+"""A batch is not waited for any longer; what has not moved by then is asked for again in the next round."""
+
+ATTEMPTS_MAX: Final = 20
+"""Each one fails only if another request about the same broker's drain came between."""
+
+THROTTLES_MAX: Final = 16
+"""Earlier throttles that a drain remembers, so that its moves under way get the present one."""
+
+REASON: Final = "drain"
+
+
+class Drains:
+    """One epoch's."""
+
+    def __init__(self, term: Term, reassignments: Reassignments) -> None:
+        self._term = term
+        self._reassignments = reassignments
+
+    # --- what is asked -------------------------------------------------------------------------
+
+    async def begin(self, broker: BrokerId, *, replicas: bool, throttle_bytes_per_s: int) -> None:
+        """From now on nobody gives the broker a leadership (or a replica). Raises InvalidRequest.
+
+        To ask for the same again changes nothing; to ask for replicas as well, or another throttle, does. A
+        throttle is then also that of the moves under way.
+        """
+        for _ in range(ATTEMPTS_MAX):
+            brokers = await self._term.brokers()
+            standing = (await read_drains(self._term.session)).get(broker)
+            wanted = _wanted(broker, brokers, standing, replicas, throttle_bytes_per_s)
+            if wanted == standing or await self._write(broker, wanted):
+                return
+        raise OutcomeUnknown(f"the drain of broker {broker} was changed by others, again and again")
+
+    async def undo(self, broker: BrokerId) -> None:
+        """Take it back; what moves already, moves. Nothing to take back is no error."""
+        path = znodes.drain(broker)
+        if await self._term.session.exists(path) is None:
+            return
+        try:
+            await self._term.session.write([Delete(path)], partial(self._absent, path))
+        except MultiFailed as failed:
+            if not isinstance(failed.cause, NoNode):
+                raise
+        logger.info("drain taken back", broker=broker)
+
+    async def end_if_back(self, broker: BrokerId) -> bool:
+        """End a drain of leaderships whose broker is registered in another life than the drain names."""
+        path = znodes.drain(broker)
+        registration = (await self._term.brokers()).live.get(broker)
+        node = await self._term.session.exists(path)
+        drain = (await read_drains(self._term.session)).get(broker)
+        if registration is None or node is None or drain is None:
+            return False
+        if drain.replicas or drain.broker_epoch == registration.epoch:
+            return False
+        try:
+            await self._term.session.write([Delete(path, node.version)], partial(self._absent, path))
+        except MultiFailed as failed:
+            if not isinstance(failed.cause, BadVersion | NoNode):
+                raise
+            return False  # it was asked for again since, or taken back
+        logger.info("drain ends: its broker is back and ready", broker=broker, life=registration.epoch)
+        return True
+
+    async def _write(self, broker: BrokerId, wanted: Drain) -> bool:
+        """False if somebody else wrote it since."""
+        path, data = znodes.drain(broker), znodes.dump_drain(wanted)
+        found = await self._term.session.exists(path)
+        write = Create(path, data) if found is None else SetData(path, data, found.version)
+
+        async def stands() -> bool:
+            return (await read_drains(self._term.session)).get(broker) == wanted
+
+        try:
+            await self._term.session.write([write], stands)
+        except MultiFailed as failed:
+            if not isinstance(failed.cause, BadVersion | NodeExists | NoNode):
+                raise
+            return False
+        logger.info("drain begins", broker=broker, replicas=wanted.replicas)
+        crash_point("controller.drain.written")
+        return True
+
+    async def _absent(self, path: str) -> bool:
+        return await self._term.session.exists(path) is None
+
+    # --- going on with it ----------------------------------------------------------------------
+
+    def plan(self, survey: Survey) -> DrainPlan:
+        return plan_drains(survey, moving_max=self._term.settings.reassignments_in_flight_max)
+
+    def progress(self, survey: Survey, broker: BrokerId) -> Progress:
+        """What it still has."""
+        found = self.plan(survey).progress.get(broker)
+        if found is not None:
+            return found
+        leads = sum(
+            partition.state.leader == broker and survey.is_led(partition) for partition in survey.partitions
+        )
+        has = sum(broker in partition.assigned for partition in survey.partitions)
+        return Progress(leads, has, ())
+
+    async def step(self, survey: Survey) -> bool:
+        """Move what can be moved now; whether there is more to do soon. Raises Deposed."""
+        plan = self.plan(survey)
+        begun = await self._move_replicas(plan.replicas)
+        await self._move_leaderships(plan.leaderships)
+        moving = any(
+            partition.reassignment is not None
+            and any(survey.is_emptied(broker) for broker in partition.assigned)
+            for partition in survey.partitions
+        )
+        return begun or moving or bool(plan.leaderships)
+
+    async def _move_leaderships(self, moves: Sequence[LeadershipMove]) -> None:
+        moved = 0
+        for start in range(0, len(moves), LEADERSHIPS_AT_ONCE_MAX):
+            batch = [_yielding(move) for move in moves[start : start + LEADERSHIPS_AT_ONCE_MAX]]
+            left = await yield_leaderships(self._term, batch, REASON, wait_s=YIELD_WAIT_S)
+            moved += len(batch) - len(left)
+            if left:
+                names = ", ".join(f"{each.topic}-{each.key.partition}" for each in left[:10])
+                logger.warning("leaderships have not moved", count=len(left), partitions=names)
+            if len(left) == len(batch):
+                break  # this leader cannot hand over now, and the rest of upkeep does not wait for it
+        if moves:
+            logger.info("drain moved leaderships", moved=moved, wanted=len(moves))
+
+    async def _move_replicas(self, moves: Sequence[ReplicaMove]) -> bool:
+        throttles: defaultdict[int, list[Move]] = defaultdict(list)
+        for move in moves:
+            name = TopicPartition(move.partition.topic, move.partition.key.partition)
+            throttles[move.throttle_bytes_per_s].append(Move(name, move.replicas))
+        begun = 0
+        for throttle_bytes_per_s, wanted in sorted(throttles.items()):
+            outcomes = await self._reassignments.ask(wanted, throttle_bytes_per_s=throttle_bytes_per_s)
+            for outcome in outcomes:
+                if outcome.error is None:
+                    begun += 1
+                else:
+                    logger.warning(
+                        "drain cannot reassign", partition=str(outcome.name), reason=outcome.error.message
+                    )
+        if moves:
+            logger.info("drain moves replicas", begun=begun, wanted=len(moves))
+        return begun > 0
+
+
+def _wanted(
+    broker: BrokerId, brokers: Brokers, standing: Drain | None, replicas: bool, throttle_bytes_per_s: int
+) -> Drain:
+    """The drain as it is to stand. Raises InvalidRequest."""
+    registration = brokers.live.get(broker)
+    if broker not in brokers.known:
+        raise InvalidRequest(f"broker {broker} is not known; known are {listed(brokers.known)}")
+    if throttle_bytes_per_s < 0:
+        raise InvalidRequest(f"throttle_bytes_per_s {throttle_bytes_per_s} is negative")
+    if standing is not None and standing.replicas and not replicas:
+        raise InvalidRequest(
+            f"broker {broker} is being drained of its replicas too; take that back first (--undo)"
+        )
+    if registration is None and standing is None and not replicas:
+        raise InvalidRequest(f"broker {broker} is not alive: it leads nothing that could be moved")
+    if registration is not None:
+        life = registration.epoch
+    else:
+        life = ANY_LIFE if standing is None else standing.broker_epoch
+    if not replicas:
+        return Drain(life, replicas)
+    earlier = () if standing is None or not standing.replicas else _throttles(standing)
+    kept = [each for each in dict.fromkeys(earlier) if each != throttle_bytes_per_s]
+    return Drain(life, replicas, throttle_bytes_per_s, tuple(kept[-THROTTLES_MAX:]))
+
+
+def _throttles(drain: Drain) -> tuple[int, ...]:
+    """All that it ever had, the present one last."""
+    return (*drain.earlier_throttles, drain.throttle_bytes_per_s)
+
+
+def _yielding(move: LeadershipMove) -> Yielding:
+    partition = move.partition
+    state = partition.state
+    return Yielding(partition.topic, partition.key, state.leader, state.leader_epoch, move.give_to)

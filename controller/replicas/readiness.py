@@ -1,0 +1,16 @@
+"""Is a broker caught up, and may it be stopped? Asked of ZooKeeper at this moment."""
+
+from __future__ import annotations
+
+from strandline.controller.core.readiness import Readiness, check_broker
+from strandline.controller.core.upkeep.queues import backlog
+from strandline.controller.term.surveying import read_queue, read_survey
+from strandline.controller.term.term import Term
+from strandline.ids import BrokerId
+
+
+async def read_readiness(term: Term, broker: BrokerId) -> Readiness:
+    """The queue is read first: what its requests make is seen in the survey."""
+    brokers = await term.brokers()
+    unended = backlog(await read_queue(term.session, broker) or ()).requests
+    return check_broker(await read_survey(term.session, brokers), broker, unended)

@@ -1,0 +1,289 @@
+"""Reassigning replicas: the controller begins it, the leader of the partition carries it through.
+
+One `multi` a partition creates `/brokers/partitions_reassigned/[topic]/[partition]`, grows AR by who is new,
+and queues a start for every replica; that wakes the leader, which reads both. From there on it is the
+leader's, whoever leads: none of the controllers is needed until the end (seed 003).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+from uuid import uuid4
+
+import structlog
+
+from strandline.adapters.system.crash_points import crash_point
+from strandline.adapters.zookeeper import znodes
+from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.controller.core.reassignment import Asked, Ground, Move, Placed, grown, plan_move
+from strandline.controller.core.topics import Brokers
+from strandline.controller.term.placements import (
+    PlacedPartitions,
+    read_assigned,
+    read_moving,
+    read_placements,
+    unknown_partition,
+)
+from strandline.controller.term.reading import read_marker, read_topic
+from strandline.controller.term.results import Ongoing, PartitionOutcome, for_user
+from strandline.controller.term.term import Term
+from strandline.controller.term.writes import Multi, Step, Subject, pack_each, requests
+from strandline.errors import InvalidRequest, OutcomeUnknown, StrandlineError, UnknownTopicOrPartition
+from strandline.ids import PartitionId, PartitionKey, TopicPartition
+from strandline.ports import BadVersion, Check, Create, MultiFailed, NodeExists, NoNode, Operation, SetData
+from strandline.tasks import pipelined
+from strandline.vocabulary.metadata import Reassignment
+from strandline.vocabulary.reassignment_events import reassignment_asked
+from strandline.vocabulary.state_changes import Command
+from strandline.vocabulary.topic_config import TopicConfig
+
+logger = structlog.get_logger(__name__)
+
+ATTEMPTS_MAX: Final = 20
+"""Each one fails only if the topic's config, its size, or the same partition's replicas changed between its
+read and its write."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    """A partition that gets another AR, and what stands in its znode from then on."""
+
+    name: TopicPartition
+    now: Placed
+    wanted: Reassignment
+
+
+class Reassignments:
+    """One epoch's."""
+
+    def __init__(self, term: Term) -> None:
+        self._term = term
+        self._moving: dict[TopicPartition, object] = {}
+        """What was under way at the last look or began since; the mark tells two beginnings apart."""
+
+    async def ask(
+        self,
+        moves: Sequence[Move],
+        repeated: Collection[TopicPartition] = (),
+        *,
+        throttle_bytes_per_s: int = 0,
+        validate_only: bool = False,
+    ) -> list[PartitionOutcome]:
+        """One outcome a partition, in order; without an error the reassignment stands, or is not needed."""
+        outcomes: dict[TopicPartition, PartitionOutcome] = {}
+        for name in repeated:
+            twice = InvalidRequest(f"partition {name} stands more than once in the request")
+            outcomes[name] = PartitionOutcome(name, twice)
+        left = [move for move in moves if move.name not in outcomes]
+        brokers = await self._term.brokers()
+        for _ in range(ATTEMPTS_MAX):
+            planned, settled = await self._plan(left, brokers, throttle_bytes_per_s)
+            outcomes |= {outcome.name: outcome for outcome in settled}
+            if validate_only:
+                outcomes |= {each.name: PartitionOutcome(each.name) for _, each in planned}
+                planned = []
+            await self._ensure_folders([each for _, each in planned])
+            work = partial(self._write, outcomes)
+            await pipelined(work, pack_each(planned), in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
+            left = [move for move in left if move.name not in outcomes]
+            if not left:
+                break
+        for move in left:
+            contended = OutcomeUnknown(f"{move.name} was changed by others at the same time, again and again")
+            outcomes[move.name] = PartitionOutcome(move.name, contended)
+        return [outcomes[move.name] for move in moves]
+
+    async def ongoing(self) -> list[Ongoing]:
+        """Every partition whose replicas are on their way."""
+        await self._term.session.sync()
+        numbers: defaultdict[str, list[int]] = defaultdict(list)
+        for name, number in await read_moving(self._term.session):
+            numbers[name].append(number)
+        found: list[Ongoing] = []
+        for name, moving in sorted(numbers.items()):
+            try:
+                topic = await read_placements(self._term.session, name, moving)
+            except UnknownTopicOrPartition:
+                continue  # it is being deleted
+            found += [
+                Ongoing(TopicPartition(name, number), placed.wanted, placed.state.isr_ids)
+                for number, placed in sorted(topic.partitions.items())
+                if placed.wanted is not None
+            ]
+        return found
+
+    async def follow(self) -> None:
+        """Learn what became of those that were under way: leaders end them, and tell no controller."""
+        before = dict(self._moving)
+        now = {TopicPartition(*place) for place in await read_moving(self._term.session)}
+
+        async def look(name: TopicPartition) -> None:
+            node = await read_topic(self._term.session, name.topic)
+            assigned = await read_assigned(self._term.session, *name)
+            if node is not None and assigned is not None:
+                self._term.picture.place(name.topic, node.topic_id, name.partition, assigned[0])
+
+        await pipelined(look, before.keys() - now, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        for name in before.keys() - now:
+            if self._moving.get(name) is before[name]:  # else it began anew meanwhile
+                del self._moving[name]
+        for name in now:
+            self._moving.setdefault(name, object())
+
+    # --- carrying them out ---------------------------------------------------------------------
+
+    async def _plan(
+        self, moves: Sequence[Move], brokers: Brokers, throttle_bytes_per_s: int
+    ) -> tuple[list[tuple[Step, _Planned]], list[PartitionOutcome]]:
+        """What is to be written, and what was refused or need not be."""
+        numbers: defaultdict[str, list[int]] = defaultdict(list)
+        for move in moves:
+            numbers[move.name.topic].append(move.name.partition)
+
+        async def read(name: str) -> PlacedPartitions | StrandlineError:
+            try:
+                return await self._read(name, numbers[name])
+            except UnknownTopicOrPartition as error:
+                return error
+
+        found = await pipelined(read, numbers, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
+        topics = dict(zip(numbers, found, strict=True))
+        at_ms = self._term.clock.wall_ms()
+        planned: list[tuple[Step, _Planned]] = []
+        settled: list[PartitionOutcome] = []
+        for move in moves:
+            topic = topics[move.name.topic]
+            asked = Asked(uuid4().hex, at_ms, throttle_bytes_per_s)
+            try:
+                if isinstance(topic, StrandlineError):
+                    raise topic
+                wanted = self._plan_one(move, topic, brokers, asked)
+            except StrandlineError as error:
+                settled.append(PartitionOutcome(move.name, error))
+                continue
+            if wanted is None:
+                settled.append(PartitionOutcome(move.name))
+            else:
+                now = topic.partitions[move.name.partition]
+                planned.append(
+                    (_step(move.name, topic, now, wanted, at_ms), _Planned(move.name, now, wanted))
+                )
+        return planned, settled
+
+    def _plan_one(
+        self, move: Move, topic: PlacedPartitions, brokers: Brokers, asked: Asked
+    ) -> Reassignment | None:
+        now = topic.partitions.get(move.name.partition)
+        if now is None:
+            raise unknown_partition(topic, move.name.partition)
+        config = TopicConfig.parse(topic.node.config)
+        ground = Ground(brokers, self._term.picture.replicas, topic.node.topic_id, config)
+        return plan_move(move, now, ground, asked)
+
+    async def _read(self, name: str, numbers: Sequence[int]) -> PlacedPartitions:
+        """Raises UnknownTopicOrPartition, also for a topic that is being deleted."""
+        topic = await read_placements(self._term.session, name, numbers)
+        if await read_marker(self._term.session, name) == topic.node.topic_id:
+            raise UnknownTopicOrPartition(f"topic {name!r} is being deleted")
+        return topic
+
+    async def _ensure_folders(self, planned: Sequence[_Planned]) -> None:
+        """Leaders remove a topic's with its last child, so it may have to be made again."""
+
+        async def ensure(name: str) -> None:
+            path = znodes.reassigned_topic(name)
+
+            async def exists() -> bool:
+                return await self._term.session.exists(path) is not None
+
+            if await exists():
+                return
+            try:
+                await self._term.session.write([Check(znodes.topic(name)), Create(path)], exists)
+            except MultiFailed as failed:
+                if not isinstance(failed.cause, NodeExists | NoNode):
+                    raise
+
+        names = sorted({each.name.topic for each in planned if each.now.wanted is None})
+        await pipelined(ensure, names, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
+
+    async def _write(
+        self, outcomes: dict[TopicPartition, PartitionOutcome], packed: tuple[Multi, Sequence[_Planned]]
+    ) -> None:
+        """All of one multi or none; what was met by another's change is left without an outcome."""
+        multi, planned = packed
+        crash_point("controller.reassign.before")
+        try:
+            await self._term.write(multi, partial(self._stand, planned))
+        except MultiFailed as failed:
+            if not isinstance(failed.cause, BadVersion | NoNode | NodeExists):
+                raise
+            logger.info("a reassignment looks again", first=str(planned[0].name), reason=str(failed))
+            return
+        except StrandlineError as error:
+            outcomes |= {each.name: PartitionOutcome(each.name, for_user(error)) for each in planned}
+            return
+        crash_point("controller.reassign.written")
+        for each in planned:
+            self._begun(each)
+            outcomes[each.name] = PartitionOutcome(each.name)
+
+    async def _stand(self, planned: Sequence[_Planned]) -> bool:
+        """Whether these were written, as far as one of them tells for all."""
+        first = planned[0]
+        try:
+            node = await self._term.session.get(znodes.reassigned(*first.name))
+        except NoNode:
+            assigned = await read_assigned(self._term.session, *first.name)
+            return assigned is not None and assigned[0] == first.wanted.target  # it is over already
+        return node.data == znodes.dump_reassignment(first.wanted)
+
+    def _begun(self, each: _Planned) -> None:
+        name, wanted = each.name, each.wanted
+        self._moving[name] = object()
+        assigned = grown(each.now.assigned, wanted)
+        self._term.picture.place(name.topic, wanted.topic_id, name.partition, assigned)
+        if each.now.wanted is None or each.now.wanted.request_id != wanted.request_id:
+            state = each.now.state
+            self._term.recorder.record(
+                reassignment_asked(name.topic, _key(name, wanted), wanted, state.leader, state.leader_epoch)
+            )
+        logger.info(
+            "reassignment under way",
+            partition=str(name),
+            replicas=list(wanted.target),
+            assigned=list(assigned),
+            reverting=wanted.reverting,
+        )
+
+
+def _step(
+    name: TopicPartition, topic: PlacedPartitions, now: Placed, wanted: Reassignment, at_ms: int
+) -> Step:
+    """All that begins it, or turns it to another target.
+
+    The topic is checked so that its bounds are those that the target was held against. AR is written even
+    where it stays as it is: nobody is elected then who has not seen that a reassignment stands.
+    """
+    path, data = znodes.reassigned(*name), znodes.dump_reassignment(wanted)
+    assigned = grown(now.assigned, wanted)
+    standing: Operation = Create(path, data)
+    if now.wanted is not None:
+        standing = SetData(path, data, now.wanted_version)
+    operations = (
+        Check(znodes.topic(name.topic), topic.version),
+        znodes.of_incarnation(wanted.topic_id),
+        standing,
+        SetData(znodes.replicas(*name), znodes.dump_replicas(assigned), now.assigned_version),
+    )
+    subject = Subject(name.topic, _key(name, wanted), now.state.leader_epoch)
+    reason = "reassignment taken back" if wanted.reverting else "replicas reassigned"
+    return Step(operations, requests(Command.START_REPLICA, subject, assigned, at_ms, reason))
+
+
+def _key(name: TopicPartition, wanted: Reassignment) -> PartitionKey:
+    return PartitionKey(wanted.topic_id, PartitionId(name.partition))

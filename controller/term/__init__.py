@@ -1,0 +1,1 @@
+"""One term of the active controller: its fenced session, its reads and its writes."""

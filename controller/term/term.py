@@ -1,0 +1,73 @@
+"""What the active controller works with while its epoch lasts; a new epoch is a new object (E13)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from strandline.adapters.rpc.member_key import MemberKey
+from strandline.adapters.zookeeper import znodes
+from strandline.config import ControllerSettings
+from strandline.controller.core.cluster import ClusterPicture
+from strandline.controller.core.topics import Brokers
+from strandline.controller.term.fenced_session import FencedSession, Happened
+from strandline.controller.term.reading import read_brokers
+from strandline.controller.term.recorder import Recorder
+from strandline.controller.term.surveying import read_drains
+from strandline.controller.term.writes import Multi
+from strandline.ids import BrokerId
+from strandline.ports import Clock, Operation
+from strandline.vocabulary.metadata import Endpoint
+
+
+class Term:
+    """Shared by all that the active controller does."""
+
+    def __init__(
+        self,
+        session: FencedSession,
+        endpoint: Endpoint,
+        settings: ControllerSettings,
+        clock: Clock,
+        key: MemberKey,
+    ) -> None:
+        self.session = session
+        self.endpoint = endpoint
+        self.settings = settings
+        self.clock = clock
+        self.picture = ClusterPicture()
+        self.recorder = Recorder(settings, clock, key)
+        self._queues: set[BrokerId] = set()
+        """Brokers whose two queues are known to exist."""
+
+    async def brokers(self) -> Brokers:
+        """Who may get replicas now; each of them has its queues."""
+        await self.session.sync()
+        found = await read_brokers(self.session)
+        for broker in sorted(found.known - self._queues):
+            # A broker makes its own when it starts, a moment after it registers.
+            await self.session.ensure_path(znodes.state_queue(broker))
+            await self.session.ensure_path(znodes.elections(broker))
+            self._queues.add(broker)
+        await self.recorder.meet(found.live.values())
+        drains = await read_drains(self.session)
+        return replace(found, emptied={broker for broker, drain in drains.items() if drain.replicas})
+
+    async def write(
+        self,
+        multi: Multi,
+        happened: Happened,
+        *,
+        before: Sequence[Operation] = (),
+        after: Sequence[Operation] = (),
+    ) -> None:
+        """Write it, and tell that its requests were made. Raises as `FencedSession.write`."""
+        await self.session.write([*before, *multi.operations, *after], happened)
+        self.recorder.record(multi.events())
+
+    async def ask_once(self, multi: Multi) -> None:
+        """Queue requests to read again. Where nobody knows whether they are queued they are not queued once
+        more, for a second copy of a request would have an end of its own: brokers compare themselves with
+        ZooKeeper anyway. Raises as `FencedSession.write`."""
+        if await self.session.write_once(multi.operations):
+            self.recorder.record(multi.events())

@@ -1,0 +1,212 @@
+"""What is written for a topic, packed into `multi`s: a partition's znodes and the state-change requests
+that go with them are always in the same one, with one znode of requests a broker.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+from uuid import uuid4
+
+from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.config import KIB, MULTI_BYTES_MAX, STATE_ENTRY_BYTES_MAX
+from strandline.controller.core.cluster import PlacedTopic
+from strandline.controller.core.placement import Assignment
+from strandline.ids import (
+    NO_BROKER,
+    NO_EPOCH,
+    BrokerId,
+    LeaderEpoch,
+    PartitionId,
+    PartitionKey,
+    TopicId,
+)
+from strandline.ports import Check, Create, Delete, Operation, SetData
+from strandline.vocabulary.metadata import IsrMember, PartitionState, Registration
+from strandline.vocabulary.state_changes import Command, StateChange, StateChangeEvent, life_of
+
+T = TypeVar("T")
+
+OPERATION_BYTES: Final = 64
+"""What an operation costs beside its path and data: its header, its access list."""
+
+HEAD_BYTES_MAX: Final = 64 * KIB
+"""Kept free in each multi for the fence, the topic's own znode and its deletion marker."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What happens to one partition: its operations, and a request for each of these brokers."""
+
+    operations: Sequence[Operation]
+    requests: Mapping[BrokerId, StateChange]
+
+
+def creation_steps(
+    name: str,
+    topic: PlacedTopic,
+    brokers: Mapping[BrokerId, Registration],
+    at_ms: int,
+    *,
+    first: int = 0,
+    reason: str = "topic created",
+) -> list[Step]:
+    """New partitions of a topic, from number `first` on. `brokers` are those that may be in sync; an empty
+    log is in sync."""
+    steps = []
+    for number, assignment in enumerate(topic.assignments, first):
+        members = tuple(IsrMember(b, brokers[b].epoch) for b in assignment if b in brokers)
+        operations = (
+            Create(znodes.partition(name, number)),
+            Create(znodes.replicas(name, number), znodes.dump_replicas(assignment)),
+            Create(znodes.isr(name, number), znodes.dump_isr(PartitionState(NO_BROKER, NO_EPOCH, members))),
+        )
+        subject = Subject(name, PartitionKey(topic.topic_id, PartitionId(number)), NO_EPOCH)
+        steps.append(Step(operations, requests(Command.START_REPLICA, subject, assignment, at_ms, reason)))
+    return steps
+
+
+def restart_step(
+    name: str, topic_id: TopicId, number: int, assignment: Assignment, epoch: LeaderEpoch, at_ms: int
+) -> Step:
+    """All replicas of a partition are to read its topic's config again."""
+    subject = Subject(name, PartitionKey(topic_id, PartitionId(number)), epoch)
+    return Step((), requests(Command.START_REPLICA, subject, assignment, at_ms, "config altered"))
+
+
+def deletion_step(
+    name: str,
+    topic_id: TopicId,
+    number: int,
+    znodes_left: Iterable[Delete],
+    assignment: Assignment,
+    at_ms: int,
+    reason: str,
+) -> Step:
+    """A partition with the znodes that it has now; dead brokers find the request when they return."""
+    subject = Subject(name, PartitionKey(topic_id, PartitionId(number)), NO_EPOCH)
+    return Step(tuple(znodes_left), requests(Command.DELETE_REPLICA, subject, assignment, at_ms, reason))
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a request is about, and the epoch it is made in."""
+
+    topic: str
+    key: PartitionKey
+    epoch: LeaderEpoch
+
+
+def requests(
+    command: Command, subject: Subject, brokers: Iterable[BrokerId], at_ms: int, reason: str
+) -> dict[BrokerId, StateChange]:
+    """The controller's own request for each of these brokers."""
+    return {
+        broker: StateChange(
+            uuid4().hex,
+            command,
+            subject.topic,
+            subject.key,
+            subject.epoch,
+            NO_BROKER,
+            at_ms,
+            reason=reason,
+        )
+        for broker in brokers
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Multi:
+    """What is written at once, and the requests that it queues."""
+
+    operations: Sequence[Operation]
+    requested: Sequence[tuple[BrokerId, StateChange]] = ()
+
+    def events(self) -> list[StateChangeEvent]:
+        """That each of these was requested."""
+        return [life_of(change, broker)[0] for broker, change in self.requested]
+
+
+def pack(steps: Iterable[Step]) -> list[Multi]:
+    """These steps in as few multis as fit; at least one, which may be empty."""
+    return [multi for multi, _ in pack_each((step, None) for step in steps)] or [Multi(())]
+
+
+def pack_each(steps: Iterable[tuple[Step, T]]) -> list[tuple[Multi, list[T]]]:
+    """As `pack`, and with each multi what its steps stand for; none where there are no steps."""
+    packed: list[tuple[_Multi, list[T]]] = []
+    for step, meant in steps:
+        cost = _Cost.of(step)
+        if not packed or not packed[-1][0].has_room(cost):
+            packed.append((_Multi(), []))
+        packed[-1][0].add(step, cost)
+        packed[-1][1].append(meant)
+    return [(multi.whole(), meant) for multi, meant in packed]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """Bytes of a step: of its operations, and of each broker's request."""
+
+    operations: int
+    requests: Mapping[BrokerId, int]
+
+    @classmethod
+    def of(cls, step: Step) -> _Cost:
+        return cls(
+            sum(_size(operation) for operation in step.operations),
+            {
+                broker: len(queue_znodes.dump_state_changes([change]))
+                for broker, change in step.requests.items()
+            },
+        )
+
+
+def _size(operation: Operation) -> int:
+    match operation:
+        case Create(path=path, data=data) | SetData(path=path, data=data):
+            return len(path) + len(data) + OPERATION_BYTES
+        case Check(path=path) | Delete(path=path):
+            return len(path) + OPERATION_BYTES
+
+
+@dataclass(slots=True)
+class _Multi:
+    """One multi as it fills up."""
+
+    _operations: list[Operation] = field(default_factory=list)
+    _requests: defaultdict[BrokerId, list[StateChange]] = field(default_factory=lambda: defaultdict(list))
+    _bytes: int = HEAD_BYTES_MAX
+    _request_bytes: defaultdict[BrokerId, int] = field(default_factory=lambda: defaultdict(int))
+
+    def has_room(self, cost: _Cost) -> bool:
+        """Anything fits into an empty one: a step is far smaller than a multi."""
+        if not self._operations and not self._requests:
+            return True
+        total = self._bytes + cost.operations + sum(cost.requests.values())
+        entries = max((self._request_bytes[b] + size for b, size in cost.requests.items()), default=0)
+        return total <= MULTI_BYTES_MAX and entries <= STATE_ENTRY_BYTES_MAX
+
+    def add(self, step: Step, cost: _Cost) -> None:
+        self._operations += step.operations
+        self._bytes += cost.operations
+        for broker, change in step.requests.items():
+            if broker not in self._requests:
+                self._bytes += len(znodes.state_entry_prefix(broker)) + OPERATION_BYTES
+            self._requests[broker].append(change)
+            self._request_bytes[broker] += cost.requests[broker]
+            self._bytes += cost.requests[broker]
+
+    def whole(self) -> Multi:
+        queued = sorted(self._requests.items())
+        entries = [
+            Create(
+                znodes.state_entry_prefix(broker), queue_znodes.dump_state_changes(changes), sequential=True
+            )
+            for broker, changes in queued
+        ]
+        requested = [(broker, change) for broker, changes in queued for change in changes]
+        return Multi([*self._operations, *entries], requested)

@@ -1,0 +1,1 @@
+"""Creating, altering, growing and deleting topics."""

@@ -1,0 +1,62 @@
+"""Altering a topic's config: one compare-and-set, and word to its replicas to read it again."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Final
+
+from strandline.adapters.system.crash_points import crash_point
+from strandline.adapters.zookeeper import znodes
+from strandline.controller.core.topics import change_config, check_internal_config
+from strandline.controller.term.placements import read_placements
+from strandline.controller.term.reading import read_topic
+from strandline.controller.term.term import Term
+from strandline.controller.term.writes import pack, restart_step
+from strandline.errors import OutcomeUnknown, UnknownTopicOrPartition
+from strandline.ports import BadVersion, MultiFailed, NoNode, SetData
+
+ATTEMPTS_MAX: Final = 20
+"""Each one fails only if another request altered the topic in between."""
+
+
+async def alter_config(term: Term, name: str, set_: Mapping[str, str], unset: Collection[str]) -> None:
+    """Set and unset configs, on top of what others changed meanwhile.
+
+    A topic of more partitions than one `multi` can notify (over a thousand) is notified in several,
+    after its config was written; what a crash leaves out, brokers find when they reconcile. Raises
+    UnknownTopicOrPartition, InvalidConfig, InvalidRequest, Deposed, SessionEnded.
+    """
+    check_internal_config(name, {*set_, *unset})
+    for _ in range(ATTEMPTS_MAX):
+        try:
+            await _alter(term, name, set_, unset)
+            return
+        except MultiFailed as failed:
+            if isinstance(failed.cause, NoNode):
+                raise UnknownTopicOrPartition(f"topic {name!r} does not exist") from failed
+            if not isinstance(failed.cause, BadVersion):
+                raise
+    raise OutcomeUnknown(f"topic {name!r} was altered by others at the same time, again and again")
+
+
+async def _alter(term: Term, name: str, set_: Mapping[str, str], unset: Collection[str]) -> None:
+    topic = await read_placements(term.session, name)
+    partitions = topic.partitions.values()
+    replication_factor = min((len(placed.settled) for placed in partitions), default=1)
+    config = change_config(topic.node.config, set_, unset, replication_factor)
+    altered = replace(topic.node, config=config)
+    at_ms = term.clock.wall_ms()
+    first, *rest = pack(
+        restart_step(name, altered.topic_id, placed.number, placed.assigned, placed.state.leader_epoch, at_ms)
+        for placed in partitions
+    )
+
+    async def stands() -> bool:
+        return await read_topic(term.session, name) == altered
+
+    node = SetData(znodes.topic(name), znodes.dump_topic(altered), topic.version)
+    await term.write(first, stands, before=[node, znodes.of_incarnation(altered.topic_id)])
+    crash_point("controller.alter.written")
+    for multi in rest:
+        await term.ask_once(multi)

@@ -1,0 +1,103 @@
+"""Creating a topic: wholly or not at all, also when the controller dies between two steps.
+
+Most topics fit into one `multi`. One that does not (about a thousand partitions and more) is written
+under a marker that says it is to be deleted; the last `multi` removes the marker and gives the topic its
+partition count. Until then it has none, so nobody takes it for a topic, and whoever is active next finds
+the marker and removes what there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from strandline.adapters.system.crash_points import crash_point
+from strandline.adapters.zookeeper import znodes
+from strandline.controller.core.cluster import PlacedTopic
+from strandline.controller.core.topics import Brokers, TopicPlan
+from strandline.controller.term.reading import read_topic
+from strandline.controller.term.term import Term
+from strandline.controller.term.writes import Multi, creation_steps, pack
+from strandline.controller.topics.deletion import remove_topic
+from strandline.errors import CoordinationError, TopicAlreadyExists
+from strandline.ids import TopicId
+from strandline.ports import Check, Create, Delete, MultiFailed, NodeExists, SessionEnded, SetData
+
+logger = structlog.get_logger(__name__)
+
+
+async def create_topic(term: Term, plan: TopicPlan, topic_id: TopicId, brokers: Brokers) -> None:
+    """Write the topic and queue a start for each replica; the brokers' queues must be there.
+
+    Raises TopicAlreadyExists, Deposed, SessionEnded, MultiFailed.
+    """
+    name = plan.name
+    placed = PlacedTopic(topic_id, plan.assignments)
+    multis = pack(creation_steps(name, placed, brokers.staying, term.clock.wall_ms()))
+    node = znodes.TopicNode(topic_id, len(plan.assignments), plan.config)
+
+    async def stands() -> bool:
+        return await read_topic(term.session, name) == node
+
+    crash_point("controller.create.before")
+    if len(multis) > 1:
+        await _create_in_parts(term, name, node, multis)
+    else:
+        topic = Create(znodes.topic(name), znodes.dump_topic(node))
+        try:
+            await term.write(multis[0], stands, before=[topic, Create(znodes.topic_id(topic_id))])
+        except MultiFailed as failed:
+            raise _refused(name, failed) from failed
+    crash_point("controller.create.written")
+
+
+async def _create_in_parts(term: Term, name: str, node: znodes.TopicNode, multis: Sequence[Multi]) -> None:
+    session = term.session
+    path, marker = znodes.topic(name), znodes.delete_topic(name)
+    empty = znodes.TopicNode(node.topic_id, 0, node.config)
+
+    async def begun() -> bool:
+        return await read_topic(session, name) == empty
+
+    async def stands() -> bool:
+        return await read_topic(session, name) == node
+
+    try:
+        await session.write(
+            [
+                Create(marker, znodes.dump_deletion(node.topic_id)),
+                Create(path, znodes.dump_topic(empty)),
+                Create(znodes.topic_id(node.topic_id)),
+            ],
+            begun,
+        )
+    except MultiFailed as failed:
+        raise _refused(name, failed) from failed
+    crash_point("controller.create.marked")
+    try:
+        for multi in multis:
+            await write_part(term, multi)
+            crash_point("controller.create.part")
+        await session.write([SetData(path, znodes.dump_topic(node), version=0), Delete(marker)], stands)
+    except SessionEnded:
+        raise
+    except CoordinationError as error:
+        logger.error("creation failed, removing what was written", topic=name, reason=str(error))
+        await remove_topic(term, name, node.topic_id)
+        raise
+
+
+async def write_part(term: Term, multi: Multi, *checks: Check) -> None:
+    """Some of the partitions of a topic that nobody sees yet."""
+
+    async def written() -> bool:
+        return await term.session.exists(multi.operations[0].path) is not None
+
+    await term.write(multi, written, after=checks)
+
+
+def _refused(name: str, failed: MultiFailed) -> CoordinationError | TopicAlreadyExists:
+    if isinstance(failed.cause, NodeExists):
+        return TopicAlreadyExists(f"topic {name!r} exists already, or is still being deleted")
+    return failed

@@ -1,0 +1,153 @@
+"""Deleting a topic: marked first, then removed in steps that whoever is active next can go on with.
+
+A partition's znodes go in the same `multi` that queues `delete-replica` for all of its replicas, so no
+replica is forgotten and none is told twice. From then on no replica can be elected, for an election
+compares-and-sets the `isr` znode; who still leads stops when it takes its request from its queue. The
+request names the topic by its id: a topic created anew under the name is not meant (CORRECTNESS Q1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import Final
+
+import structlog
+
+from strandline.adapters.system.crash_points import crash_point
+from strandline.adapters.zookeeper import znodes
+from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.controller.term.fenced_session import FencedSession
+from strandline.controller.term.placements import read_assigned, read_moving_of
+from strandline.controller.term.reading import read_marker, read_topic
+from strandline.controller.term.term import Term
+from strandline.controller.term.writes import Multi, Step, deletion_step, pack
+from strandline.errors import OutcomeUnknown, UnknownTopicOrPartition
+from strandline.ids import TopicId
+from strandline.ports import Check, Create, Delete, MultiFailed, NodeExists, NoNode
+from strandline.tasks import pipelined
+
+logger = structlog.get_logger(__name__)
+
+ATTEMPTS_MAX: Final = 20
+"""Each one fails only if an election, or another deletion of the topic, came between its read and its
+write. What is left after the last one is done at the next reconcile."""
+
+
+async def mark_for_deletion(session: FencedSession, name: str) -> TopicId:
+    """From here on the topic will go, whoever is active. Raises UnknownTopicOrPartition."""
+    node = await read_topic(session, name)
+    if node is None or node.partitions == 0:
+        raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
+    marker = znodes.delete_topic(name)
+
+    async def marked() -> bool:
+        return await session.exists(marker) is not None
+
+    try:
+        await session.write(
+            [Check(znodes.topic(name)), Create(marker, znodes.dump_deletion(node.topic_id))], marked
+        )
+    except MultiFailed as failed:
+        if isinstance(failed.cause, NoNode):
+            raise UnknownTopicOrPartition(f"topic {name!r} does not exist") from failed
+        if not isinstance(failed.cause, NodeExists):
+            raise
+    crash_point("controller.delete.marked")
+    return node.topic_id
+
+
+async def remove_topic(term: Term, name: str, topic_id: TopicId) -> None:
+    """Remove a marked topic and its marker, whatever of it is left.
+
+    Raises OutcomeUnknown if somebody came in between again and again, Deposed, SessionEnded.
+    """
+    for _ in range(ATTEMPTS_MAX):
+        try:
+            await _remove(term, name, topic_id)
+            return
+        except (MultiFailed, NoNode) as error:
+            logger.info("deletion looks again", topic=name, reason=str(error))
+    raise OutcomeUnknown(f"the deletion of topic {name!r} is under way and will be finished later")
+
+
+async def _remove(term: Term, name: str, topic_id: TopicId) -> None:
+    session = term.session
+    path, marker = znodes.topic(name), znodes.delete_topic(name)
+
+    async def gone() -> bool:
+        node = await read_topic(session, name)
+        return node is None or node.topic_id != topic_id
+
+    if await gone():
+        await _remove_marker(session, name, topic_id)
+        return
+    numbers = sorted(znodes.numbers(await session.children(path)))
+    steps = await removal_steps(term, name, topic_id, numbers, reason="topic deleted")
+    # After the partitions: from the moment at which AR was read nobody can begin a reassignment any more.
+    moving = await read_moving_of(session, name)
+    if moving is not None:
+        folder = znodes.reassigned_topic(name)
+        paths = [*(znodes.reassigned(name, number) for number in sorted(moving)), folder]
+        steps += [Step((Delete(each),), {}) for each in paths]
+    *parts, last = pack(steps)
+    for part in parts:
+        await write_removal(term, part)
+        crash_point("controller.delete.part")
+    rest = [Delete(path), Delete(marker)]
+    if await session.exists(znodes.topic_id(topic_id)) is not None:  # unless a hand was at work
+        rest.append(Delete(znodes.topic_id(topic_id)))
+    await term.write(last, gone, after=rest)
+    crash_point("controller.delete.removed")
+
+
+async def removal_steps(
+    term: Term, name: str, topic_id: TopicId, numbers: Iterable[int], *, reason: str
+) -> list[Step]:
+    """Those of these partitions that are left."""
+
+    async def read(number: int) -> Step | None:
+        path = znodes.partition(name, number)
+        try:
+            children = await term.session.children(path)
+        except NoNode:
+            return None
+        assigned, version = await read_assigned(term.session, name, number) or ((), -1)
+        # `isr` sorts first, and vanishes with its partition only: unlike `leader`, it tells that a write
+        # whose answer was lost was carried out. AR goes as it was read: whoever was added since is told too.
+        versions = {znodes.replicas(name, number): version}
+        inside = (f"{path}/{child}" for child in sorted(children))
+        operations = [*(Delete(each, versions.get(each, -1)) for each in inside), Delete(path)]
+        at_ms = term.clock.wall_ms()
+        return deletion_step(name, topic_id, number, operations, assigned, at_ms, reason)
+
+    found = await pipelined(read, numbers, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+    return [step for step in found if step is not None]
+
+
+async def write_removal(term: Term, part: Multi) -> None:
+    """Some of what `removal_steps` said."""
+    await term.write(part, partial(_absent, term.session, part.operations[0].path))
+
+
+async def _absent(session: FencedSession, path: str) -> bool:
+    return await session.exists(path) is None
+
+
+async def _remove_marker(session: FencedSession, name: str, topic_id: TopicId) -> None:
+    """Of a topic that is gone: somebody else finished its deletion, or a hand removed it."""
+    marker = znodes.delete_topic(name)
+    if await read_marker(session, name) == topic_id:
+        await session.write([Delete(marker)], partial(_absent, session, marker))
+
+
+async def read_deletions(session: FencedSession) -> list[tuple[str, TopicId]]:
+    """Every topic that is marked."""
+
+    async def read(name: str) -> tuple[str, TopicId] | None:
+        topic_id = await read_marker(session, name)
+        return None if topic_id is None else (name, topic_id)
+
+    names = znodes.topic_names(await session.children(znodes.DELETE_TOPICS))
+    found = await pipelined(read, names, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+    return [marked for marked in found if marked is not None]

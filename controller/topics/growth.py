@@ -1,0 +1,234 @@
+"""Adding partitions to a topic: all of them become visible at once, or none, also when the controller dies.
+
+As in a creation, what fits into one `multi` is one. More than that (about a thousand partitions) are written
+while the topic's znode says that it grows, and counted by the last write. Whoever is active next finds a
+topic that grows, and removes what nobody has seen yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from strandline.adapters.system.crash_points import crash_point
+from strandline.adapters.zookeeper import znodes
+from strandline.controller.core.cluster import PlacedTopic
+from strandline.controller.core.growth import plan_growth
+from strandline.controller.core.placement import Assignment
+from strandline.controller.core.topics import Brokers
+from strandline.controller.term.fenced_session import Deposed
+from strandline.controller.term.placements import PlacedPartitions, read_placements
+from strandline.controller.term.reading import read_marker, read_topic
+from strandline.controller.term.term import Term
+from strandline.controller.term.writes import Multi, creation_steps, pack
+from strandline.controller.topics.creation import write_part
+from strandline.controller.topics.deletion import removal_steps, write_removal
+from strandline.errors import CoordinationError, OutcomeUnknown, StrandlineError, UnknownTopicOrPartition
+from strandline.ports import BadVersion, MultiFailed, NodeExists, NoNode, SessionEnded, SetData
+
+logger = structlog.get_logger(__name__)
+
+ATTEMPTS_MAX: Final = 20
+"""Each one fails only if another request changed the topic between its read and its write."""
+
+NOTHING: Final = Multi(())
+
+
+class Growth:
+    """One epoch's. Additions are made one after the other, so what grows unattended was left."""
+
+    def __init__(self, term: Term) -> None:
+        self._term = term
+        self._one_at_a_time = asyncio.Lock()
+        self.left: set[str] = set()
+        """Topics with an addition that was begun and not finished."""
+
+    async def check(self, name: str, partitions: int, assignments: Sequence[Sequence[int]]) -> None:
+        """Raises what `grow` would refuse it with."""
+        brokers = await self._term.brokers()
+        self._plan(await self._read(name), partitions, assignments, brokers)
+
+    async def grow(self, name: str, partitions: int, assignments: Sequence[Sequence[int]]) -> None:
+        """Have the topic have so many partitions; those that are new get these replicas, or are placed.
+
+        Raises UnknownTopicOrPartition, InvalidTopic, InvalidPartitions, InvalidReplicaAssignment,
+        InvalidReplicationFactor, OutcomeUnknown.
+        """
+        async with self._one_at_a_time:
+            for _ in range(ATTEMPTS_MAX):
+                brokers = await self._term.brokers()
+                topic = await self._read(name)
+                if topic.node.growing:
+                    await self._undo(name)
+                elif await self._add(topic, self._plan(topic, partitions, assignments, brokers), brokers):
+                    return
+        raise OutcomeUnknown(f"topic {name!r} was altered by others at the same time, again and again")
+
+    async def resume(self) -> None:
+        """Take back what was begun by a controller that is gone, or by this one without success."""
+        for name in sorted(self.left):
+            async with self._one_at_a_time:
+                logger.info("taking back an addition of partitions that was not finished", topic=name)
+                try:
+                    await self._undo(name)
+                except OutcomeUnknown as error:
+                    logger.warning("an addition is not taken back yet", topic=name, reason=error.message)
+
+    # --- carrying it out -----------------------------------------------------------------------
+
+    async def _read(self, name: str) -> PlacedPartitions:
+        """With its first partition: all of a topic have equally many replicas."""
+        topic = await read_placements(self._term.session, name, [0])
+        if await read_marker(self._term.session, name) == topic.node.topic_id:
+            raise UnknownTopicOrPartition(f"topic {name!r} is being deleted")
+        if not topic.partitions:
+            raise OutcomeUnknown(f"topic {name!r} is not whole: it lacks partition 0")
+        return topic
+
+    def _plan(
+        self,
+        topic: PlacedPartitions,
+        partitions: int,
+        assignments: Sequence[Sequence[int]],
+        brokers: Brokers,
+    ) -> Sequence[Assignment]:
+        return plan_growth(
+            topic.name,
+            now=topic.node.partitions,
+            wanted=partitions,
+            replication_factor=len(topic.partitions[0].settled),
+            assignments=assignments,
+            brokers=brokers,
+            picture=self._term.picture,
+        )
+
+    async def _add(self, topic: PlacedPartitions, added: Sequence[Assignment], brokers: Brokers) -> bool:
+        """False if the topic is another by now: nothing was done."""
+        if not added:
+            return True
+        name, node = topic.name, topic.node
+        self._term.picture.grow(name, node.topic_id, added)
+        counted = False
+        try:
+            counted = await self._write(topic, added, brokers)
+        finally:
+            if not counted:
+                self._term.picture.shrink(name, node.topic_id, node.partitions)
+        if counted:
+            logger.info("partitions added", topic=name, partitions=node.partitions + len(added))
+        return counted
+
+    async def _write(self, topic: PlacedPartitions, added: Sequence[Assignment], brokers: Brokers) -> bool:
+        name, node = topic.name, topic.node
+        steps = creation_steps(
+            name,
+            PlacedTopic(node.topic_id, added),
+            brokers.staying,
+            self._term.clock.wall_ms(),
+            first=node.partitions,
+            reason="partitions added",
+        )
+        multis = pack(steps)
+        total = node.partitions + len(added)
+        crash_point("controller.grow.before")
+        if len(multis) > 1:
+            return await self._write_in_parts(topic, total, multis)
+        grown = replace(node, partitions=total)
+        try:
+            await self._set(topic, grown, multis[0])
+        except MultiFailed as failed:
+            _check_contended(name, failed)
+            return False
+        crash_point("controller.grow.written")
+        return True
+
+    async def _write_in_parts(self, topic: PlacedPartitions, total: int, multis: Sequence[Multi]) -> bool:
+        name = topic.name
+        try:
+            await self._set(topic, replace(topic.node, growing=total))
+        except MultiFailed as failed:
+            _check_contended(name, failed)
+            return False
+        self.left.add(name)
+        crash_point("controller.grow.marked")
+        try:
+            for multi in multis:
+                await write_part(self._term, multi, znodes.of_incarnation(topic.node.topic_id))
+                crash_point("controller.grow.part")
+            await self._count(topic, total)
+        except (SessionEnded, Deposed):
+            raise
+        except StrandlineError as error:
+            logger.error("partitions could not be added", topic=name, reason=str(error))
+            await self._undo(name)
+            if isinstance(error, MultiFailed) and isinstance(error.cause, NoNode):
+                raise UnknownTopicOrPartition(f"topic {name!r} was deleted meanwhile") from error
+            raise
+        self.left.discard(name)
+        crash_point("controller.grow.written")
+        return True
+
+    async def _count(self, begun: PlacedPartitions, total: int) -> None:
+        """The last write: from here on they are there. The config may have been altered meanwhile."""
+        for _ in range(ATTEMPTS_MAX):
+            topic = await self._read(begun.name)
+            if topic.node.topic_id != begun.node.topic_id or topic.node.growing != total:
+                raise UnknownTopicOrPartition(f"topic {begun.name!r} was deleted meanwhile")
+            try:
+                await self._set(topic, replace(topic.node, partitions=total, growing=0))
+            except MultiFailed as failed:
+                _check_contended(begun.name, failed)
+            else:
+                return
+        raise OutcomeUnknown(f"topic {begun.name!r} was altered by others, again and again")
+
+    async def _undo(self, name: str) -> None:
+        """Remove the partitions that nobody has seen. Raises OutcomeUnknown: try again later."""
+        for _ in range(ATTEMPTS_MAX):
+            try:
+                topic = await self._read(name)
+                if topic.node.growing:
+                    await self._remove(topic)
+            except UnknownTopicOrPartition:
+                break  # who deletes it removes all of it
+            except (MultiFailed, NoNode) as error:
+                logger.info("looking again", topic=name, reason=str(error))
+                continue
+            break
+        else:
+            raise OutcomeUnknown(f"topic {name!r}: partitions that were not added could not be removed yet")
+        self.left.discard(name)
+
+    async def _remove(self, topic: PlacedPartitions) -> None:
+        name, node = topic.name, topic.node
+        children = await self._term.session.children(znodes.topic(name))
+        unseen = sorted(each for each in znodes.numbers(children) if each >= node.partitions)
+        steps = await removal_steps(self._term, name, node.topic_id, unseen, reason="partitions not added")
+        *parts, last = pack(steps)
+        for part in parts:
+            await write_removal(self._term, part)
+            crash_point("controller.grow.undo_part")
+        await self._set(topic, replace(node, growing=0), last)
+
+    async def _set(self, topic: PlacedPartitions, node: znodes.TopicNode, multi: Multi = NOTHING) -> None:
+        """The topic's znode, as it was read, becomes this, and `multi` is written with it."""
+
+        async def stands() -> bool:
+            return await read_topic(self._term.session, topic.name) == node
+
+        write = SetData(znodes.topic(topic.name), znodes.dump_topic(node), topic.version)
+        await self._term.write(multi, stands, before=[write, znodes.of_incarnation(node.topic_id)])
+
+
+def _check_contended(name: str, failed: MultiFailed) -> None:
+    """Raises what it is, unless the topic was altered between the read and the write."""
+    if isinstance(failed.cause, NoNode):
+        raise UnknownTopicOrPartition(f"topic {name!r} does not exist") from failed
+    if isinstance(failed.cause, NodeExists):
+        raise CoordinationError(f"topic {name!r} has partitions that are not counted: {failed}") from failed
+    if not isinstance(failed.cause, BadVersion):
+        raise failed

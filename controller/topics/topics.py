@@ -1,0 +1,158 @@
+"""Topics that are to come, to change and to go: what is asked of the active controller about them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
+from uuid import uuid4
+
+import structlog
+
+from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX
+from strandline.controller.core.cluster import PlacedTopic
+from strandline.controller.core.topics import Alteration, Brokers, NewTopic, TopicPlan, plan_topic
+from strandline.controller.term.results import TopicOutcome, for_user
+from strandline.controller.term.term import Term
+from strandline.controller.topics.alteration import alter_config
+from strandline.controller.topics.creation import create_topic
+from strandline.controller.topics.deletion import mark_for_deletion, read_deletions, remove_topic
+from strandline.controller.topics.growth import Growth
+from strandline.errors import (
+    InvalidReplicaAssignment,
+    InvalidRequest,
+    InvalidTopic,
+    OutcomeUnknown,
+    StrandlineError,
+    TopicAlreadyExists,
+)
+from strandline.ids import INTERNAL_PREFIX, TopicId
+from strandline.tasks import pipelined
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Creation:
+    plan: TopicPlan
+    topic_id: TopicId
+
+
+class Topics:
+    """One epoch's."""
+
+    def __init__(self, term: Term) -> None:
+        self._term = term
+        self._under_way: set[TopicId] = set()
+        """Topics that a request is creating or deleting; their markers are not left over."""
+        self.growth = Growth(term)
+
+    async def create(
+        self, topics: Sequence[NewTopic], repeated: Collection[str], validate_only: bool, internal: bool
+    ) -> list[TopicOutcome]:
+        """One outcome a topic, in order; one bad topic does not spoil the others."""
+        brokers = await self._term.brokers()
+        # No await from here to the last plan: each one counts on what those before it took.
+        planned = [self._plan(new, brokers, repeated, validate_only, internal) for new in topics]
+        work = partial(self._create, brokers=brokers)
+        return await pipelined(work, planned, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
+
+    async def delete(self, names: Sequence[str], repeated: Collection[str]) -> list[TopicOutcome]:
+        """One outcome a name, in order; without an error the topic is gone, and may be created anew."""
+        work = partial(self._delete, repeated=repeated)
+        return await pipelined(work, names, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
+
+    async def alter(self, alteration: Alteration) -> None:
+        """Config first, then the size; what is wrong with either is said before anything is done.
+
+        Raises UnknownTopicOrPartition, InvalidConfig, InvalidRequest, and what `Growth.grow` raises.
+        """
+        name, partitions, assignments = alteration.name, alteration.partitions, alteration.assignments
+        if assignments and not partitions:
+            raise InvalidReplicaAssignment(
+                f"topic {name!r}: assignments are given, but not how many partitions there are to be"
+            )
+        if partitions:
+            await self.growth.check(name, partitions, assignments)
+        if alteration.set or alteration.unset or not partitions:
+            await alter_config(self._term, name, alteration.set, alteration.unset)
+        if partitions:
+            await self.growth.grow(name, partitions, assignments)
+
+    async def resume(self) -> None:
+        """Go on with what was left: deletions, and creations and additions that were not finished."""
+        await self.growth.resume()
+
+        async def resume(marked: tuple[str, TopicId]) -> None:
+            name, topic_id = marked
+            if topic_id in self._under_way:
+                return
+            logger.info("going on with a deletion", topic=name, topic_id=topic_id)
+            try:
+                await self._remove(name, topic_id)
+            except OutcomeUnknown as error:
+                logger.warning("deletion not finished yet", topic=name, reason=error.message)
+
+        left = await read_deletions(self._term.session)
+        await pipelined(resume, left, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
+
+    # --- carrying them out ---------------------------------------------------------------------
+
+    def _plan(
+        self,
+        new: NewTopic,
+        brokers: Brokers,
+        repeated: Collection[str],
+        validate_only: bool,
+        internal: bool,
+    ) -> _Creation | TopicOutcome:
+        picture = self._term.picture
+        try:
+            if new.name in repeated:
+                raise InvalidRequest(f"topic {new.name!r} stands more than once in the request")
+            plan = plan_topic(new, brokers, picture, internal=internal)
+        except TopicAlreadyExists as error:
+            return TopicOutcome(new.name, error, picture.topic_id(new.name))
+        except StrandlineError as error:
+            return TopicOutcome(new.name, error)
+        if validate_only:
+            return TopicOutcome(new.name)
+        topic_id = TopicId(uuid4().hex)
+        picture.add(plan.name, PlacedTopic(topic_id, plan.assignments))
+        self._under_way.add(topic_id)
+        return _Creation(plan, topic_id)
+
+    async def _create(self, planned: _Creation | TopicOutcome, brokers: Brokers) -> TopicOutcome:
+        if isinstance(planned, TopicOutcome):
+            return planned
+        name, topic_id = planned.plan.name, planned.topic_id
+        try:
+            await create_topic(self._term, planned.plan, topic_id, brokers)
+        except StrandlineError as error:
+            self._term.picture.remove(name, topic_id)
+            return TopicOutcome(name, for_user(error))
+        finally:
+            self._under_way.discard(topic_id)
+        logger.info("topic created", topic=name, topic_id=topic_id, partitions=len(planned.plan.assignments))
+        return TopicOutcome(name, topic_id=topic_id)
+
+    async def _delete(self, name: str, repeated: Collection[str]) -> TopicOutcome:
+        try:
+            if name in repeated:
+                raise InvalidRequest(f"topic {name!r} stands more than once in the request")
+            if name.startswith(INTERNAL_PREFIX):
+                raise InvalidTopic(f"topic {name!r} is the system's own: it cannot be deleted")
+            topic_id = await mark_for_deletion(self._term.session, name)
+            await self._remove(name, topic_id)
+        except StrandlineError as error:
+            return TopicOutcome(name, for_user(error))
+        return TopicOutcome(name, topic_id=topic_id)
+
+    async def _remove(self, name: str, topic_id: TopicId) -> None:
+        self._under_way.add(topic_id)
+        try:
+            await remove_topic(self._term, name, topic_id)
+        finally:
+            self._under_way.discard(topic_id)
+        self._term.picture.remove(name, topic_id)
+        logger.info("topic deleted", topic=name, topic_id=topic_id)

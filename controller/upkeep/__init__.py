@@ -1,0 +1,1 @@
+"""What the active controller does on its own: repairs, queues of dead brokers, health."""

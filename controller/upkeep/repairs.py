@@ -1,0 +1,135 @@
+"""Mends what has looked wrong for a while (CORRECTNESS E8): a word to a broker, or the end of a leftover."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import structlog
+
+from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
+from strandline.controller.core.survey import Survey, SurveyedPartition
+from strandline.controller.core.upkeep.queues import QueueEntry, waiting_keys
+from strandline.controller.core.upkeep.repairs import (
+    CallElection,
+    DropNotices,
+    DropReassignment,
+    Mend,
+    Mender,
+    StartReplica,
+)
+from strandline.controller.term.notices import leave_notices
+from strandline.controller.term.term import Term
+from strandline.controller.term.writes import Step, Subject, pack, requests
+from strandline.ids import BrokerId, PartitionKey
+from strandline.ports import BadVersion, Delete, MultiFailed, NoNode, NotEmpty, Operation
+from strandline.vocabulary.state_changes import Command
+
+logger = structlog.get_logger(__name__)
+
+REMOVED_AT_ONCE_MAX: Final = 1_000
+"""Deletions in one `multi`."""
+
+
+class Mending:
+    """One epoch's."""
+
+    def __init__(self, term: Term) -> None:
+        self._term = term
+        self._mender = Mender(term.settings.mend_after_ms)
+
+    async def step(self, survey: Survey, queues: Mapping[BrokerId, Sequence[QueueEntry]]) -> None:
+        """Mend what is due. `queues` are those of the live: the others are not asked for anything.
+
+        Raises Deposed.
+        """
+        now_ms = int(self._term.clock.monotonic() * 1000)
+        queued = {broker: waiting_keys(entries) for broker, entries in queues.items()}
+        mends = self._mender.look(survey, queued, now_ms)
+        elections = [mend for mend in mends if isinstance(mend, CallElection)]
+        await self._call_elections(elections)
+        await self._start_replicas([mend for mend in mends if isinstance(mend, StartReplica)])
+        for mend in mends:
+            await self._drop(mend)
+
+    async def _call_elections(self, mends: Sequence[CallElection]) -> None:
+        for mend in mends:
+            logger.warning(
+                "mending: nobody leads, though a replica could",
+                partition=str(mend.partition),
+                broker=mend.broker,
+                epoch=mend.partition.state.leader_epoch,
+            )
+        notices: defaultdict[BrokerId, list[ElectionNotice]] = defaultdict(list)
+        for mend in mends:
+            notices[mend.broker].append(_notice(mend.partition))
+        await leave_notices(self._term.session, notices)
+
+    async def _start_replicas(self, mends: Sequence[StartReplica]) -> None:
+        """By a request to read again: what is there already changes nothing."""
+        brokers: dict[PartitionKey, list[BrokerId]] = {}
+        partitions = {mend.partition.key: mend.partition for mend in mends}
+        for mend in mends:
+            logger.warning(
+                "mending: an assigned replica is not in sync, and nothing was asked of it",
+                partition=str(mend.partition),
+                broker=mend.broker,
+            )
+            brokers.setdefault(mend.partition.key, []).append(mend.broker)
+        at_ms = self._term.clock.wall_ms()
+        steps = []
+        for key, partition in partitions.items():
+            subject = Subject(partition.topic, key, partition.state.leader_epoch)
+            asked = requests(Command.START_REPLICA, subject, brokers[key], at_ms, "it looks not started")
+            steps.append(Step((), asked))
+        if steps:
+            for multi in pack(steps):
+                await self._term.ask_once(multi)
+
+    # --- leftovers -----------------------------------------------------------------------------
+
+    async def _drop(self, mend: Mend) -> None:
+        match mend:
+            case DropReassignment(standing):
+                path = znodes.reassigned(standing.topic, standing.partition)
+                if await self._remove([Delete(path, standing.version)]):
+                    await self._remove([Delete(znodes.reassigned_topic(standing.topic))])
+                    logger.warning(
+                        "mending: a reassignment of a topic that is gone",
+                        partition=f"{standing.topic}-{standing.partition}",
+                        topic_id=standing.topic_id,
+                    )
+            case DropNotices(broker, count):
+                logger.info("mending: election notices of a dead broker", broker=broker, znodes=count)
+                await self._drop_notices(broker)
+            case _:
+                return
+
+    async def _drop_notices(self, broker: BrokerId) -> None:
+        folder = znodes.elections(broker)
+        notices = sorted(await self._term.session.children(folder))
+        for start in range(0, len(notices), REMOVED_AT_ONCE_MAX):
+            part = notices[start : start + REMOVED_AT_ONCE_MAX]
+            await self._remove([Delete(f"{folder}/{notice}") for notice in part])
+
+    async def _remove(self, deletes: Sequence[Operation]) -> bool:
+        """False if somebody else did, or wrote there since, or there is more below."""
+        try:
+            await self._term.session.write(deletes, partial(self._absent, deletes[0].path))
+        except MultiFailed as failed:
+            if not isinstance(failed.cause, BadVersion | NoNode | NotEmpty):
+                raise
+            return False
+        return True
+
+    async def _absent(self, path: str) -> bool:
+        return await self._term.session.exists(path) is None
+
+
+def _notice(partition: SurveyedPartition) -> ElectionNotice:
+    return ElectionNotice(
+        partition.topic, partition.key, partition.state.leader_epoch, reason="found without a leader"
+    )

@@ -1,0 +1,125 @@
+"""What the active controller does of its own accord, round after round: drains, mends, queues of the dead.
+
+A round reads the whole cluster, so the rest after it is a multiple of what it took: upkeep never costs more
+than a small part of the controller's time, however many partitions there are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from strandline.controller.core.drains import Progress
+from strandline.controller.core.readiness import Readiness
+from strandline.controller.core.survey import Survey
+from strandline.controller.replicas.drains import Drains
+from strandline.controller.replicas.readiness import read_readiness
+from strandline.controller.replicas.reassignment import Reassignments
+from strandline.controller.term.fenced_session import Deposed
+from strandline.controller.term.surveying import read_queue, read_survey
+from strandline.controller.term.term import Term
+from strandline.controller.upkeep.health import Vitals
+from strandline.controller.upkeep.queues import DeadQueues
+from strandline.controller.upkeep.repairs import Mending
+from strandline.errors import StrandlineError
+from strandline.ids import BrokerId
+from strandline.ports import SessionEnded
+
+logger = structlog.get_logger(__name__)
+
+REST_FACTOR: Final = 10
+"""A round is followed by so many times its own duration of rest, at least."""
+
+REST_S_MAX: Final = 30.0
+"""But not by more: a round that waited for ZooKeeper to come back took long for nothing."""
+
+BUSY_REST_FACTOR: Final = 2
+BUSY_REST_S: Final = 0.5
+"""The same while a drain has something under way."""
+
+
+class Upkeep:
+    """One epoch's. `run` is its task."""
+
+    def __init__(self, term: Term, reassignments: Reassignments) -> None:
+        self.vitals = Vitals(term)
+        self._term = term
+        self._drains = Drains(term, reassignments)
+        self._mending = Mending(term)
+        self._queues = DeadQueues(term)
+        self._asked = asyncio.Event()
+        """A drain was asked for: do not rest."""
+
+    async def run(self) -> None:
+        """Until cancelled. Raises Deposed, SessionEnded."""
+        clock = self._term.clock
+        while True:
+            began = clock.monotonic()
+            self._asked.clear()
+            survey = await self._look()
+            took = clock.monotonic() - began  # without the waits for leaders that hand over
+            busy = survey is not None and await self._move(survey)
+            at_least = BUSY_REST_S if busy else self._term.settings.reconcile_ms / 1000
+            rest = min(took * (BUSY_REST_FACTOR if busy else REST_FACTOR), REST_S_MAX)
+            await self._rest(max(at_least, rest))
+
+    async def _rest(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._asked.wait()
+        except TimeoutError:
+            return
+
+    async def _look(self) -> Survey | None:
+        """See what there is, and put right what is wrong; what fails is tried again in the next round."""
+        try:
+            survey = await self.survey()
+            queues = {broker: await read_queue(self._term.session, broker) or [] for broker in survey.live}
+            await self.vitals.look(survey, queues)
+            await self._mending.step(survey, queues)
+            await self._queues.tidy(survey)
+        except (Deposed, SessionEnded):
+            raise
+        except StrandlineError as error:
+            logger.warning("a round of upkeep was cut short", reason=str(error))
+            return None
+        return survey
+
+    async def _move(self, survey: Survey) -> bool:
+        """The next step of each drain; whether one goes on."""
+        try:
+            return await self._drains.step(survey)
+        except (Deposed, SessionEnded):
+            raise
+        except StrandlineError as error:
+            logger.warning("a step of a drain was cut short", reason=str(error))
+            return False
+
+    async def survey(self) -> Survey:
+        """The cluster as it is now."""
+        return await read_survey(self._term.session, await self._term.brokers())
+
+    # --- requests ------------------------------------------------------------------------------
+
+    async def drain(self, broker: BrokerId, *, replicas: bool, throttle_bytes_per_s: int) -> Progress:
+        """Begin a drain, or look how far it is. Raises InvalidRequest."""
+        await self._drains.begin(broker, replicas=replicas, throttle_bytes_per_s=throttle_bytes_per_s)
+        progress = self._drains.progress(await self.survey(), broker)
+        self._asked.set()
+        return progress
+
+    async def check(self, broker: BrokerId, *, end_drain: bool) -> Readiness:
+        """Whether it is ready. With `end_drain`, one that is ready in another life than it was drained in may
+        lead again."""
+        found = await read_readiness(self._term, broker)
+        if not end_drain or not found.is_ready_but_for_permanent:
+            return found
+        return replace(found, drain_ended=await self._drains.end_if_back(broker))
+
+    async def undo_drain(self, broker: BrokerId) -> Progress:
+        """What the broker has then."""
+        await self._drains.undo(broker)
+        return self._drains.progress(await self.survey(), broker)

@@ -1,0 +1,1 @@
+"""The sources: from topics to DataFrames."""

@@ -1,0 +1,270 @@
+"""What a driver has to know to plan: which topics there are, where their logs start and end, and what offset
+a time has. Looked at often, once a trigger, so that a look is one question to each broker."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from strandline.adapters.rpc.transport import GrpcTransport
+from strandline.adapters.system.clock import SystemClock
+from strandline.client.admin.groups import GroupAdmin
+from strandline.client.backoff import backoff_s
+from strandline.client.cluster import Cluster
+from strandline.client.messages import LATEST, ListedOffset, MetadataQuery
+from strandline.client.offsets import list_offsets
+from strandline.client.scope import Scope, Startable
+from strandline.config import ClientSettings
+from strandline.errors import (
+    StrandlineError,
+    UnknownTopicOrPartition,
+)
+from strandline.ids import TopicPartition
+from strandline.pipeline.core.options import Selection
+from strandline.pipeline.core.ranges import Bounds
+from strandline.ports import Clock, Transport
+from strandline.vocabulary.metadata import TopicMetadata
+
+logger = logging.getLogger(__name__)
+
+Found = TypeVar("Found")
+
+TOPICS_AGE_S_MAX: Final = 1.0
+"""How long topics and their partitions are believed to be as they were; a broker reads ZooKeeper for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Topics that exist, and the bounds of their logs at one moment. `missing` are named and do not exist."""
+
+    ids: Mapping[str, str]
+    bounds: Mapping[TopicPartition, Bounds]
+    missing: Collection[str]
+
+
+class ClusterFacts(Startable):
+    """One client. What fails is tried `retries` times more, `retry_interval_ms` apart."""
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str],
+        *,
+        retries: int = 3,
+        retry_interval_ms: int = 1_000,
+        transport: Transport | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self._settings = ClientSettings()
+        self._clock = clock or SystemClock()
+        self._transport = transport or GrpcTransport()
+        self._cluster = Cluster(bootstrap, self._settings, self._transport, self._clock)
+        self._scope = Scope("driver's client", lambda error: logger.error("it failed", exc_info=error))
+        self._tries = retries + 1
+        self._interval_s = retry_interval_ms / 1000
+        self._matched: tuple[str, list[str], float] | None = None
+        self._described: tuple[dict[str, TopicMetadata], float] = ({}, float("-inf"))
+
+    async def start(self) -> None:
+        await self._scope.start()
+        self._cluster.run(self._scope)
+
+    async def stop(self) -> None:
+        try:
+            await self._scope.stop()
+        finally:
+            await self._transport.close()
+
+    # --- what there is -----------------------------------------------------------------------
+
+    async def snapshot(self, selection: Selection, *, expected: Collection[str] | None = None) -> Snapshot:
+        """The topics of a selection, with all their partitions (of `assign`: those that are assigned).
+
+        Those that are `expected` (by default all that are named) are looked for again before they are told
+        to be missing: not every broker hears of a topic at once. Raises UnknownTopicOrPartition for an
+        assigned partition beyond those that its topic has, LeaderNotAvailable, BrokerNotAvailable.
+        """
+        self._scope.check()
+        names, topics = await self._until(
+            lambda: self._looked_up(selection, expected),
+            lambda found: found[1].keys() >= set(found[0] if expected is None else expected),
+        )
+        wanted = _partitions(selection, topics)
+        listed = await self.listed(dict.fromkeys(wanted, LATEST))
+        if not _as_described(topics, listed):
+            # A leader is of a later epoch than what is known of its topic: is it the same topic?
+            topics = await self._known_by(topics, listed)
+            wanted = _partitions(selection, topics)
+            listed = await self.listed(dict.fromkeys(wanted, LATEST))
+        return Snapshot(
+            {name: topic.topic_id for name, topic in topics.items()},
+            {name: Bounds(end.log_start_offset, end.high_watermark) for name, end in listed.items()},
+            [name for name in names if name not in topics],
+        )
+
+    async def snapshot_until(
+        self,
+        settled: Callable[[Snapshot], bool],
+        selection: Selection,
+        *,
+        expected: Collection[str] | None = None,
+    ) -> Snapshot:
+        """A `snapshot` again and again until it is as it should be, or the tries are up: the last one.
+
+        A change of leader hides what is committed for a moment (KIP-207), so one look proves no end.
+        """
+        return await self._until(lambda: self.snapshot(selection, expected=expected), settled)
+
+    async def _until(self, look: Callable[[], Awaitable[Found]], settled: Callable[[Found], bool]) -> Found:
+        """Look anew until what is found is settled, or the tries are up."""
+        found = await look()
+        for _ in range(1, self._tries):
+            if settled(found):
+                break
+            await self._clock.sleep(self._interval_s)
+            self.forget()
+            found = await look()
+        return found
+
+    def forget(self) -> None:
+        """Ask anew which topics there are."""
+        self._matched, self._described = None, ({}, float("-inf"))
+
+    async def listed(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+        """The offsets of times (milliseconds), with the bounds of each log. One question to each broker.
+
+        Raises the first error that is met, with the partition's name.
+        """
+
+        async def ask() -> dict[TopicPartition, ListedOffset]:
+            timeout_s = self._cluster.request_timeout_s
+            found = await list_offsets(
+                self._cluster, wanted, self._settings, self._clock, timeout_s=timeout_s
+            )
+            listed: dict[TopicPartition, ListedOffset] = {}
+            for name, end in found.items():
+                if isinstance(end, StrandlineError):
+                    raise type(end)(f"the offsets of {name} cannot be asked for: {end.message}") from end
+                listed[name] = end
+            return listed
+
+        return await self._patiently(ask) if wanted else {}
+
+    # --- topics ------------------------------------------------------------------------------
+
+    async def _looked_up(
+        self, selection: Selection, expected: Collection[str] | None
+    ) -> tuple[list[str], dict[str, TopicMetadata]]:
+        """The names of topics that should be there, and those that are."""
+        names = await self._names(selection)
+        if selection.pattern:
+            names = sorted({*names, *(expected or ())})
+        return names, await self._topics(names)
+
+    async def _names(self, selection: Selection) -> list[str]:
+        if selection.pattern:
+            return await self._matching(selection)
+        return sorted({name.topic for name in selection.partitions} or selection.topics)
+
+    async def _matching(self, selection: Selection) -> list[str]:
+        now = self._clock.monotonic()
+        if self._matched is not None:
+            pattern, names, asked_at = self._matched
+            if pattern == selection.pattern and now - asked_at < TOPICS_AGE_S_MAX:
+                return names
+        counts = await self._patiently(lambda: self._cluster.partition_counts(()))
+        names = selection.matching(counts)
+        self._matched = (selection.pattern, names, now)
+        return names
+
+    async def _topics(self, names: Sequence[str]) -> dict[str, TopicMetadata]:
+        """Those of them that exist."""
+        described, asked_at = self._described
+        now = self._clock.monotonic()
+        if now - asked_at >= TOPICS_AGE_S_MAX or any(name not in described for name in names):
+            described = await self._patiently(lambda: describe(self._cluster, names))
+            self._described = (described, now)
+        return {name: described[name] for name in names if name in described}
+
+    async def _known_by(
+        self, topics: Mapping[str, TopicMetadata], listed: Mapping[TopicPartition, ListedOffset]
+    ) -> dict[str, TopicMetadata]:
+        """The topics as they are known to who knows of these leaders."""
+        names = sorted(topics)
+        deadline = self._clock.monotonic() + self._cluster.request_timeout_s
+        attempt = 0
+        while True:
+            self.forget()
+            found = await self._topics(names)
+            same = {name: end for name, end in listed.items() if _same_topic(name, topics, found)}
+            if _as_described(found, same) or self._clock.monotonic() >= deadline:
+                return found
+            attempt += 1
+            await self._clock.sleep(backoff_s(self._settings, attempt))
+
+    async def _patiently(self, ask: Callable[[], Awaitable[Found]]) -> Found:
+        for _ in range(1, self._tries):
+            try:
+                return await ask()
+            except StrandlineError as error:
+                if not error.retriable:
+                    raise
+                logger.info("asked again in %.1f s: %s", self._interval_s, error)
+            await self._clock.sleep(self._interval_s)
+        return await ask()
+
+    # --- groups ------------------------------------------------------------------------------
+
+    async def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Have a group without members know these offsets. Raises as `GroupAdmin.alter_offsets`."""
+        admin = GroupAdmin(self._cluster, self._settings, self._transport, self._clock)
+        await admin.alter_offsets(group, offsets)
+
+
+async def describe(cluster: Cluster, names: Sequence[str]) -> dict[str, TopicMetadata]:
+    """What a broker knows now of those of these topics that exist.
+
+    Raises BrokerNotAvailable, and what keeps a topic from being described.
+    """
+    if not names:
+        return {}
+    answer = await cluster.ask(MetadataQuery(names))
+    for error in answer.errors.values():
+        if not isinstance(error, UnknownTopicOrPartition):
+            raise error
+    return {topic.name: topic for topic in answer.cluster.topics if topic.partitions}
+
+
+def _partitions(selection: Selection, topics: Mapping[str, TopicMetadata]) -> list[TopicPartition]:
+    if not selection.partitions:
+        return [
+            TopicPartition(name, partition.partition)
+            for name, topic in topics.items()
+            for partition in topic.partitions
+        ]
+    wanted = [name for name in selection.partitions if name.topic in topics]
+    for name in wanted:
+        count = len(topics[name.topic].partitions)
+        if name.partition >= count:
+            raise UnknownTopicOrPartition(
+                f"assign: there is no {name}, topic {name.topic!r} has {count} partitions"
+            )
+    return wanted
+
+
+def _same_topic(
+    name: TopicPartition, before: Mapping[str, TopicMetadata], now: Mapping[str, TopicMetadata]
+) -> bool:
+    return name.topic in now and now[name.topic].topic_id == before[name.topic].topic_id
+
+
+def _as_described(topics: Mapping[str, TopicMetadata], listed: Mapping[TopicPartition, ListedOffset]) -> bool:
+    """Whether no leader is of a later epoch than its topic's description: epochs grow over the whole cluster,
+    so that a topic that was created again has leaders of later ones."""
+    return all(
+        name.topic in topics
+        and name.partition < len(topics[name.topic].partitions)
+        and end.leader_epoch <= topics[name.topic].partitions[name.partition].leader_epoch
+        for name, end in listed.items()
+    )

@@ -1,0 +1,191 @@
+"""The source of a streaming query: Spark asks how far it may read, then what to read until there.
+
+Spark keeps the offsets of each batch in the checkpoint before it is read, and reads the batch again from them
+after a crash. What is here lives in one process of the driver for as long as the query does, and remembers
+what Spark does not: where the stream began, and what `availableNow` meant when it was said.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from strandline.adapters.system.clock import SystemClock
+from strandline.errors import StrandlineError
+from strandline.pipeline.core import progress
+from strandline.pipeline.core.offsets import Offsets, StreamOffset
+from strandline.pipeline.core.options import INT64_MAX, SourceOptions
+from strandline.pipeline.core.ranges import backlog, ended_earlier
+from strandline.pipeline.loop_thread import call
+from strandline.pipeline.reading.batch_source import RangePartition, read_range
+from strandline.pipeline.reading.cluster_facts import ClusterFacts, Snapshot
+from strandline.pipeline.reading.planning import begin, check_existing, facts, in_logs, in_pieces
+from strandline.pipeline.reading.ranges import lose
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+COMMIT_S_MAX = 5.0
+"""How long a commit to a group may hold up the stream."""
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One query's. Offsets are those of `StreamOffset`. `client` makes what asks brokers."""
+
+    def __init__(
+        self, options: SourceOptions, client: Callable[[SourceOptions], ClusterFacts] = facts
+    ) -> None:
+        self._options = options
+        self._client = client
+        self._facts: ClusterFacts | None = None
+        self._initial: dict[str, Any] | None = None
+        self._target: StreamOffset | None = None
+        """What availableNow reads until."""
+        self._seen: Snapshot | None = None
+        self._clock = SystemClock()
+        self._triggered_at: float | None = None
+
+    # --- how far -----------------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Found once: Spark asks several times, and each time would find another end of the log."""
+        if self._initial is None:
+            self._initial = self._ask(self._begin).as_json()
+        return self._initial
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The end of the next batch, or `start` as it is if there is none yet. Raises DataLost."""
+        begun = StreamOffset.from_json(start)
+        latest = self._ask(lambda facts: self._latest(facts, begun))
+        log_starts = {name: bounds.start for name, bounds in self._looked_at().bounds.items()}
+        if self._target is not None:
+            latest = progress.until(self._target, begun, latest)
+        all_of_it = isinstance(limit, ReadAllAvailable)
+        if (
+            not all_of_it
+            and self._target is None
+            and self._waits(progress.to_read(begun, latest, log_starts), latest.offsets)
+        ):
+            return start
+        most = None if all_of_it else self._options.max_offsets
+        end = progress.advance(begun, latest, log_starts, most=most, first=start == self._initial)
+        if progress.same_place(begun, end):
+            return start
+        for loss in progress.step(begun, end).losses:
+            lose(loss, fail=self._options.fail_on_data_loss)
+        return end.as_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        options = self._options
+        if options.max_offsets is None and options.min_offsets is None:
+            return ReadAllAvailable()
+        return ReadMaxRows(options.max_offsets or INT64_MAX)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = _offset(self._ask(lambda facts: facts.snapshot(self._options.selection)))
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """As it was when it was last looked at."""
+        return None if self._seen is None else _offset(self._seen).as_json()
+
+    def _waits(self, starts: Offsets, ends: Offsets) -> bool:
+        """Whether there is less than `minOffsetsPerTrigger`, and the last batch not long ago."""
+        least = self._options.min_offsets
+        if least is None:
+            return False
+        there = backlog(starts, ends)
+        now = self._clock.monotonic()
+        delay_s = self._options.max_trigger_delay_ms / 1000
+        if there < least and self._triggered_at is not None and now - self._triggered_at < delay_s:
+            return True
+        if there:
+            self._triggered_at = now
+        return False
+
+    # --- what --------------------------------------------------------------------------------
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """The ranges between two offsets, now or again after a crash. Raises DataLost."""
+        step = progress.step(StreamOffset.from_json(start), StreamOffset.from_json(end))
+        for loss in step.losses:
+            lose(loss, fail=self._options.fail_on_data_loss)
+        wanted = [one for one in step.ranges if one.size]
+        if not wanted:
+            return []
+        found = in_logs(wanted, self._looked_at(), fail_on_data_loss=self._options.fail_on_data_loss)
+        return [RangePartition(piece) for piece in in_pieces(found, self._options)]
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        return read_range(partition, self._options)
+
+    # --- what is done ------------------------------------------------------------------------
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Tell a group, for those who watch its lag. The stream itself goes by its checkpoint."""
+        group = self._options.commit_group
+        if group is None:
+            return
+        offsets = StreamOffset.from_json(end).offsets
+        try:
+            self._ask(lambda facts: facts.commit(group, offsets), timeout_s=COMMIT_S_MAX)
+        except (StrandlineError, TimeoutError) as error:
+            logger.warning("commitGroup = %s is not told of a batch's end: %s", group, error)
+
+    def stop(self) -> None:
+        facts, self._facts = self._facts, None
+        if facts is not None:
+            call(facts.stop())
+
+    # --- asking ------------------------------------------------------------------------------
+
+    async def _begin(self, facts: ClusterFacts) -> StreamOffset:
+        snapshot = await facts.snapshot(self._options.selection)
+        check_existing(snapshot.missing)
+        return StreamOffset(await begin(facts, self._options, snapshot), snapshot.ids)
+
+    async def _latest(self, facts: ClusterFacts, begun: StreamOffset) -> StreamOffset:
+        """The ends of the logs. Raises DataLost for one that ends before what was read of it."""
+        options = self._options
+        expected = {name.topic for name in begun.offsets}
+        self._seen = await facts.snapshot_until(
+            lambda seen: not progress.behind(begun, _offset(seen)), options.selection, expected=expected
+        )
+        latest = _offset(self._seen)
+        for name in progress.behind(begun, latest):
+            loss = ended_earlier(name, latest.offsets[name], begun.offsets[name], latest.offsets[name])
+            lose(loss, fail=options.fail_on_data_loss)
+        return latest
+
+    def _looked_at(self) -> Snapshot:
+        """The logs as they were at the last look, or now if that is the first."""
+        if self._seen is None:
+            self._seen = self._ask(lambda facts: facts.snapshot(self._options.selection))
+        return self._seen
+
+    def _ask(
+        self, work: Callable[[ClusterFacts], Coroutine[Any, Any, T]], *, timeout_s: float | None = None
+    ) -> T:
+        """With the client of this query."""
+        if self._facts is None:
+            made = self._client(self._options)
+            call(made.start())
+            self._facts = made
+        return call(work(self._facts), timeout_s)
+
+
+def _offset(snapshot: Snapshot) -> StreamOffset:
+    """The ends of all logs."""
+    return StreamOffset({name: bounds.end for name, bounds in snapshot.bounds.items()}, snapshot.ids)

@@ -1,0 +1,1 @@
+"""Starting Spark: its Java, memory, home and session."""

@@ -1,0 +1,76 @@
+"""A Spark session that reads and writes topics, with what Spark leaves to chance settled."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from strandline.pipeline.source import StrandlineDataSource
+from strandline.pipeline.spark import memory
+from strandline.pipeline.spark.home import spark_home
+from strandline.pipeline.spark.java import find_java
+
+LOOPBACK: Final = "127.0.0.1"
+
+ROWS_MAX: Final = 100_000
+"""Of a batch between Spark and Python: each costs a fixed time, and takes the memory of its rows."""
+
+_SETTINGS: Final = {
+    # Timestamps are moments; what text they become must not depend on the machine.
+    "spark.sql.session.timeZone": "UTC",
+    # Ranges of offsets and times are read from the log, not filtered afterwards.
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_MAX),
+    # What is kept for several questions is cut into as many parts as its size asks for, like all else: two
+    # hundred parts of nearly nothing each make every question after it slow.
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def session(master: str = "local[*]", app: str = "strandline", **conf: str) -> SparkSession:
+    """The Spark session of this process, made if there is none yet; the format "strandline" is known to it.
+
+    `conf` are Spark's own settings, which go before those made here: `session(**{"spark.ui.enabled":
+    "true"})`. Of a session that runs already only settings of SQL are changed. For Spark's sake it sets
+    JAVA_HOME, SPARK_HOME, PYSPARK_PYTHON, PYSPARK_DRIVER_PYTHON and, for a local master, SPARK_LOCAL_IP in
+    this process's environment, all but the first if they are not set. A local Spark has a quarter of the
+    machine's memory, 1 to 8 GiB, unless `spark.driver.memory` is set here or where Spark looks for it.
+
+    Raises SettingsError if no Java is there that Spark runs on.
+    """
+    builder = SparkSession.builder.master(master).appName(app)
+    settings = _SETTINGS | _launch()
+    if SparkContext._active_spark_context is None:
+        os.environ["JAVA_HOME"] = str(find_java().home)
+        os.environ.setdefault("SPARK_HOME", str(spark_home()))
+        # Another python3 of PATH would lack these packages, or be of another version.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
+        if master.startswith("local"):
+            os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+            if not memory.is_said(os.environ):
+                settings[memory.SETTING] = f"{memory.driver_memory_mib(memory.machine_bytes())}m"
+    for name, value in (settings | conf).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.dataSource.register(StrandlineDataSource)
+    return spark
+
+
+def _launch() -> dict[str, str]:
+    """Where executors find these packages if they are not installed; logs that only say what went wrong."""
+    home = Path(__file__).parent
+    logging = f"-Dlog4j2.configurationFile={(home / 'log4j2.properties').as_uri()}"
+    return {
+        "spark.executorEnv.PYTHONPATH": str(home.parents[2]),
+        "spark.driver.defaultJavaOptions": logging,
+        "spark.executor.defaultJavaOptions": logging,
+    }

@@ -1,0 +1,1 @@
+"""The sink: from rows to topics, each row once."""

@@ -1,0 +1,218 @@
+"""A partition's log as a lane sees it: appends, looks at its end and reads, over changes of its leader."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Final, Generic, TypeVar
+
+from strandline.client.backoff import backoff_s
+from strandline.client.cluster import Cluster, Leader
+from strandline.client.fetches import Answer, FetchPlan, FetchRequest, FetchResponse, Wanted
+from strandline.client.messages import LATEST, ListedOffset, OffsetQuery
+from strandline.client.wire.calls import LIST_OFFSETS
+from strandline.client.wire.fetch import FETCH
+from strandline.client.wire.produce import PRODUCE, Entry, Result
+from strandline.config import RECORDS_BYTES_MAX, ClientSettings
+from strandline.errors import (
+    LeaderNotAvailable,
+    OffsetNotAvailable,
+    OffsetOutOfRange,
+    OutcomeUnknown,
+    StrandlineError,
+    UnknownLeaderEpoch,
+)
+from strandline.ids import TopicPartition
+from strandline.pipeline.writing.exactly_once import Acked, LogEnd
+from strandline.ports import Clock, Method, Stream
+from strandline.records import iterate
+
+logger = logging.getLogger(__name__)
+
+FETCH_WAIT_MS: Final = 500
+ANSWER_GRACE: Final = 1.25
+"""A broker answers within the request timeout by itself; after this many of them it is given up."""
+
+T = TypeVar("T")
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
+
+
+class _Line(Generic[RequestT, ResponseT]):
+    """A stream to one broker at a time, with one question under way; opened when it is asked."""
+
+    def __init__(self, cluster: Cluster, method: Method[RequestT, ResponseT], answer_s: float) -> None:
+        self._cluster = cluster
+        self._method = method
+        self._answer_s = answer_s
+        self._broker = -1
+        self._stream: Stream[RequestT, ResponseT] | None = None
+
+    async def ask(self, broker: int, request: RequestT, answers: Callable[[ResponseT], bool]) -> ResponseT:
+        """The response that answers this request. Raises what became of the stream."""
+        if self._stream is None or self._broker != broker:
+            self.close()
+            self._broker, self._stream = broker, await self._cluster.open(broker, self._method)
+        try:
+            async with asyncio.timeout(self._answer_s):
+                await self._stream.write(request)
+                while not answers(response := await self._stream.read()):
+                    pass
+                return response
+        except TimeoutError:
+            self.close()
+            raise OutcomeUnknown(f"broker {broker} has not answered for {self._answer_s:.1f} s") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+
+class ClusterPartitionLog:
+    """A `PartitionLog` over brokers. Each request is tried for `delivery_s` seconds, whoever leads."""
+
+    def __init__(
+        self,
+        name: TopicPartition,
+        cluster: Cluster,
+        settings: ClientSettings,
+        clock: Clock,
+        *,
+        delivery_s: float,
+    ) -> None:
+        self._name = name
+        self._cluster = cluster
+        self._settings = settings
+        self._clock = clock
+        self._delivery_s = delivery_s
+        answer_s = ANSWER_GRACE * settings.request_timeout_ms / 1000
+        self._produce: _Line[Sequence[Entry], Sequence[Result]] = _Line(cluster, PRODUCE, answer_s)
+        self._fetch: _Line[FetchRequest, FetchResponse] = _Line(
+            cluster, FETCH, answer_s + FETCH_WAIT_MS / 1000
+        )
+        self._numbers = itertools.count(1)
+
+    def close(self) -> None:
+        self._produce.close()
+        self._fetch.close()
+
+    # --- appending -----------------------------------------------------------------------------
+
+    async def append(self, records: bytes) -> Acked:
+        async def send() -> Acked:
+            leader = await self._cluster.led_by(self._name)
+            number = next(self._numbers)
+            entry = Entry(number, self._name, -1, self._settings.request_timeout_ms, records)
+            results = await self._produce.ask(
+                leader.broker, [entry], lambda found: any(r.correlation_id == number for r in found)
+            )
+            result = next(r for r in results if r.correlation_id == number)
+            if result.error is not None:
+                raise result.error
+            return Acked(result.base_offset, result.appended)
+
+        return await self._patiently("write to", send)
+
+    async def _patiently(self, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Again and again until it succeeds, is refused for good, or the time is up: then the last error."""
+        deadline = self._clock.monotonic() + self._delivery_s
+        for number in itertools.count(1):
+            try:
+                return await attempt()
+            except StrandlineError as error:
+                if not error.retriable:
+                    raise
+                if self._clock.monotonic() >= deadline:
+                    raise type(error)(
+                        f"could not {what} {self._name} in {self._delivery_s:.0f} s: {error.message}"
+                    ) from error
+                if not isinstance(error, OffsetNotAvailable | UnknownLeaderEpoch):
+                    self._cluster.follow(self._name, error)
+                level = logging.INFO if number == 1 else logging.DEBUG
+                logger.log(level, "%s waits: %s", self._name, error.message)
+            await self._clock.sleep(backoff_s(self._settings, number))
+        raise AssertionError("counting ended")
+
+    # --- looking -------------------------------------------------------------------------------
+
+    async def end(self) -> LogEnd:
+        wanted: ListedOffset | None = None
+
+        async def settled() -> LogEnd:
+            nonlocal wanted
+            listed = await self._listed()
+            if wanted is None or listed.leader_epoch != wanted.leader_epoch:
+                wanted = listed
+            if listed.high_watermark < wanted.log_end_offset:
+                raise OffsetNotAvailable(
+                    f"{self._name} is committed up to {listed.high_watermark} of {wanted.log_end_offset}"
+                )
+            return LogEnd(listed.log_start_offset, wanted.log_end_offset, listed.leader_epoch)
+
+        return await self._patiently("see the end of", settled)
+
+    async def _listed(self) -> ListedOffset:
+        leader = await self._cluster.led_by(self._name)
+        for answer in await self._cluster.call(
+            leader.broker, LIST_OFFSETS, [OffsetQuery(self._name, LATEST)]
+        ):
+            if answer.name == self._name:
+                if answer.error is not None:
+                    raise answer.error
+                return answer
+        raise LeaderNotAvailable(f"broker {leader.broker} said nothing about {self._name}")
+
+    async def batch_at(self, offset: int) -> bytes:
+        return (await self._fetched(offset, 1))[0]
+
+    async def read(self, start: int, end: int) -> AsyncIterator[bytes]:
+        position = start
+        while position < end:
+            records, log_start = await self._fetched(position, RECORDS_BYTES_MAX)
+            if not records:
+                position = log_start
+                continue
+            yield records
+            for header in iterate(records):
+                position = header.next_offset
+
+    async def _fetched(self, offset: int, bytes_max: int) -> tuple[bytes, int]:
+        """Batches from a committed offset on, at most so many bytes or one; none if the log starts behind it,
+        and where it starts."""
+
+        async def fetch() -> tuple[bytes, int]:
+            leader = await self._cluster.led_by(self._name)
+            answer = await self._ask(leader, offset, bytes_max)
+            if isinstance(answer.error, OffsetOutOfRange):
+                listed = await self._listed()
+                if offset < listed.log_start_offset:
+                    return b"", listed.log_start_offset
+                raise OffsetNotAvailable(f"{self._name} ends before {offset}: {answer.error.message}")
+            if answer.error is not None:
+                raise answer.error
+            if not answer.records:
+                raise OffsetNotAvailable(f"{self._name} has nothing committed at {offset} yet")
+            return answer.records, answer.log_start_offset
+
+        return await self._patiently("read from", fetch)
+
+    async def _ask(self, leader: Leader, offset: int, bytes_max: int) -> Answer:
+        plan = FetchPlan(next(self._numbers), leader.broker, (Wanted(self._name, offset, leader.epoch),))
+        request = FetchRequest(
+            plan,
+            wait_ms=FETCH_WAIT_MS,
+            bytes_min=1,
+            bytes_max=RECORDS_BYTES_MAX,
+            partition_bytes_max=bytes_max,
+        )
+        response = await self._fetch.ask(leader.broker, request, lambda found: found.number == plan.number)
+        for answer in response.answers:
+            if answer.name == self._name:
+                return answer
+        raise OffsetNotAvailable(f"broker {leader.broker} said nothing about {self._name}")

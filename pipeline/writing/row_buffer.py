@@ -1,0 +1,233 @@
+"""A task's rows, checked before the first of them is written, and kept until then.
+
+A row that cannot be written is found among all of them, and then none of the task's is written. What does
+not fit into memory waits in a file that has no name, and so goes with the process, however that ends.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from strandline.config import MIB
+from strandline.errors import InvalidRecord, MessageTooLarge, StrandlineError, UnknownTopicOrPartition
+from strandline.pipeline.core.sink_options import check_topic
+from strandline.pipeline.writing.exactly_once import TopicFacts, row_bytes
+from strandline.records import HEADER_BYTES, Headers, RecordFields
+
+MEMORY_BYTES: Final = 64 * MIB
+"""Of a task's rows, as Arrow has them; more are put into a file."""
+
+
+FindTopic = Callable[[str], TopicFacts]
+"""Raises UnknownTopicOrPartition, BrokerNotAvailable."""
+
+
+class Rows:
+    """One batch of a task's rows by column; `topic` is that of all of them, unless each has its own."""
+
+    def __init__(self, batch: Any, topic: str | None) -> None:
+        self.count: int = batch.num_rows
+        columns = {name.lower(): batch.column(at) for at, name in enumerate(batch.schema.names)}
+        self.keys = _as_bytes(columns.get("key"))
+        self.values = _as_bytes(columns["value"])
+        self.topic = topic
+        self.topics = columns.get("topic") if topic is None else None
+        self.partitions = columns.get("partition")
+        self.headers = columns.get("headers")
+        self.times = columns.get("timestamp")
+
+    def topic_of(self) -> Sequence[str | None]:
+        found: list[str | None] = (
+            [self.topic] * self.count if self.topics is None else self.topics.to_pylist()
+        )
+        return found
+
+    def partition_of(self) -> Sequence[int | None]:
+        found: list[int | None] = (
+            [None] * self.count if self.partitions is None else self.partitions.to_pylist()
+        )
+        return found
+
+    def times_ms(self) -> list[int | None]:
+        """Milliseconds since the Unix epoch; Spark counts microseconds."""
+        assert self.times is not None
+        found = self.times.cast(pa.timestamp("us")).cast(pa.int64()).to_pylist()
+        return [None if time is None else time // 1000 for time in found]
+
+    def records(self, now_ms: int) -> list[RecordFields]:
+        """The rows as records; what says nothing of its time is dated `now_ms`."""
+        keys = [None] * self.count if self.keys is None else self.keys.to_pylist()
+        times: list[Any] = [now_ms] * self.count if self.times is None else self.times_ms()
+        headers: list[Headers] = [()] * self.count
+        if self.headers is not None:
+            headers = [_headers(of_row) for of_row in self.headers.to_pylist()]
+        return list(zip(keys, self.values.to_pylist(), headers, times, strict=True))
+
+
+def _as_bytes(column: Any) -> Any:
+    """Text as UTF-8; None stays what it is."""
+    if column is None:
+        return None
+    if pa.types.is_string(column.type):
+        return column.cast(pa.binary())
+    if pa.types.is_large_string(column.type):
+        return column.cast(pa.large_binary())
+    return column
+
+
+def _headers(given: list[dict[str, Any]] | None) -> Headers:
+    return tuple((header["key"], header["value"]) for header in given) if given else ()
+
+
+class Spool:
+    """Takes a task's batches, and gives them back in their order, as often as they are asked for."""
+
+    def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
+        self.rows = 0
+        self._memory_bytes = memory_bytes
+        self._kept: list[Any] = []
+        self._kept_bytes = 0
+        self._file: IO[bytes] | None = None
+        self._writer: Any = None
+
+    def add(self, batch: Any) -> None:
+        self.rows += batch.num_rows
+        if self._file is None and self._kept_bytes + batch.nbytes <= self._memory_bytes:
+            self._kept.append(batch)
+            self._kept_bytes += batch.nbytes
+            return
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="strandline-rows-")  # noqa: SIM115 - closed by `close`
+            self._writer = pa.ipc.new_stream(self._file, batch.schema)
+        self._writer.write_batch(batch)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Nothing is added any more."""
+        yield from self._kept
+        if self._file is not None:
+            self._writer.close()
+            self._file.seek(0)
+            with pa.ipc.open_stream(self._file) as reader:
+                yield from reader
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+class Checks:
+    """What every row of a task is held against. `where` names the task in errors."""
+
+    def __init__(self, topic: str | None, find: FindTopic, where: str) -> None:
+        self._topic = topic
+        self._find = find
+        self._where = where
+        self._rows = 0
+        self.topics: dict[str, TopicFacts] = {}
+
+    def check(self, batch: Any) -> None:
+        """The task's next rows.
+
+        Raises InvalidRecord, MessageTooLarge, UnknownTopicOrPartition, InvalidOption for a topic's name; each
+        says which row it is, counted from 0 in the task.
+        """
+        rows = Rows(batch, self._topic)
+        if rows.count:
+            self._check_topics(rows)
+            if rows.partitions is not None and rows.partitions.null_count < rows.count:
+                self._check_partitions(rows)
+            if rows.times is not None:
+                self._check_times(rows)
+            if rows.headers is not None and rows.headers.null_count < rows.count:
+                self._check_headers(rows)
+            self._check_keys(rows)
+            self._check_sizes(rows)
+        self._rows += rows.count
+
+    def _row(self, index: int) -> str:
+        return f"row {self._rows + index} of {self._where}"
+
+    def _check_topics(self, rows: Rows) -> None:
+        if rows.topics is None:
+            names = [rows.topic]
+        else:
+            names = pc.unique(rows.topics).to_pylist()
+        for name in names:
+            if name in self.topics:
+                continue
+            index = 0 if rows.topics is None else rows.topics.to_pylist().index(name)
+            if name is None:
+                raise InvalidRecord(f"{self._row(index)} has no topic: give one, or the option topic for all")
+            check_topic(name, f"{self._row(index)} is for topic {name!r}")
+            try:
+                self.topics[name] = self._find(name)
+            except UnknownTopicOrPartition as error:
+                raise UnknownTopicOrPartition(
+                    f"{self._row(index)} is for topic {name!r}, which does not exist: create it first"
+                ) from error
+
+    def _facts(self, name: str | None) -> TopicFacts:
+        assert name is not None  # no row is without a topic by now
+        return self.topics[name]
+
+    def _check_partitions(self, rows: Rows) -> None:
+        for index, (name, number) in enumerate(zip(rows.topic_of(), rows.partition_of(), strict=True)):
+            partitions = self._facts(name).partitions
+            if number is not None and not 0 <= number < partitions:
+                raise UnknownTopicOrPartition(
+                    f"{self._row(index)} is for partition {number} of {name}, "
+                    f"which has partitions 0 to {partitions - 1}"
+                )
+
+    def _check_times(self, rows: Rows) -> None:
+        for index, time in enumerate(rows.times_ms()):
+            if time is None or time < 0:
+                what = "no timestamp" if time is None else f"a timestamp before 1970, {time} ms"
+                raise InvalidRecord(
+                    f"{self._row(index)} has {what}: give one that no log refuses, or leave the column out"
+                )
+
+    def _check_headers(self, rows: Rows) -> None:
+        assert rows.headers is not None
+        for index, headers in enumerate(rows.headers.to_pylist()):
+            if headers and any(header is None or header["key"] is None for header in headers):
+                raise InvalidRecord(f"{self._row(index)} has a header without a key")
+
+    def _check_keys(self, rows: Rows) -> None:
+        if rows.keys is not None and not rows.keys.null_count:
+            return
+        keys = [None] * rows.count if rows.keys is None else rows.keys.to_pylist()
+        for index, (name, key) in enumerate(zip(rows.topic_of(), keys, strict=True)):
+            if key is None and self._facts(name).compacts:
+                raise InvalidRecord(f"{self._row(index)} has no key, and topic {name} is compacted by key")
+
+    def _check_sizes(self, rows: Rows) -> None:
+        """Looks at each row only where the largest key and value together might be too much."""
+        least = min(facts.bytes_max for facts in self.topics.values())
+        longest = sum(
+            pc.max(pc.binary_length(column)).as_py() or 0
+            for column in (rows.keys, rows.values)
+            if column is not None
+        )
+        if rows.headers is None and HEADER_BYTES + row_bytes((None, None, (), 0)) + longest <= least:
+            return
+        for index, (name, record) in enumerate(zip(rows.topic_of(), rows.records(0), strict=True)):
+            limit, size = self._facts(name).bytes_max, HEADER_BYTES + row_bytes(record)
+            if size > limit:
+                raise MessageTooLarge(
+                    f"{self._row(index)} takes up to {size} bytes, max.message.bytes of {name} is {limit}",
+                    limit=limit,
+                )
+
+
+def first_failure(group: BaseExceptionGroup[Exception]) -> Exception:
+    """The failure that ended a group, and of several the one that says most."""
+    leaves: list[Exception] = []
+    for error in group.exceptions:
+        leaves.append(first_failure(error) if isinstance(error, ExceptionGroup) else error)  # type: ignore[arg-type]
+    return next((leaf for leaf in leaves if not isinstance(leaf, StrandlineError)), leaves[0])

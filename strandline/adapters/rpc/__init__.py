@@ -1,0 +1,1 @@
+"""gRPC: transports, listeners, and requests that are checked before they are parsed."""

@@ -1,0 +1,86 @@
+"""gRPC for a thread that waits: calls that another thread may cut short.
+
+grpc.aio binds its poller to one event loop a process; whoever has to be heard of while that loop is
+blocked speaks through this instead.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic
+
+import grpc
+
+from strandline.adapters.rpc.transport import CHANNEL_OPTIONS, encoded
+from strandline.adapters.rpc.wire_errors import error_of_call
+from strandline.errors import OutcomeUnknown
+from strandline.ports import Method, Request, Response
+
+
+class BlockingCall(Generic[Response]):
+    """One call under way."""
+
+    def __init__(
+        self,
+        address: str,
+        decode: Callable[[bytes], Response],
+        call: grpc.Call,
+        future: grpc.Future[bytes],
+    ) -> None:
+        self._address = address
+        self._decode = decode
+        self._call = call
+        self._future = future
+
+    def result(self) -> Response:
+        """Wait for the answer. Raises the typed error that it carries, or OutcomeUnknown."""
+        try:
+            data = self._future.result()
+        except grpc.FutureCancelledError as error:
+            raise OutcomeUnknown(f"the call to {self._address} was cut short") from error
+        except grpc.RpcError as error:
+            typed = error_of_call(self._call)
+            if typed is not None:
+                raise typed from error
+            told = f"{self._call.code().name}, {self._call.details()}"
+            raise OutcomeUnknown(f"no answer from {self._address}: {told}") from error
+        return self._decode(data)
+
+    def on_done(self, listener: Callable[[], None]) -> None:
+        """Call `listener` once `result` will not wait, in a thread of gRPC's."""
+        self._future.add_done_callback(lambda _: listener())
+
+    def cancel(self) -> None:
+        """From any thread: `result` raises at once."""
+        self._future.cancel()
+
+
+class BlockingTransport:
+    """One channel an address. May be used from several threads."""
+
+    def __init__(self) -> None:
+        self._channels: dict[str, grpc.Channel] = {}
+        self._changing = threading.Lock()
+
+    def begin(
+        self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float
+    ) -> BlockingCall[Response]:
+        """Send a request; the call's `result` waits for the answer. Raises InvalidRequest."""
+        sent = encoded(method, request)
+        with self._changing:
+            channel = self._channels.get(address)
+            if channel is None:
+                channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+                self._channels[address] = channel
+        rpc: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method.path)
+        call = rpc.future(sent, timeout=timeout_s)
+        return BlockingCall(address, method.decode, call, call)
+
+    def close(self) -> None:
+        """Cuts short what is under way."""
+        with self._changing:
+            channels = list(self._channels.values())
+            self._channels.clear()
+        for channel in channels:
+            channel.close()

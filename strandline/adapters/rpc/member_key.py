@@ -1,0 +1,54 @@
+"""How a broker knows that a call comes from a broker or controller of its own cluster.
+
+The members of a cluster share a random key, which lies in ZooKeeper, and show it with their calls. Clients do
+not read ZooKeeper, so they do not have it. An address would not do: on one machine clients have the addresses
+of brokers, and behind a NAT a broker does not have its own.
+
+The key is as secret as ZooKeeper and the network between the members are (docs/operations.md).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import secrets
+from collections.abc import Iterable
+from typing import Final
+
+from strandline.adapters.zookeeper import znodes
+from strandline.errors import BrokerNotAvailable, InvalidTopic, StrandlineError
+from strandline.ports import Coordination, NodeExists
+
+METADATA_NAME: Final = "strandline-member-bin"
+KEY_BYTES: Final = 32
+
+Metadata = tuple[tuple[str, bytes], ...]
+
+
+class MemberKey:
+    """The key as this process read it last; nothing before its first ZooKeeper session."""
+
+    def __init__(self) -> None:
+        self._key = b""
+
+    async def read(self, session: Coordination) -> None:
+        """Read the key at the begin of a session; the first member of a cluster makes it."""
+        with contextlib.suppress(NodeExists):
+            await session.create(znodes.MEMBER_KEY, secrets.token_hex(KEY_BYTES).encode())
+        self._key = (await session.get(znodes.MEMBER_KEY)).data
+
+    def metadata(self) -> Metadata:
+        """What a call carries that shows the key."""
+        return ((METADATA_NAME, self._key),) if self._key else ()
+
+    def refusal(self, metadata: Iterable[tuple[str, str | bytes]] | None) -> StrandlineError | None:
+        """Why the caller may not touch internal topics; None if it shows the key.
+
+        Another key is refused retriably: after a restore of ZooKeeper members may differ for a while.
+        """
+        shown = next((value for name, value in metadata or () if name == METADATA_NAME), None)
+        if not isinstance(shown, bytes):
+            return InvalidTopic("internal topics are written by brokers and controllers, clients read them")
+        if not self._key or not hmac.compare_digest(shown, self._key):
+            return BrokerNotAvailable("the member key of this call is not the one that this process has read")
+        return None

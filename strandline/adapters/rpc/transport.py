@@ -1,0 +1,161 @@
+"""gRPC as a client speaks it: the options of a channel, and `Transport` on top of channels.
+
+The options are measured ones: with gRPC's own defaults a killed broker's return goes unnoticed for
+seconds, and a hung one for a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Generic
+
+import grpc
+
+from strandline.adapters.rpc.member_key import MemberKey
+from strandline.adapters.rpc.wire_errors import error_of_call, never_sent
+from strandline.config import MESSAGE_BYTES_MAX
+from strandline.errors import BrokerNotAvailable, InvalidRequest, OutcomeUnknown, StrandlineError
+from strandline.ports import Method, Request, Response, Stream, StreamEnded
+
+CHANNEL_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_send_message_length", -1),
+    # The least of these bounds is also how long one attempt to connect may take.
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 200),
+    # A peer that hangs is noticed within about a second: the ping's own timeout is what matters.
+    ("grpc.keepalive_time_ms", 1_000),
+    ("grpc.keepalive_timeout_ms", 500),
+    ("grpc.http2.ping_timeout_ms", 500),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.keepalive_permit_without_calls", 1),
+    # Each client has connections of its own: one client's hung call never delays another's.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+)
+
+
+def open_channel(address: str) -> grpc.aio.Channel:
+    """A channel to `host:port`; it connects when it is used."""
+    return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
+
+
+def encoded(method: Method[Request, Response], request: Request) -> bytes:
+    """A request's bytes. Raises InvalidRequest for values that no message can carry.
+
+    Never left to gRPC, which would log that and send an empty message instead.
+    """
+    try:
+        return method.encode(request)
+    except (ValueError, TypeError) as error:
+        raise InvalidRequest(f"{method.path} cannot be sent: {error}") from error
+
+
+class GrpcStream(Generic[Request, Response]):
+    """A bidirectional call as a `Stream`."""
+
+    def __init__(
+        self,
+        address: str,
+        method: Method[Request, Response],
+        call: grpc.aio.StreamStreamCall[bytes, bytes],
+    ) -> None:
+        self._address = address
+        self._method = method
+        self._call = call
+
+    async def write(self, request: Request) -> None:
+        sent = encoded(self._method, request)
+        try:
+            await self._call.write(sent)
+        except grpc.aio.AioRpcError as error:
+            raise _translated(self._address, error) from error
+        except asyncio.InvalidStateError as error:
+            raise OutcomeUnknown(f"the stream to {self._address} has ended") from error
+
+    async def read(self) -> Response:
+        try:
+            received = await self._call.read()
+        except grpc.aio.AioRpcError as error:
+            raise _translated(self._address, error) from error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # gRPC says so of a call that somebody else closed: who reads was not cancelled by anybody.
+            raise OutcomeUnknown(f"the stream to {self._address} was closed") from None
+        if not isinstance(received, bytes):
+            assert received is grpc.aio.EOF
+            raise StreamEnded(f"{self._address} ended the stream")
+        return self._method.decode(received)
+
+    async def finish(self) -> None:
+        try:
+            await self._call.done_writing()
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+            return  # it has ended already
+        await self._call.code()
+
+    def close(self) -> None:
+        self._call.cancel()
+
+
+class GrpcTransport:
+    """`Transport` over gRPC, one channel an address. Members of a cluster show their `key` with each call."""
+
+    def __init__(self, key: MemberKey | None = None) -> None:
+        self._key = key or MemberKey()
+        self._channels: dict[str, grpc.aio.Channel] = {}
+
+    async def call(
+        self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float
+    ) -> Response:
+        # Nor is decoding left to gRPC, which would swallow the error of an answer.
+        sent = encoded(method, request)
+        channel = await self._connected(address, timeout_s)
+        call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method.path)
+        try:
+            received = await call(sent, timeout=timeout_s, metadata=self._key.metadata())
+        except grpc.aio.AioRpcError as error:
+            raise _translated(address, error) from error
+        return method.decode(received)
+
+    async def open(
+        self, address: str, method: Method[Request, Response], *, timeout_s: float
+    ) -> Stream[Request, Response]:
+        channel = await self._connected(address, timeout_s)
+        call: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(method.path)
+        return GrpcStream(address, method, call(metadata=self._key.metadata()))
+
+    async def close(self) -> None:
+        channels = list(self._channels.values())
+        self._channels.clear()
+        for channel in channels:
+            await channel.close()
+
+    async def _connected(self, address: str, timeout_s: float) -> grpc.aio.Channel:
+        """The channel, once it is connected: a request is sent only then, so that what could not
+        connect is known to have done nothing. It may have lost its connection again before that is heard of:
+        `never_sent`."""
+        channel = self._channels.get(address)
+        if channel is None:
+            channel = self._channels[address] = open_channel(address)
+        try:
+            async with asyncio.timeout(timeout_s):
+                while (state := channel.get_state(try_to_connect=True)) is not grpc.ChannelConnectivity.READY:
+                    if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
+                        raise BrokerNotAvailable(f"{address} is unreachable from here")
+                    await channel.wait_for_state_change(state)
+        except TimeoutError:
+            raise BrokerNotAvailable(f"no connection to {address} within {timeout_s:.1f} s") from None
+        return channel
+
+
+def _translated(address: str, error: grpc.aio.AioRpcError) -> StrandlineError:
+    typed = error_of_call(error)
+    if typed is not None:
+        return typed
+    if never_sent(error):
+        return BrokerNotAvailable(f"{address} is unreachable from here")
+    return OutcomeUnknown(f"no answer from {address}: {error.code().name}, {error.details()}")

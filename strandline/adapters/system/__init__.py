@@ -1,0 +1,1 @@
+"""The machine: clock, files, disks, descriptors, and how a process ends."""

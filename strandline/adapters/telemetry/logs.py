@@ -1,0 +1,73 @@
+"""Logs: structlog's events and the standard library's records, one line each, JSON or for a console."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from typing import Final, TextIO
+
+import structlog
+from structlog.typing import EventDict, Processor
+
+from strandline.config import ZooKeeperSettings
+from strandline.vocabulary.terminal import printable
+
+_QUIET: Final = ("grpc", "asyncio")
+"""Libraries whose warnings repeat what our own events say with more sense: only errors come through."""
+
+
+def configure_logging(settings: ZooKeeperSettings, *, stream: TextIO | None = None) -> None:
+    """Set up logging for this process from `log_format` and `log_level`; lines go to standard error.
+
+    Every line has `timestamp` (UTC, ISO 8601), `level`, `event`, and the facts as further fields.
+    """
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # before the first server or channel is made
+    output = stream if stream is not None else sys.stderr
+    level = logging.getLevelNamesMapping()[settings.log_level.upper()]
+    first: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last = _renderer(settings.log_format, output)
+    structlog.configure(
+        processors=[*first, *last],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.WriteLoggerFactory(output),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(output)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*first, structlog.stdlib.add_logger_name],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level)
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(max(level, logging.ERROR))
+
+
+def _renderer(log_format: str, output: TextIO) -> list[Processor]:
+    """Tracebacks come without the values of local variables: those may be somebody's records."""
+    if log_format == "console":
+        return [
+            _fit_for_terminal,
+            structlog.dev.ConsoleRenderer(
+                colors=output.isatty(), exception_formatter=structlog.dev.plain_traceback
+            ),
+        ]
+    tracebacks = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+    return [structlog.processors.ExceptionRenderer(tracebacks), structlog.processors.JSONRenderer()]
+
+
+def _fit_for_terminal(_logger: object, _method: str, event: EventDict) -> EventDict:
+    """Names and reasons that others chose do nothing to the terminal that shows them."""
+    shown = {
+        key: printable(value) for key, value in event.items() if type(value) is str and key != "exception"
+    }
+    event.update(shown)
+    return event

@@ -1,0 +1,274 @@
+"""Serves metrics over HTTP, in Prometheus' text format, by prometheus_client. The only module that knows it.
+
+Requests are answered on threads of their own, so that no scrape, however slow or senseless, holds the event
+loop up. The loop does one thing for a scrape: it reads the service's objects, in one turn, so that what is
+told belongs together. Scrapes that come close together share one reading.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from itertools import accumulate
+from socketserver import TCPServer, ThreadingMixIn
+from typing import Any, Final
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+import structlog
+from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import Metric as Family
+from prometheus_client.exposition import make_wsgi_app
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from strandline.adapters.telemetry.metrics import Buckets, Kind, Metric, Sample
+from strandline.config import METRICS_CONNECTIONS_MAX
+from strandline.errors import SettingsError
+from strandline.ports import Clock
+
+logger = structlog.get_logger(__name__)
+
+PATH: Final = "/metrics"
+REQUEST_S_MAX: Final = 5.0
+"""How long a client may take to send a piece of its request, or to read the answer."""
+READING_S_MAX: Final = 5.0
+"""How long a scrape waits for an event loop that is busy."""
+READING_SHARED_S: Final = 0.1
+"""So young a reading is given to the next scrape too: a flood of them costs the loop ten a second."""
+ROOM_S_MAX: Final = 0.2
+STOP_POLL_S: Final = 0.1
+
+Read = Callable[[], Sequence[Sample]]
+
+
+@asynccontextmanager
+async def serve_metrics(
+    host: str,
+    port: int | None,
+    metrics: Sequence[Metric],
+    read: Read,
+    clock: Clock,
+    *,
+    request_s_max: float = REQUEST_S_MAX,
+    reading_s_max: float = READING_S_MAX,
+) -> AsyncIterator[int | None]:
+    """Serve what `read` returns, which is called on this event loop, until the end of the block.
+
+    Gives the port, a free one for 0; None: serves nothing. Raises SettingsError if the address cannot be
+    listened on.
+    """
+    if port is None:
+        yield None
+        return
+    registry = CollectorRegistry()
+    registry.register(_Readings(metrics, read, asyncio.get_running_loop(), clock, reading_s_max))
+    for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        collector(registry=registry)
+    try:
+        listener = _Listener(host, port, registry, request_s_max)
+    except OSError as error:
+        raise SettingsError(
+            f"setting metrics_port = {port}: cannot listen on {host}:{port}: {error.strerror} "
+            "(set STRANDLINE_METRICS_PORT)"
+        ) from error
+    # A daemon: should the process end by an exception, it waits for no scrape.
+    thread = threading.Thread(target=listener.serve_forever, args=(STOP_POLL_S,), name="metrics", daemon=True)
+    thread.start()
+    logger.info("metrics are served", host=host, port=listener.server_port, path=PATH)
+    try:
+        yield listener.server_port
+    finally:
+        await asyncio.to_thread(listener.shutdown)
+        listener.server_close()
+
+
+# --- reading --------------------------------------------------------------------------------
+
+
+class _Readings(Collector):
+    """prometheus_client's view of a service. Called on the threads of scrapes."""
+
+    def __init__(
+        self,
+        metrics: Sequence[Metric],
+        read: Read,
+        loop: asyncio.AbstractEventLoop,
+        clock: Clock,
+        wait_s_max: float,
+    ) -> None:
+        self._metrics = metrics
+        self._read = read
+        self._loop = loop
+        self._clock = clock
+        self._wait_s_max = wait_s_max
+        self._lock = threading.Lock()
+        self._last: Future[Sequence[Sample]] | None = None
+        self._asked = 0.0
+
+    def describe(self) -> Iterable[Family]:
+        return [_family(metric) for metric in self._metrics]
+
+    def collect(self) -> Iterable[Family]:
+        """Raises TimeoutError if the loop is busy for too long, RuntimeError once it is closed."""
+        families = {metric: _family(metric) for metric in self._metrics}
+        for sample in self._ask().result(self._wait_s_max):
+            _add(families[sample.metric], sample)
+        return families.values()
+
+    def _ask(self) -> Future[Sequence[Sample]]:
+        """The reading that is under way, or a young one, or a new one."""
+        with self._lock:
+            now = self._clock.monotonic()
+            if self._last is None or (self._last.done() and now - self._asked > READING_SHARED_S):
+                answer: Future[Sequence[Sample]] = Future()
+                self._loop.call_soon_threadsafe(self._answer, answer)
+                self._last, self._asked = answer, now
+            return self._last
+
+    def _answer(self, answer: Future[Sequence[Sample]]) -> None:
+        """On the event loop, whose service goes on if its metrics are at fault."""
+        try:
+            answer.set_result(self._read())
+        except Exception as error:
+            logger.exception("metrics could not be read")
+            answer.set_exception(error)
+
+
+def _family(metric: Metric) -> Family:
+    match metric.kind:
+        case Kind.GAUGE:
+            return GaugeMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+        case Kind.COUNTER:
+            return CounterMetricFamily(
+                metric.name.removesuffix("_total"), metric.meaning, labels=metric.labels
+            )
+        case Kind.HISTOGRAM:
+            return HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+
+
+def _add(family: Family, sample: Sample) -> None:
+    value = sample.value
+    if isinstance(family, HistogramMetricFamily):
+        assert isinstance(value, Buckets), sample
+        family.add_metric(sample.labels, buckets=_cumulative(value), sum_value=value.sum)
+    else:
+        assert isinstance(family, GaugeMetricFamily | CounterMetricFamily), family
+        assert not isinstance(value, Buckets), sample
+        family.add_metric(sample.labels, value)
+
+
+def _cumulative(buckets: Buckets) -> list[tuple[str, float]]:
+    """(upper end, values up to it), as the format wants them."""
+    ends = (*(str(float(bound)) for bound in buckets.bounds), "+Inf")
+    return list(zip(ends, accumulate(map(float, buckets.counts)), strict=True))
+
+
+# --- HTTP -----------------------------------------------------------------------------------
+
+
+class _Handler(WSGIRequestHandler):
+    def setup(self) -> None:
+        super().setup()
+        assert isinstance(self.server, _Listener), self.server
+        self.connection.settimeout(self.server.request_s_max)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nobody reads who was scraped when."""
+
+
+class _Listener(ThreadingMixIn, WSGIServer):
+    """A thread a connection, and so many connections at most: another one takes the place of the oldest,
+    so that clients which hold theirs keep nobody out."""
+
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_port = False
+    """A second process on this port has to fail."""
+    request_queue_size = 64
+
+    def __init__(self, host: str, port: int, registry: CollectorRegistry, request_s_max: float) -> None:
+        address = host.strip("[]")  # gRPC wants brackets around IPv6
+        found = socket.getaddrinfo(address or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        self.address_family = found[0][0]
+        self.request_s_max = request_s_max
+        self._room = threading.BoundedSemaphore(METRICS_CONNECTIONS_MAX)
+        self._open: deque[socket.socket] = deque()
+        self._lock = threading.Lock()
+        super().__init__(found[0][4][:2], _Handler)  # type: ignore[arg-type]  # a host and a port
+        self.set_app(_only_metrics(make_wsgi_app(registry)))
+
+    def server_bind(self) -> None:
+        """As HTTPServer does, without asking a name server for this machine's name."""
+        TCPServer.server_bind(self)
+        host, self.server_port = self.server_address[:2]
+        self.server_name = str(host)
+        self.setup_environ()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._room.acquire(blocking=False):
+            self._hang_up_oldest()
+            if not self._room.acquire(timeout=ROOM_S_MAX):
+                self.shutdown_request(request)
+                return
+        with self._lock:
+            self._open.append(request)
+        try:
+            super().process_request(request, client_address)
+        except BaseException:  # no thread for it
+            self._leave(request)
+            raise
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._leave(request)
+
+    def _leave(self, request: socket.socket) -> None:
+        with self._lock:
+            self._open.remove(request)
+        self._room.release()
+
+    def _hang_up_oldest(self) -> None:
+        with self._lock:
+            oldest = self._open[0] if self._open else None
+            if oldest is not None:
+                self._open.rotate(-1)  # its thread removes it; the next in need hangs up on another
+                _hang_up(oldest)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that is too slow, or went away."""
+        logger.debug("a scrape was not answered", client=str(client_address), reason=repr(sys.exception()))
+
+
+def _hang_up(connection: socket.socket) -> None:
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return  # it is gone already
+
+
+def _only_metrics(metrics: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
+    """prometheus_client's application at its one path; it answers any path by itself."""
+
+    def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if environ.get("PATH_INFO") != PATH:
+            return _say("404 Not Found", f"there is {PATH} here", start_response)
+        try:
+            return metrics(environ, start_response)
+        except (TimeoutError, RuntimeError) as error:
+            logger.warning("metrics were not read", reason=repr(error))
+            return _say("503 Service Unavailable", "the service is busy, or stops", start_response)
+
+    return serve
+
+
+def _say(status: str, text: str, start_response: Callable[..., Any]) -> list[bytes]:
+    start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+    return [f"{text}\n".encode()]

@@ -1,0 +1,1 @@
+"""ZooKeeper through kazoo, and the layout of the znodes."""

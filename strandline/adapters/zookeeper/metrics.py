@@ -1,0 +1,71 @@
+"""Metrics of a process's ZooKeeper sessions, which follow one another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, Protocol
+
+from strandline.adapters.telemetry.metrics import Sample, counter, gauge
+from strandline.ports import LinkState
+
+SESSIONS_ENDED: Final = counter(
+    "kafka_server_sessionexpirelistener_zookeeperexpires_total",
+    "ZooKeeper sessions that ended while this process ran: a broker lost all its leaderships each time.",
+)
+DISCONNECTS: Final = counter(
+    "kafka_server_sessionexpirelistener_zookeeperdisconnects_total",
+    "Connections to ZooKeeper that were lost.",
+)
+CONNECTED: Final = gauge(
+    "strandline_zookeeper_connected", "1 while this process has a session and is connected, else 0."
+)
+WATCHES: Final = gauge(
+    "strandline_zookeeper_watches",
+    "Watches that this process holds in ZooKeeper; a broker more than 4, or a controller more than 8, is a "
+    "defect.",
+)
+
+SESSION_METRICS: Final = (SESSIONS_ENDED, DISCONNECTS, CONNECTED, WATCHES)
+
+
+class Link(Protocol):
+    """What is asked of a session."""
+
+    @property
+    def state(self) -> LinkState: ...
+
+    @property
+    def watch_count(self) -> int: ...
+
+    def on_state(self, listener: Callable[[LinkState], None]) -> None: ...
+
+
+class Sessions:
+    """Of one process."""
+
+    def __init__(self) -> None:
+        self.ended = 0
+        """Those that this process did not end by itself."""
+        self.disconnects = 0
+        self._link: Link | None = None
+
+    def begin(self, link: Link) -> None:
+        """This session is in force from now on."""
+        self._link = link
+        link.on_state(self._changed)
+
+    def leave(self) -> None:
+        """This process is about to end the session by itself, if it has not ended yet."""
+        self._link = None
+
+    def _changed(self, state: LinkState) -> None:
+        if self._link is not None:
+            self.disconnects += state is LinkState.SUSPENDED
+            self.ended += state is LinkState.ENDED
+
+    def read(self) -> Iterator[Sample]:
+        link = self._link
+        yield SESSIONS_ENDED.is_now(self.ended)
+        yield DISCONNECTS.is_now(self.disconnects)
+        yield CONNECTED.is_now(link is not None and link.state is LinkState.CONNECTED)
+        yield WATCHES.is_now(0 if link is None else link.watch_count)

@@ -1,0 +1,485 @@
+"""ZooKeeper through kazoo: the `Coordination` port. The only module that knows kazoo.
+
+A `ZooKeeperSession` is one session, from its start to its end. kazoo by itself would quietly begin a new
+session after an expiry and send what is still queued in its name; here the connection thread is told to
+refuse any further connection before it leaves the call that reports the end, so whatever is queued by
+then is never sent, and the caller gets `SessionEnded` for it (CORRECTNESS E8-E12).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, NoReturn, assert_never
+
+from kazoo import exceptions as zk
+from kazoo.client import KazooClient
+from kazoo.protocol.states import EventType, KazooState
+
+from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.zookeeper.thread import Completion, Crossing, Handler
+from strandline.adapters.zookeeper.watch import ChildrenWatch
+from strandline.config import MULTI_BYTES_MAX, ZNODE_BYTES_MAX, ZooKeeperSettings
+from strandline.errors import CoordinationError, SettingsError
+from strandline.ports import (
+    BadVersion,
+    Check,
+    ConnectionLost,
+    Create,
+    Delete,
+    LinkState,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Operation,
+    SessionEnded,
+    SetData,
+    Znode,
+)
+
+WAITING_S: Final = 1.0
+"""How often `connect` says that it is still waiting."""
+
+CLOSE_S_MAX: Final = 1.0
+"""How long a clean end waits for a server that does not answer before it just hangs up."""
+
+RECONNECT_DELAY_S: Final = 0.05
+RECONNECT_BACKOFF: Final = 1.2
+
+_CLOCK: Final = SystemClock()
+_LOG: Final = logging.getLogger("strandline.kazoo")
+_LOG.setLevel(logging.ERROR)  # it warns at each attempt to connect; `on_waiting` and `on_state` say it once
+
+# An OperationTimeout, a moved session and a throttled request have one thing in common with a broken
+# connection: whether the operation was carried out is not known, and asking again finds out.
+_OUTCOME_UNKNOWN: Final = (
+    zk.ConnectionLoss,
+    zk.OperationTimeoutError,
+    zk.RequestTimeoutError,
+    zk.SessionMovedError,
+    zk.ThrottledOpError,
+)
+_ENDED: Final = (zk.SessionExpiredError, zk.AuthFailedError)
+_REFUSED: Final[dict[type[zk.KazooException], tuple[type[CoordinationError], str]]] = {
+    zk.NoNodeError: (NoNode, "does not exist"),
+    zk.NodeExistsError: (NodeExists, "exists already"),
+    zk.BadVersionError: (BadVersion, "was written in between"),
+    zk.NotEmptyError: (NotEmpty, "has children"),
+}
+_NOT_THE_CULPRIT: Final = (zk.RolledBackError, zk.RuntimeInconsistency)
+"""What ZooKeeper says of the operations of a failed multi that did not fail themselves."""
+
+
+async def connect(
+    settings: ZooKeeperSettings, *, on_waiting: Callable[[float], None] | None = None
+) -> ZooKeeperSession:
+    """Begin a session; waits for ZooKeeper for ever.
+
+    `on_waiting` is called about once a second with the seconds waited so far. The chroot at the end of
+    `settings.zookeeper` is created if it is missing. Raises SettingsError for a malformed address.
+    """
+    began = _CLOCK.monotonic()
+    while True:
+        session = ZooKeeperSession(settings)
+        session.begin()
+        try:
+            while not await session.opened(WAITING_S):
+                if on_waiting is not None:
+                    on_waiting(_CLOCK.monotonic() - began)
+            await _ensure_root(session)
+            return session
+        except SessionEnded:  # a server that vanished for so long during the first steps: once more
+            await session.close()
+        except BaseException:
+            await session.close()
+            raise
+
+
+async def end_session(settings: ZooKeeperSettings, session_id: int, password: bytes) -> bool:
+    """End an earlier session from outside, so that its ephemerals need not wait for its timeout (E10).
+
+    True if it was still alive. Waits for ZooKeeper for ever. An owner that lives and reconnects throws this
+    connection out, perhaps before it has said what it came for, so it comes again until nothing is left.
+    """
+    was_alive = False
+    while True:
+        session = ZooKeeperSession(settings, resume=(session_id, password))
+        session.begin()
+        try:
+            while not await session.opened(WAITING_S):
+                pass
+            if session.session_id != session_id:  # it was gone, and this is a session of its own
+                return was_alive
+            was_alive = True
+        finally:
+            await session.close()
+
+
+async def _ensure_root(session: ZooKeeperSession) -> None:
+    while True:
+        try:
+            return await session.ensure_path("/")
+        except ConnectionLost:
+            continue
+
+
+class ZooKeeperSession:
+    """One session (`strandline.ports.Coordination`). Made by `connect`.
+
+    An operation issued while the link is SUSPENDED waits for the connection and is then sent, in this
+    session or not at all. All of it runs on the event loop that made it.
+    """
+
+    def __init__(self, settings: ZooKeeperSettings, *, resume: tuple[int, bytes] | None = None) -> None:
+        hosts, slash, root = settings.zookeeper.partition("/")
+        self._root = (slash + root).rstrip("/")
+        self._handler = Handler(_CLOCK)
+        self._loop = asyncio.get_running_loop()
+        self._crossing = Crossing(self._loop)
+        try:
+            self._client = KazooClient(
+                hosts,
+                timeout=settings.zookeeper_session_timeout_ms / 1000,
+                client_id=resume,
+                handler=self._handler,
+                connection_retry={
+                    "max_tries": -1,
+                    "delay": RECONNECT_DELAY_S,
+                    "backoff": RECONNECT_BACKOFF,
+                    "max_delay": settings.zookeeper_reconnect_delay_max_ms / 1000,
+                    "sleep_func": self._handler.sleep_func,
+                },
+                logger=_LOG,
+            )
+        except ValueError as error:
+            raise SettingsError(
+                f"setting zookeeper = {settings.zookeeper!r}: {error} (set STRANDLINE_ZOOKEEPER)"
+            ) from error
+        self._state = LinkState.SUSPENDED
+        self._opened = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._identity: tuple[int, bytes] | None = None
+        self._timeout_s = 0.0
+        self._pending: set[asyncio.Future[Any]] = set()
+        self._listeners: list[Callable[[LinkState], None]] = []
+        self._watches: list[ChildrenWatch] = []
+        self._stopping: asyncio.Future[None] | None = None
+        self._client.add_listener(self._link_changed)
+
+    # --- the session's life --------------------------------------------------------------------
+
+    @property
+    def session_id(self) -> int:
+        return self._known_identity()[0]
+
+    @property
+    def session_password(self) -> bytes:
+        """With the id, the right to go on with this session or to end it."""
+        return self._known_identity()[1]
+
+    @property
+    def session_timeout_s(self) -> float:
+        """The timeout that the server granted, seconds."""
+        return self._timeout_s
+
+    @property
+    def state(self) -> LinkState:
+        return self._state
+
+    @property
+    def watch_count(self) -> int:
+        """Watches that ZooKeeper holds for this session, at most: one is not renewed while it is read."""
+        return len(self._watches)
+
+    def on_state(self, listener: Callable[[LinkState], None]) -> None:
+        """Call `listener` on the event loop at each change of state."""
+        self._listeners.append(listener)
+
+    def begin(self) -> None:
+        """Start to connect; once, by who made the session."""
+        self._client.start_async()
+
+    async def opened(self, wait_s: float) -> bool:
+        """True once the session has begun, False if it has not after `wait_s` seconds."""
+        try:
+            async with asyncio.timeout(wait_s):
+                await self._opened.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def wait_ended(self) -> None:
+        """Return once the session has ended, by its timeout or by `close`."""
+        await self._ended.wait()
+
+    async def close(self) -> None:
+        """End the session at once: its ephemerals vanish now if ZooKeeper can be reached."""
+        self._end()
+        assert self._stopping is not None  # _end set it
+        await asyncio.shield(self._stopping)
+
+    def close_now(self) -> None:
+        """As `close`, for a process that ends and whose loop stands still: blocks for `CLOSE_S_MAX` at most.
+
+        Nobody who waits for an operation is told.
+        """
+        self._stop_client()
+
+    def _known_identity(self) -> tuple[int, bytes]:
+        if self._identity is None:
+            raise ConnectionLost("the session has not begun yet")
+        return self._identity
+
+    def _link_changed(self, state: str) -> None:
+        """On the connection thread, which does nothing else until this returns."""
+        try:
+            self._tell_link_state(state)
+        except Exception as error:  # kazoo would log it, and go on as if it had been told
+            self._loop.call_soon_threadsafe(_raise, error)
+
+    def _tell_link_state(self, state: str) -> None:
+        if state == KazooState.LOST:
+            self._handler.refuse()
+        self._crossing.put(self._take_link_state, state, self._client.client_id, self._handler.granted_s)
+
+    def _take_link_state(self, state: str, identity: tuple[int, bytes] | None, granted_s: float) -> None:
+        if self._state is LinkState.ENDED:
+            return
+        if state == KazooState.LOST:
+            self._end()
+        elif state == KazooState.CONNECTED and identity is not None:
+            self._identity = identity
+            self._timeout_s = granted_s
+            self._opened.set()
+            self._become(LinkState.CONNECTED)
+            for watch in self._watches:
+                watch.arm()
+        else:
+            self._become(LinkState.SUSPENDED)
+
+    def _become(self, state: LinkState) -> None:
+        if state is not self._state:
+            self._state = state
+            for listener in self._listeners:
+                self._loop.call_soon(listener, state)
+
+    def _end(self) -> None:
+        """Nothing is done in this session's name from here on."""
+        if self._state is LinkState.ENDED:
+            return
+        self._become(LinkState.ENDED)
+        for future in self._pending:
+            if not future.done():
+                future.set_exception(SessionEnded("the session ended before the operation did"))
+        self._pending.clear()
+        for watch in self._watches:
+            watch.end()
+        self._ended.set()
+        self._stopping = self._loop.run_in_executor(None, self._stop_client)
+
+    def _stop_client(self) -> None:
+        """On a thread of its own, for kazoo waits for its connection thread."""
+        hang_up = threading.Timer(CLOSE_S_MAX, self._handler.sever)
+        hang_up.start()
+        try:
+            self._client.stop()
+            self._client.close()
+        finally:
+            hang_up.cancel()
+
+    # --- operations ----------------------------------------------------------------------------
+
+    async def get(self, path: str) -> Znode:
+        """Raises NoNode."""
+        data, stat = await self._ask(path, self._client.get_async, self._absolute(path))
+        return _znode(stat, data or b"")
+
+    async def exists(self, path: str) -> Znode | None:
+        """The znode's facts (its data is empty here), or None."""
+        stat = await self._ask(path, self._client.exists_async, self._absolute(path))
+        return None if stat is None else _znode(stat, b"")
+
+    async def children(self, path: str) -> list[str]:
+        """Names, in no order. Raises NoNode."""
+        names: list[str] = await self._ask(path, self._client.get_children_async, self._absolute(path))
+        return names
+
+    async def create(
+        self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
+    ) -> str:
+        """The path created, with its number if sequential. Raises NodeExists, NoNode."""
+        _check_size(path, data)
+        call = partial(self._client.create_async, ephemeral=ephemeral, sequence=sequential)
+        return self._relative(await self._ask(path, call, self._absolute(path), data))
+
+    async def ensure_path(self, path: str) -> None:
+        """Create a persistent path with all its parents where they are missing."""
+        if await self.exists(path) is not None:
+            return
+        try:
+            await self.create(path)
+        except NodeExists:
+            return
+        except NoNode:
+            await self._ensure_parents(self._absolute(path))
+
+    async def _ensure_parents(self, absolute: str) -> None:
+        """Each part from the top: the chroot itself may be missing too."""
+        parts = absolute.strip("/").split("/")
+        for depth in range(1, len(parts) + 1):
+            part = "/" + "/".join(parts[:depth])
+            try:
+                await self._ask(part, self._client.create_async, part, b"")
+            except NodeExists:
+                continue
+
+    async def set(self, path: str, data: bytes, *, version: int = -1) -> int:
+        """The znode's new version. Raises NoNode, BadVersion."""
+        _check_size(path, data)
+        stat = await self._ask(path, self._client.set_async, self._absolute(path), data, version)
+        return int(stat.version)
+
+    async def delete(self, path: str, *, version: int = -1) -> None:
+        """Raises NoNode, BadVersion, NotEmpty."""
+        await self._ask(path, self._client.delete_async, self._absolute(path), version)
+
+    async def multi(self, operations: Sequence[Operation]) -> list[str | int | None]:
+        """All or nothing. For each operation: the path created, the new version, or None.
+
+        Raises MultiFailed.
+        """
+        if not operations:
+            return []
+        size = sum(len(op.path) + len(op.data) for op in operations if isinstance(op, Create | SetData))
+        if size > MULTI_BYTES_MAX:
+            raise ValueError(f"a multi of {size} bytes; at most {MULTI_BYTES_MAX} fit")
+        transaction = self._client.transaction()
+        for operation in operations:
+            self._add(transaction, operation)
+        answers = await self._ask(f"multi of {len(operations)}", transaction.commit_async)
+        for index, answer in enumerate(answers):
+            if isinstance(answer, Exception) and not isinstance(answer, _NOT_THE_CULPRIT):
+                raise MultiFailed(index, _translate(answer, operations[index].path))
+        return [self._outcome(op, answer) for op, answer in zip(operations, answers, strict=True)]
+
+    async def sync(self, path: str = "/") -> None:
+        """Reads after this see all that was committed before it."""
+        await self._ask(path, self._client.sync_async, self._absolute(path))
+
+    def watch_children(self, path: str, listener: Callable[[list[str]], None]) -> None:
+        """Call `listener` on the event loop with the current children, now and after each change.
+
+        Costs one watch. It survives reconnects, coalesces changes, and ends with the session. `path`
+        must exist. Raises SessionEnded.
+        """
+        if self._state is LinkState.ENDED:
+            _raise_ended(path)
+
+        # Both run on kazoo's thread. kazoo keeps a set of watchers: `on_event` has to be the same one for
+        # every read, or it would be called twice where one read followed another.
+        def on_event(event: Any) -> None:
+            if event.type != EventType.NONE:  # NONE: the link changed, which the session sees to
+                self._crossing.put(watch.arm)
+
+        def on_answer(answer: Completion) -> None:
+            failed = answer.exception
+            self._crossing.put(watch.take, answer.value if failed is None else _translate(failed, path))
+
+        def send_read() -> None:
+            self._client.get_children_async(absolute, watch=on_event).rawlink(on_answer)
+
+        absolute = self._absolute(path)
+        watch = ChildrenWatch(path, send_read, listener)
+        self._watches.append(watch)
+        watch.arm()
+
+    def _add(self, transaction: Any, operation: Operation) -> None:
+        path = self._absolute(operation.path)
+        match operation:
+            case Check(version=version):
+                transaction.check(path, version)
+            case Create(data=data, ephemeral=ephemeral, sequential=sequential):
+                _check_size(path, data)
+                transaction.create(path, data, ephemeral=ephemeral, sequence=sequential)
+            case SetData(data=data, version=version):
+                _check_size(path, data)
+                transaction.set_data(path, data, version)
+            case Delete(version=version):
+                transaction.delete(path, version)
+            case _:
+                assert_never(operation)
+
+    def _outcome(self, operation: Operation, answer: Any) -> str | int | None:
+        match operation:
+            case Create():
+                return self._relative(answer)
+            case SetData():
+                return int(answer.version)
+            case _:
+                return None
+
+    async def _ask(self, what: str, call: Callable[..., Completion], *args: Any) -> Any:
+        """Send a request and wait for its answer, or for the end of the session.
+
+        kazoo may forget a request that is queued at the very moment of an expiry; `_end` does not.
+        """
+        if self._state is LinkState.ENDED:
+            _raise_ended(what)
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._pending.add(future)
+        call(*args).rawlink(partial(self._crossing.put, self._settle, future, what))
+        try:
+            return await future
+        finally:
+            self._pending.discard(future)
+
+    def _settle(self, future: asyncio.Future[Any], what: str, answer: Completion) -> None:
+        if answer.exception is None:
+            if not future.done():
+                future.set_result(answer.value)
+            return
+        if isinstance(answer.exception, _ENDED):
+            self._end()
+        if not future.done():
+            future.set_exception(_translate(answer.exception, what))
+
+    def _absolute(self, path: str) -> str:
+        if not path.startswith("/"):
+            raise ValueError(f"a znode's path begins with a slash: {path!r}")
+        return (self._root + path).rstrip("/") or "/"
+
+    def _relative(self, path: str) -> str:
+        return path[len(self._root) :] or "/"
+
+
+def _raise(error: Exception) -> NoReturn:
+    raise error
+
+
+def _znode(stat: Any, data: bytes) -> Znode:
+    return Znode(data, stat.version, stat.czxid, stat.mzxid, stat.ephemeralOwner, stat.numChildren)
+
+
+def _check_size(path: str, data: bytes) -> None:
+    if len(data) > ZNODE_BYTES_MAX:
+        raise ValueError(f"{path}: {len(data)} bytes; a znode holds at most {ZNODE_BYTES_MAX}")
+
+
+def _raise_ended(what: str) -> NoReturn:
+    raise SessionEnded(f"{what}: the session is over")
+
+
+def _translate(error: BaseException, what: str) -> CoordinationError:
+    """kazoo's exception as ours, with the path that it was about."""
+    if isinstance(error, _ENDED):
+        return SessionEnded(f"{what}: the session is over")
+    if isinstance(error, _OUTCOME_UNKNOWN):
+        return ConnectionLost(f"{what}: the connection was lost, the outcome is unknown")
+    for theirs, (ours, text) in _REFUSED.items():
+        if isinstance(error, theirs):
+            return ours(f"{what} {text}")
+    return CoordinationError(f"{what}: {type(error).__name__} {error}".rstrip())

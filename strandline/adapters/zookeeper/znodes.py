@@ -1,0 +1,444 @@
+"""The layout in ZooKeeper: every path, and what each znode holds (docs/design.md, "ZooKeeper").
+
+Data is JSON, so that an operator can read it with any client. Unknown fields are ignored; what is missing, of
+another type or out of bounds raises `UnreadableZnode` with the path's name: no znode is guessed at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import structlog
+
+from strandline.config import PARTITIONS_PER_TOPIC_MAX
+from strandline.ids import NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicId
+from strandline.ports import Check
+from strandline.vocabulary.metadata import (
+    Drain,
+    Endpoint,
+    IsrMember,
+    LogCondition,
+    LogStatement,
+    PartitionState,
+    Reassignment,
+    Registration,
+    Replaced,
+)
+from strandline.vocabulary.state_changes import StateChangeEvent, dump_event, load_event
+from strandline.vocabulary.topics import check_topic_name, is_topic_name
+from strandline.vocabulary.typed_json import INT32_MAX, UnreadableJson, integer, parse, text, unreadable_as
+
+logger = structlog.get_logger(__name__)
+
+CLUSTER_ID: Final = "/cluster_id"
+CLUSTER_ID_LENGTH_MAX: Final = 128
+MEMBER_KEY: Final = "/member_key"
+BROKER_IDS: Final = "/brokers/ids"
+TOPICS: Final = "/brokers/topics"
+STATE: Final = "/brokers/state"
+ELECTIONS: Final = "/brokers/elections"
+EPOCH: Final = "/epoch"
+PRODUCER_IDS: Final = "/producer_ids"
+CONTROLLER: Final = "/controller"
+CONTROLLER_EPOCH: Final = "/controller_epoch"
+DELETE_TOPICS: Final = "/admin/delete_topics"
+TOPIC_IDS: Final = "/brokers/topic_ids"
+REASSIGNED: Final = "/brokers/partitions_reassigned"
+DRAINS: Final = "/admin/drains"
+
+SKELETON: Final = (
+    BROKER_IDS, TOPICS, STATE, ELECTIONS, EPOCH, PRODUCER_IDS, CONTROLLER_EPOCH, DELETE_TOPICS, REASSIGNED,
+    DRAINS, TOPIC_IDS,
+)  # fmt: skip
+"""Persistent paths that every process makes sure of when it starts."""
+
+
+def broker(broker_id: int) -> str:
+    return f"{BROKER_IDS}/{broker_id}"
+
+
+def _named(name: str) -> str:
+    """A topic's name as a part of a path: nothing that anybody sends leads to another znode.
+
+    Raises InvalidTopic.
+    """
+    check_topic_name(name)
+    return name
+
+
+def topic(name: str) -> str:
+    """Raises InvalidTopic, as all do that make a path of a topic's name."""
+    return f"{TOPICS}/{_named(name)}"
+
+
+def partition(name: str, number: int) -> str:
+    return f"{TOPICS}/{_named(name)}/{number}"
+
+
+def replicas(name: str, number: int) -> str:
+    return f"{TOPICS}/{_named(name)}/{number}/replicas"
+
+
+def leader(name: str, number: int) -> str:
+    return f"{TOPICS}/{_named(name)}/{number}/leader"
+
+
+def isr(name: str, number: int) -> str:
+    return f"{TOPICS}/{_named(name)}/{number}/isr"
+
+
+def state_queue(broker_id: int) -> str:
+    return f"{STATE}/{broker_id}"
+
+
+def state_entry_prefix(broker_id: int) -> str:
+    """For a sequential create."""
+    return f"{STATE}/{broker_id}/request-"
+
+
+def elections(broker_id: int) -> str:
+    return f"{ELECTIONS}/{broker_id}"
+
+
+def election_notice_prefix(broker_id: int) -> str:
+    """For a sequential create."""
+    return f"{ELECTIONS}/{broker_id}/notice-"
+
+
+def delete_topic(name: str) -> str:
+    return f"{DELETE_TOPICS}/{_named(name)}"
+
+
+def topic_id(incarnation: TopicId) -> str:
+    """Stands as long as this incarnation of a topic does."""
+    return f"{TOPIC_IDS}/{incarnation}"
+
+
+def of_incarnation(incarnation: TopicId) -> Check:
+    """For every write to the znodes of a topic or its partitions that was decided on what they held.
+
+    A topic that is created again under its name has the same paths, and versions that begin anew: to compare
+    them alone would let who still means the old one write over the new one.
+    """
+    return Check(topic_id(incarnation))
+
+
+def reassigned_topic(name: str) -> str:
+    """Has a child for each partition under reassignment; gone when none is."""
+    return f"{REASSIGNED}/{_named(name)}"
+
+
+def reassigned(name: str, number: int) -> str:
+    return f"{REASSIGNED}/{_named(name)}/{number}"
+
+
+def drain(broker_id: int) -> str:
+    return f"{DRAINS}/{broker_id}"
+
+
+# --- what they hold -------------------------------------------------------------------------
+
+
+def dump(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+class UnreadableZnode(UnreadableJson):
+    """A znode's data is not what its place asks for. Whoever meets it goes on without the znode."""
+
+
+@contextmanager
+def reading(path: str, data: bytes) -> Iterator[Any]:
+    """The JSON of a znode. What its decoding raises leaves as UnreadableZnode."""
+    with unreadable_as(UnreadableZnode, path, data):
+        yield parse(data)
+
+
+def topic_names(children: Iterable[str]) -> list[str]:
+    """Those of these names of znodes that a topic can have, in order. The others were made by hand."""
+    return sorted(filter(is_topic_name, children))
+
+
+def numbers(names: Iterable[str]) -> list[int]:
+    """Those of these names of znodes that are numbers, of partitions for instance."""
+    return [int(name) for name in names if name.isascii() and name.isdigit() and len(name) < 10]
+
+
+def broker_ids(names: Iterable[str]) -> list[BrokerId]:
+    """Those of these names of znodes that are ids of brokers."""
+    return [BrokerId(number) for number in numbers(names)]
+
+
+def load_cluster_id(data: bytes) -> str:
+    with unreadable_as(UnreadableZnode, CLUSTER_ID, data):
+        found = text(data.decode())
+        if not 0 < len(found) <= CLUSTER_ID_LENGTH_MAX or not found.isascii() or not found.isprintable():
+            raise ValueError("it is no cluster's id")
+        return found
+
+
+def _broker(raw: Any) -> BrokerId:
+    return BrokerId(integer(raw, most=INT32_MAX))
+
+
+def _brokers(raw: Any) -> tuple[BrokerId, ...]:
+    return tuple(_broker(each) for each in raw)
+
+
+def _port(raw: Any) -> int:
+    return integer(raw, least=0, most=65_535)
+
+
+def dump_registration(registration: Registration) -> bytes:
+    end = registration.endpoint
+    return dump(
+        {
+            "host": end.host,
+            "port": end.port,
+            "rack": end.rack,
+            "external": end.external,
+            "shutting_down": registration.shutting_down,
+        }
+    )
+
+
+def _external(raw: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Of a member. Absent in what was written before there were second listeners."""
+    found = raw.get("external")
+    return None if found is None else (text(found[0]), _port(found[1]))
+
+
+def load_registration(broker_id: int, data: bytes, czxid: int) -> Registration:
+    with reading(broker(broker_id), data) as raw:
+        endpoint = Endpoint(
+            broker_id, text(raw["host"]), _port(raw["port"]), text(raw["rack"]), _external(raw)
+        )
+        return Registration(endpoint, BrokerEpoch(czxid), bool(raw["shutting_down"]))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNode:
+    """`/brokers/topics/[topic]`: the incarnation's id, the overridden config, the partition count.
+
+    No partitions: the topic is not there yet. Its creation takes more than one write, and this is the
+    first of them; the last one writes the count. So does an addition of partitions that takes more than one:
+    `growing` says how many there are to be, and nobody sees those beyond the count until they all are.
+    """
+
+    topic_id: TopicId
+    partitions: int
+    config: Mapping[str, str]
+    growing: int = 0
+
+
+def dump_topic(node: TopicNode) -> bytes:
+    fields: dict[str, Any] = {
+        "id": node.topic_id,
+        "partitions": node.partitions,
+        "config": dict(node.config),
+    }
+    if node.growing:
+        fields["growing"] = node.growing
+    return dump(fields)
+
+
+def load_topic(name: str, data: bytes) -> TopicNode:
+    with reading(topic(name), data) as raw:
+        return TopicNode(
+            TopicId(text(raw["id"])),
+            integer(raw["partitions"], least=0, most=PARTITIONS_PER_TOPIC_MAX),
+            {text(key): text(value) for key, value in raw["config"].items()},
+            integer(raw.get("growing", 0), least=0, most=PARTITIONS_PER_TOPIC_MAX),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Epochs:
+    """`/epoch`: the last epoch taken is `base` plus the znode's version.
+
+    `lost`: first and last of the epochs that were given in times that ZooKeeper does not know of, because it
+    was set back; None if that never happened.
+    """
+
+    base: int = 0
+    lost: tuple[int, int] | None = None
+
+
+def dump_epochs(epochs: Epochs) -> bytes:
+    """Empty as long as the version alone is the epoch."""
+    if epochs == Epochs():
+        return b""
+    return dump({"base": epochs.base, "lost": epochs.lost})
+
+
+def load_epochs(data: bytes) -> Epochs:
+    if not data:
+        return Epochs()
+    with reading(EPOCH, data) as raw:
+        lost = raw["lost"]
+        base = integer(raw["base"], least=0, most=INT32_MAX)
+        return Epochs(base, None if lost is None else (integer(lost[0]), integer(lost[1])))
+
+
+def dump_replicas(assigned: Sequence[int]) -> bytes:
+    return dump(list(assigned))
+
+
+def load_replicas(name: str, number: int, data: bytes) -> tuple[BrokerId, ...]:
+    with reading(replicas(name, number), data) as raw:
+        return _brokers(raw)
+
+
+def dump_isr(state: PartitionState) -> bytes:
+    fields: dict[str, Any] = {
+        "leader": state.leader,
+        "epoch": state.leader_epoch,
+        "isr": [[member.broker, member.broker_epoch] for member in state.isr],
+    }
+    if state.trail:
+        fields["trail"] = [dump_event(event) for event in state.trail]
+    if state.statements:
+        fields["statements"] = [
+            [
+                s.broker,
+                s.broker_epoch,
+                s.condition.value,
+                s.last_epoch,
+                s.log_start,
+                s.log_end,
+                s.high_watermark,
+            ]
+            for s in state.statements
+        ]
+    if state.lossy_epoch != NO_EPOCH:
+        fields["lossy_epoch"] = state.lossy_epoch
+    return dump(fields)
+
+
+def load_isr(name: str, number: int, data: bytes) -> PartitionState:
+    path = isr(name, number)
+    with reading(path, data) as raw:
+        trail = raw.get("trail")
+        state = PartitionState(
+            _broker(raw["leader"]),
+            LeaderEpoch(integer(raw["epoch"], most=INT32_MAX)),
+            tuple(IsrMember(_broker(b), BrokerEpoch(integer(e))) for b, e in raw["isr"]),
+            statements=tuple(_statement(*each) for each in raw.get("statements", ())),
+            lossy_epoch=LeaderEpoch(integer(raw.get("lossy_epoch", NO_EPOCH), most=INT32_MAX)),
+        )
+    return replace(state, trail=_load_trail(path, trail)) if trail else state
+
+
+def _statement(
+    broker_id: Any, life: Any, condition: Any, last_epoch: Any, start: Any, end: Any, watermark: Any
+) -> LogStatement:
+    return LogStatement(
+        _broker(broker_id),
+        BrokerEpoch(integer(life)),
+        LogCondition(text(condition)),
+        integer(last_epoch, most=INT32_MAX),
+        integer(start),
+        integer(end),
+        integer(watermark),
+    )
+
+
+def _load_trail(path: str, raw: Any) -> tuple[StateChangeEvent, ...]:
+    """Passes over what is no event, or one of a later version: no election fails for the sake of a record."""
+    events = []
+    for fields in raw if isinstance(raw, list) else [raw]:
+        try:
+            events.append(load_event(fields))
+        except ValueError as error:
+            logger.error("not an event: it will not be recorded", path=path, reason=str(error))
+    return tuple(events)
+
+
+def dump_leader(broker_id: BrokerId, broker_epoch: BrokerEpoch, leader_epoch: LeaderEpoch) -> bytes:
+    return dump({"broker": broker_id, "broker_epoch": broker_epoch, "epoch": leader_epoch})
+
+
+def dump_deletion(topic_id: TopicId) -> bytes:
+    return dump({"id": topic_id})
+
+
+def load_deletion(name: str, data: bytes) -> TopicId:
+    with reading(delete_topic(name), data) as raw:
+        return TopicId(text(raw["id"]))
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerNode:
+    """`/controller`: the active one and its fencing epoch (version of `/controller_epoch`)."""
+
+    endpoint: Endpoint
+    epoch: int
+
+
+def dump_controller(node: ControllerNode) -> bytes:
+    end = node.endpoint
+    return dump(
+        {"id": end.id, "host": end.host, "port": end.port, "external": end.external, "epoch": node.epoch}
+    )
+
+
+def load_controller(data: bytes) -> ControllerNode:
+    with reading(CONTROLLER, data) as raw:
+        endpoint = Endpoint(
+            integer(raw["id"], most=INT32_MAX), text(raw["host"]), _port(raw["port"]), external=_external(raw)
+        )
+        return ControllerNode(endpoint, integer(raw["epoch"]))
+
+
+def dump_reassignment(wanted: Reassignment) -> bytes:
+    return dump(
+        {
+            "id": wanted.topic_id,
+            "replicas": list(wanted.replicas),
+            "original": list(wanted.original),
+            "throttle": wanted.throttle_bytes_per_s,
+            "reverting": wanted.reverting,
+            "request": wanted.request_id,
+            "at": wanted.at_ms,
+            "replaced": [[r.request_id, list(r.replicas), r.at_ms, r.until_ms] for r in wanted.replaced],
+        }
+    )
+
+
+def load_reassignment(name: str, number: int, data: bytes) -> Reassignment:
+    with reading(reassigned(name, number), data) as raw:
+        return Reassignment(
+            TopicId(text(raw["id"])),
+            _brokers(raw["replicas"]),
+            _brokers(raw["original"]),
+            integer(raw["throttle"], least=0),
+            bool(raw["reverting"]),
+            text(raw["request"]),
+            integer(raw["at"]),
+            tuple(
+                Replaced(text(request_id), _brokers(replicas), integer(at_ms), integer(until_ms))
+                for request_id, replicas, at_ms, until_ms in raw["replaced"]
+            ),
+        )
+
+
+def dump_drain(wanted: Drain) -> bytes:
+    fields: dict[str, Any] = {
+        "broker_epoch": wanted.broker_epoch,
+        "replicas": wanted.replicas,
+        "throttle": wanted.throttle_bytes_per_s,
+    }
+    if wanted.earlier_throttles:
+        fields["earlier_throttles"] = list(wanted.earlier_throttles)
+    return dump(fields)
+
+
+def load_drain(broker_id: int, data: bytes) -> Drain:
+    with reading(drain(broker_id), data) as raw:
+        throttle = integer(raw["throttle"], least=0)
+        earlier = tuple(integer(each, least=0) for each in raw.get("earlier_throttles", ()))
+        return Drain(BrokerEpoch(integer(raw["broker_epoch"])), bool(raw["replicas"]), throttle, earlier)

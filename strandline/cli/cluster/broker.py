@@ -1,0 +1,316 @@
+"""`strandline broker`: list brokers, empty one, and ask whether one may be stopped."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from strandline.cli.cluster.state_changes import age
+from strandline.cli.shell.command import FAILED, Group, Invocation, pass_invocation, run
+from strandline.cli.shell.numbers import FiniteRange
+from strandline.cli.shell.waits import Waits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from strandline import Admin
+    from strandline.client.messages import (
+        BrokerCheck,
+        BrokerDescription,
+        DrainProgress,
+        OngoingReassignment,
+    )
+
+LOOK_AGAIN_S: Final = 0.5
+STUCK_S: Final = 30.0
+"""A drain of which so long nothing moves, with problems told, is not waited for any longer."""
+
+WAY_OUT_OF_DRAIN: Final = (
+    "no waiting moves that: give such a partition another replica (`topic reassign`), or go on with "
+    "--except-permanent: nobody serves it while the broker is down"
+)
+WAY_OUT_OF_READY: Final = (
+    "no waiting mends that: give such a partition more replicas (`topic reassign`) or a lower "
+    "min.insync.replicas, or go on with --except-permanent: it takes no records with acks=all while the "
+    "broker is down"
+)
+
+BROKER_ID: Final = click.IntRange(0, 2**31 - 1)
+
+
+@click.group(cls=Group)
+def broker() -> None:
+    """List brokers, drain them, and ask whether they may be stopped."""
+
+
+@broker.command("list")
+@pass_invocation
+def list_(invocation: Invocation) -> None:
+    """List the brokers, also those that are gone and have a queue of state changes."""
+    from strandline import Admin
+    from strandline.adapters.system.clock import SystemClock
+
+    async def main() -> tuple[BrokerDescription, ...]:
+        async with Admin(invocation.bootstrap_servers()) as admin:
+            return (await admin.describe_cluster()).brokers
+
+    described = run(main)
+    now_ms = SystemClock().wall_ms()
+    rows = [broker_row(each, now_ms) for each in sorted(described, key=lambda each: each.endpoint.id)]
+    if invocation.out.json:
+        for row in rows:
+            invocation.out.emit(row)
+        return
+    columns = ("broker", "host", "port", "rack", "alive", "shutting_down", "drained", "queued", "oldest")
+    table = [[*(row[column] for column in columns[:-1]), age(row["oldest_age_ms"])] for row in rows]
+    invocation.out.table(columns, table)
+
+
+def broker_row(each: BrokerDescription, now_ms: int) -> dict[str, Any]:
+    """A broker as `broker list` shows it; where one that is gone was reached, nobody knows."""
+    end, oldest_ms = each.endpoint, each.oldest_queued_at_ms or None
+    return {
+        "broker": end.id,
+        "host": end.host if each.alive else None,
+        "port": end.port if each.alive else None,
+        "rack": end.rack if each.alive else None,
+        "alive": each.alive,
+        "epoch": each.broker_epoch if each.alive else None,
+        "shutting_down": each.shutting_down,
+        "drained": each.drained,
+        "queued": each.queued_state_changes,
+        "oldest_at": oldest_ms,
+        "oldest_age_ms": None if oldest_ms is None else max(0, now_ms - oldest_ms),
+    }
+
+
+@broker.command()
+@click.argument("broker_id", metavar="ID", type=BROKER_ID)
+@click.option("--replicas", is_flag=True, help="Move its replicas away too, not only its leaderships.")
+@click.option(
+    "--throttle", type=click.IntRange(min=1), metavar="BYTES",
+    help="Send each partition's new replica at most so many bytes a second. Asked for again with another "
+         "number, it is also that of the moves that this drain has under way.",
+)  # fmt: skip
+@click.option("--undo", is_flag=True, help="Take the drain back; what moves already goes on to do so.")
+@click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until nothing is left.")
+@click.option(
+    "--except-permanent", is_flag=True,
+    help="Succeed also if all that is left is to lead partitions that have no other replica.",
+)  # fmt: skip
+@pass_invocation
+def drain(
+    invocation: Invocation,
+    broker_id: int,
+    replicas: bool,
+    throttle: int | None,
+    undo: bool,
+    wait: bool,
+    except_permanent: bool,
+) -> None:
+    """Have the broker ID lead nothing, and with --replicas have nothing either.
+
+    It goes on without this command, whatever becomes of the broker: until --undo. A drain of leaderships also
+    ends when the broker was restarted and `broker ready` finds it ready. Exits with 1 if something cannot be
+    moved; at once if that is all that is left and no waiting helps, for the partitions have no other replica.
+    """
+    if throttle is not None and not replicas:
+        raise click.UsageError("--throttle is for the replicas that move: give --replicas as well")
+    if undo and replicas:
+        raise click.UsageError("--undo takes the whole drain back: leave --replicas out")
+    if except_permanent and (undo or not wait):
+        raise click.UsageError(
+            "--except-permanent is for what is left after waiting: not with --undo or --no-wait"
+        )
+    from strandline import Admin
+
+    async def main() -> DrainProgress:
+        async with Admin(invocation.bootstrap_servers()) as admin:
+            if undo:
+                progress = await admin.undrain_broker(broker_id)
+                if (moving := still_leaving(broker_id, await admin.list_reassignments())) is not None:
+                    invocation.out.note(moving)
+                return progress
+            if not wait:
+                return await admin.drain_broker(
+                    broker_id, replicas=replicas, throttle_bytes_per_s=throttle or 0
+                )
+            return await _drained(admin, invocation, broker_id, replicas, throttle or 0)
+
+    progress = run(main)
+    left = progress.leaderships > 0 or (replicas and progress.replicas > 0)
+    permanent = not undo and _only_permanent_left(progress)
+    if invocation.out.json:
+        invocation.out.emit(
+            {
+                "broker": broker_id,
+                "drained": not undo and not left,
+                "leaderships": progress.leaderships,
+                "replicas": progress.replicas,
+                "problems": list(progress.problems),
+                "permanent": progress.permanent,
+            }
+        )
+    else:
+        done = "drain taken back" if undo else "drain under way" if left else "drained"
+        if permanent:
+            done = "drained but for partitions without another replica"
+        leads = _counted(progress.leaderships, "leadership")
+        invocation.out.line(f"broker {broker_id}: {done}, {leads}, {_counted(progress.replicas, 'replica')}")
+        for problem in progress.problems:
+            invocation.out.note(problem)
+    if permanent and not except_permanent:
+        invocation.out.note(WAY_OUT_OF_DRAIN)
+    if permanent and except_permanent:
+        return
+    if not undo and (progress.problems or (wait and left)):
+        click.get_current_context().exit(FAILED)
+
+
+def _only_permanent_left(progress: DrainProgress) -> bool:
+    """A drain of replicas leaves nothing that is permanent: it moves those too."""
+    return 0 < progress.leaderships == progress.permanent
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+async def _drained(
+    admin: Admin, invocation: Invocation, broker_id: int, replicas: bool, throttle: int
+) -> DrainProgress:
+    """Its progress once nothing is left, or nothing moves any more."""
+    from strandline.adapters.system.clock import SystemClock
+    from strandline.errors import StrandlineError
+
+    clock = SystemClock()
+    said: tuple[int, int] | None = None
+    moved_at = clock.monotonic()
+    waits = Waits(invocation.out.note, clock)
+    while True:
+        try:
+            progress = await admin.drain_broker(broker_id, replicas=replicas, throttle_bytes_per_s=throttle)
+        except StrandlineError as error:
+            if not error.retriable or clock.monotonic() - moved_at >= STUCK_S:
+                raise
+            waits.tell(f"not known how far broker {broker_id} is: {error.message}")
+            await clock.sleep(LOOK_AGAIN_S)
+            continue
+        left = progress.leaderships, progress.replicas if replicas else 0
+        if left == (0, 0) or _only_permanent_left(progress):
+            return progress
+        if left != said:
+            said, moved_at = left, clock.monotonic()
+            what = _counted(left[0], "leadership")
+            if replicas:
+                what += f" and {_counted(left[1], 'replica')}"
+            invocation.out.note(f"broker {broker_id} still has {what}")
+        if progress.problems:
+            waits.tell(f"waiting: {_first(progress.problems)}")
+        if progress.problems and clock.monotonic() - moved_at >= STUCK_S:
+            return progress
+        await clock.sleep(LOOK_AGAIN_S)
+
+
+def still_leaving(broker_id: int, moving: Sequence[OngoingReassignment]) -> str | None:
+    """What a drain that was taken back leaves under way; None: nothing."""
+    leaving = [
+        each
+        for each in moving
+        if broker_id in each.original and broker_id not in each.replicas and not each.reverting
+    ]
+    if not leaving:
+        return None
+    first, slowest = leaving[0], min((each.throttle_bytes_per_s for each in leaving), default=0)
+    others = f" and {len(leaving) - 1} more" if len(leaving) > 1 else ""
+    throttle = f", at {slowest} bytes a second" if slowest else ""
+    return (
+        f"{first.name}{others} still moves away from broker {broker_id}{throttle}: `topic reassignments` "
+        "lists what moves, `topic reassign NAME --partition P --cancel` takes one back"
+    )
+
+
+def _first(problems: Sequence[str]) -> str:
+    return problems[0] if len(problems) == 1 else f"{problems[0]}, and {len(problems) - 1} more"
+
+
+@broker.command()
+@click.argument("broker_id", metavar="ID", type=BROKER_ID)
+@click.option(
+    "--wait", "wait_s", type=FiniteRange(min=0), metavar="S", default=0.0,
+    help="Ask again for so many seconds, while waiting may help.",
+)  # fmt: skip
+@click.option(
+    "--except-permanent", is_flag=True,
+    help="Succeed also if nothing is in the way but partitions that need all their replicas in sync.",
+)  # fmt: skip
+@pass_invocation
+def ready(invocation: Invocation, broker_id: int, wait_s: float, except_permanent: bool) -> None:
+    """Ask whether the broker ID is caught up and may be stopped safely.
+
+    It is if it is in the ISR of all that it is assigned, nothing waits in its queue, and each of these
+    partitions has min.insync.replicas members in sync without it. Exits with 0 only then; with 1 it says
+    what is in the way: at once if no waiting helps, for all that is left are partitions that need all their
+    replicas in sync. A broker that is ready, and was restarted since it was drained of its leaderships, may
+    lead again: that drain ends here.
+    """
+    from strandline import Admin
+
+    async def main() -> BrokerCheck:
+        async with Admin(invocation.bootstrap_servers()) as admin:
+            return await _checked(admin, broker_id, wait_s, invocation.out.note)
+
+    check = run(main)
+    if check.drain_ended:
+        invocation.out.note(f"broker {broker_id} is back: its drain is over, and it may lead again")
+    if invocation.out.json:
+        invocation.out.emit(
+            {
+                "broker": broker_id,
+                "ready": check.ready,
+                "problems": list(check.problems),
+                "permanent": list(check.permanent),
+                "leaderships": check.leaderships,
+                "replicas": check.replicas,
+                "drain_ended": check.drain_ended,
+            }
+        )
+    elif check.ready:
+        in_sync = f"{_counted(check.replicas, 'replica')} in sync, {check.leaderships} led"
+        invocation.out.line(f"broker {broker_id} is ready: {in_sync}")
+    else:
+        but = "ready but for partitions that can never spare it"
+        what = but if check.is_ready_but_for_permanent else "not ready"
+        invocation.out.line(f"broker {broker_id} is {what}")
+        for problem in check.problems:
+            invocation.out.note(problem)
+    if except_permanent and check.is_ready_but_for_permanent:
+        return
+    if check.is_ready_but_for_permanent and not check.ready:
+        invocation.out.note(WAY_OUT_OF_READY)
+    if not check.ready:
+        click.get_current_context().exit(FAILED)
+
+
+async def _checked(admin: Admin, broker_id: int, wait_s: float, note: Callable[[str], None]) -> BrokerCheck:
+    """The last answer: the first that says it is ready, or that waiting is in vain, or the one when the time
+    was up. `note` is told now and then what is waited for."""
+    from strandline.adapters.system.clock import SystemClock
+    from strandline.errors import StrandlineError
+
+    clock = SystemClock()
+    deadline = clock.monotonic() + wait_s
+    waits = Waits(note, clock)
+    while True:
+        try:
+            check = await admin.check_broker(broker_id, end_drain=True)
+            if check.is_ready_but_for_permanent or clock.monotonic() >= deadline:
+                return check
+            waiting = _first(check.problems)
+        except StrandlineError as error:
+            if not error.retriable or clock.monotonic() >= deadline:
+                raise
+            waiting = error.message
+        waits.tell(f"not ready yet: {waiting}")
+        await clock.sleep(LOOK_AGAIN_S)

@@ -1,0 +1,234 @@
+"""`strandline topic reassign`, `reassignments` and `elect-preferred`: where replicas are, and who leads."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from strandline.cli.shell.command import FAILED, Command, Invocation, pass_invocation, run
+from strandline.cli.shell.waits import Waits
+from strandline.errors import ElectionNotNeeded, OutcomeUnknown
+from strandline.ids import NO_BROKER, TopicPartition
+
+if TYPE_CHECKING:
+    from strandline import Admin
+    from strandline.client.messages import OngoingReassignment, PartitionResult
+
+LOOK_AGAIN_S: Final = 0.2
+SETTLE_S_MAX: Final = 5.0
+"""After a reassignment is over, until the broker that is asked knows of it."""
+
+
+def _replicas(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[int, ...]:
+    """`1,2,3` as broker ids."""
+    try:
+        return () if value is None else tuple(int(each) for each in value.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not of the form 1,2,3") from None
+
+
+@click.command(cls=Command)
+@click.argument("name")
+@click.option("--partition", type=click.IntRange(min=0), required=True)
+@click.option(
+    "--replicas", metavar="ID,…", callback=_replicas,
+    help="Brokers that are to have the partition; the first is the preferred leader.",
+)  # fmt: skip
+@click.option(
+    "--throttle", type=click.IntRange(min=1), metavar="BYTES",
+    help="Send the new replicas at most so many bytes a second.",
+)  # fmt: skip
+@click.option("--cancel", is_flag=True, help="Take back what is under way: the replicas stay as they were.")
+@click.option("--wait", is_flag=True, help="Wait until it is over.")
+@pass_invocation
+def reassign(
+    invocation: Invocation,
+    name: str,
+    partition: int,
+    replicas: tuple[int, ...],
+    throttle: int | None,
+    cancel: bool,
+    wait: bool,
+) -> None:
+    """Have a partition of the topic NAME get other replicas, or the same in another order.
+
+    It goes on without this command. To ask again while it is under way gives it another target.
+    """
+    if cancel == bool(replicas):
+        raise click.UsageError("give either --replicas ID,… or --cancel")
+    if cancel and throttle is not None:
+        raise click.UsageError("--throttle is for new replicas: leave it out with --cancel")
+    from strandline import Admin
+
+    where = TopicPartition(name, partition)
+
+    async def main() -> Sequence[int] | None:
+        async with Admin(invocation.bootstrap_servers()) as admin:
+            if cancel:
+                await admin.cancel_reassignment([where])
+            else:
+                await admin.reassign({where: replicas}, throttle_bytes_per_s=throttle or 0)
+            return await _settled(admin, invocation, where, replicas) if wait else None
+
+    now = run(main)
+    if invocation.out.json:
+        row = {"topic": name, "partition": partition, "cancelled": cancel, "complete": wait}
+        invocation.out.emit({**row, "replicas": list(now or replicas) or None})
+    elif now is not None:
+        invocation.out.line(f"{where} has replicas {','.join(map(str, now))}")
+    else:
+        invocation.out.line(f"{where}: {'goes back to what it was' if cancel else 'under way'}")
+
+
+async def _settled(
+    admin: Admin, invocation: Invocation, where: TopicPartition, wanted: tuple[int, ...]
+) -> Sequence[int]:
+    """The partition's replicas once nothing is under way. Raises OutcomeUnknown if they are not these."""
+    from strandline.adapters.system.clock import SystemClock
+
+    clock = SystemClock()
+    shown: tuple[int, ...] | None = None
+    waits = Waits(invocation.out.note, clock)
+    while (moving := await _moving(admin, where)) is not None:
+        if wanted and moving.reverting:
+            raise OutcomeUnknown(
+                f"{where} does not move to {_listed(wanted)}: that was taken back meanwhile, by --cancel or "
+                f"another client, and it goes back to {_listed(moving.original)}"
+            )
+        if wanted and moving.replicas != wanted:
+            raise OutcomeUnknown(
+                f"{where} does not move to {_listed(wanted)}: a later request took its place, and it moves "
+                f"to {_listed(moving.replicas)}"
+            )
+        if moving.isr != shown:
+            shown = moving.isr
+            invocation.out.note(f"{where}: in sync are {_listed(moving.isr)}")
+        if waits.due:
+            waits.tell(await _waiting(admin, moving))
+        await clock.sleep(LOOK_AGAIN_S)
+    deadline = clock.monotonic() + SETTLE_S_MAX
+    while True:
+        (topic,) = (await admin.metadata([where.topic])).topics
+        replicas = topic.partitions[where.partition].replicas
+        if not wanted or replicas == wanted:
+            return replicas
+        if clock.monotonic() >= deadline:
+            raise OutcomeUnknown(
+                f"{where} did not move to {_listed(wanted)}: its replicas are {_listed(replicas)}; that was "
+                "taken back, or a later request took its place"
+            )
+        await clock.sleep(LOOK_AGAIN_S)
+
+
+async def _waiting(admin: Admin, moving: OngoingReassignment) -> str:
+    """Raises as the controller's answer does."""
+    alive = {each.endpoint.id for each in (await admin.describe_cluster()).brokers if each.alive}
+    (topic,) = (await admin.metadata([moving.name.topic])).topics
+    return waiting_for(moving, alive, topic.partitions[moving.name.partition].leader)
+
+
+def waiting_for(moving: OngoingReassignment, alive: Collection[int], leader: int) -> str:
+    """What stands between a reassignment and its end, as far as brokers and controller tell."""
+    target = moving.original if moving.reverting else moving.replicas
+    if leader == NO_BROKER:
+        dead = [broker for broker in moving.isr if broker not in alive]
+        in_sync = _listed(moving.isr)
+        why = f": in sync were {in_sync}, not alive of these are {_listed(dead)}"
+        if not dead:
+            why = f": broker {in_sync} was in sync and is alive; its log says why it does not lead"
+        return f"{moving.name}: waiting for a leader{why}"
+    missing = [broker for broker in target if broker not in moving.isr]
+    if dead := [broker for broker in missing if broker not in alive]:
+        return (
+            f"{moving.name}: waiting for broker {_listed(dead)}, not alive: start it, name other replicas, "
+            "or take the move back with --cancel"
+        )
+    if missing:
+        throttle = moving.throttle_bytes_per_s
+        limit = f", at most {throttle} bytes a second" if throttle else ""
+        return f"{moving.name}: waiting for broker {_listed(missing)} to have all records{limit}"
+    leaving = [broker for broker in moving.isr if broker not in target and broker != leader]
+    if leaving:
+        return f"{moving.name}: waiting for broker {_listed(leaving)} to close its replica"
+    return f"{moving.name}: waiting for its leader, broker {leader}, to write the end"
+
+
+def _listed(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, brokers)) or "none"
+
+
+async def _moving(admin: Admin, where: TopicPartition) -> OngoingReassignment | None:
+    return next((each for each in await admin.list_reassignments() if each.name == where), None)
+
+
+@click.command(cls=Command)
+@pass_invocation
+def reassignments(invocation: Invocation) -> None:
+    """List the partitions whose replicas are on their way."""
+    from strandline import Admin
+
+    async def main() -> Sequence[OngoingReassignment]:
+        async with Admin(invocation.bootstrap_servers()) as admin:
+            return await admin.list_reassignments()
+
+    rows = [_row(each) for each in run(main)]
+    if invocation.out.json:
+        for row in rows:
+            invocation.out.emit(row)
+        return
+    columns = ("topic", "partition", "original", "replicas", "isr", "throttle", "reverting")
+    invocation.out.table(columns, [[row[column] for column in columns] for row in rows])
+
+
+def _row(each: OngoingReassignment) -> dict[str, Any]:
+    return {
+        "topic": each.name.topic,
+        "partition": each.name.partition,
+        "original": list(each.original),
+        "replicas": list(each.replicas),
+        "isr": list(each.isr),
+        "throttle": each.throttle_bytes_per_s or None,
+        "reverting": each.reverting,
+    }
+
+
+@click.command("elect-preferred", cls=Command)
+@click.argument("names", nargs=-1)
+@click.option("--partition", type=click.IntRange(min=0), help="Only this one, of the one topic NAME.")
+@pass_invocation
+def elect_preferred(invocation: Invocation, names: tuple[str, ...], partition: int | None) -> None:
+    """Have preferred leaders, the first of each partition's replicas, lead: of the topics NAMES, or of all.
+
+    Shows the partitions that others led, and exits with 1 if one of them could not change.
+    """
+    if partition is not None and len(names) != 1:
+        raise click.UsageError("--partition is of one topic: name it, and no other")
+    from strandline import Admin
+
+    async def main() -> Sequence[PartitionResult]:
+        async with Admin(invocation.bootstrap_servers()) as admin:
+            if not names:
+                return await admin.elect_preferred()
+            if partition is not None:
+                return await admin.elect_preferred([TopicPartition(names[0], partition)])
+            topics = (await admin.metadata(names)).topics
+            return await admin.elect_preferred(
+                TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions
+            )
+
+    results = [result for result in run(main) if not isinstance(result.error, ElectionNotNeeded)]
+    for result in results:
+        if invocation.out.json:
+            topic, number = result.name
+            error = None if result.error is None else result.error.message
+            invocation.out.emit({"topic": topic, "partition": number, "elected": not error, "error": error})
+        elif result.error is None:
+            invocation.out.line(f"{result.name}: its preferred leader leads")
+        else:
+            invocation.out.line(result.error.message)
+    if not results and not invocation.out.json:
+        invocation.out.line("preferred leaders lead already")
+    if any(result.error is not None for result in results):
+        raise click.exceptions.Exit(FAILED)

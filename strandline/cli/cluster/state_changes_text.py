@@ -1,0 +1,79 @@
+"""State changes as lines for people, after the list in seed 002."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date, datetime
+from typing import Final
+
+from strandline.vocabulary.state_changes import Command, Happening, RequestState, StateChangeEvent
+
+CONTROLLER: Final = -1
+
+
+def line_of(event: StateChangeEvent, today: date) -> str:
+    """When it happened, by this machine's clock and zone, and what."""
+    at = datetime.fromtimestamp(event.at_ms / 1000)
+    time = at.isoformat(" ", timespec="milliseconds")
+    if at.date() == today:
+        time = at.time().isoformat(timespec="milliseconds")
+    reason = f": {event.reason}" if event.reason else ""
+    epoch = f", at epoch {event.epoch}" if event.epoch >= 0 else ""
+    return f"{time}  {_what(event)}{epoch}{reason}"
+
+
+def _what(event: StateChangeEvent) -> str:
+    name = f"{event.topic}-{event.key.partition}"
+    if isinstance(event.command, Command):
+        return _step(event, event.command, name)
+    match event.command:
+        case Happening.ELECT_LEADER:
+            how = "elected uncleanly, records may be lost," if event.unclean else "elected"
+            return f"leader, broker {event.broker}, {how} for {name}{_isr(event)}"
+        case Happening.RESIGN_LEADER:
+            return f"leader, broker {event.broker}, resigned from {name}{_isr(event)}"
+        case Happening.CHANGE_ISR:
+            changes = [f"{_ids(event.left)} left"] * bool(event.left)
+            changes += [f"{_ids(event.joined)} joined"] * bool(event.joined)
+            changed = f": {', '.join(changes)}" if changes else ""
+            return f"leader, broker {event.broker}, changed the ISR of {name}{changed}{_isr(event)}"
+        case Happening.REASSIGN:
+            return _reassignment(event, name)
+        case Happening.TRUNCATE:
+            did = "refused to cut" if event.state is RequestState.FAILED else "cut"
+            lost = f", {event.lost} of these had been committed" if event.lost else ""
+            return f"follower, broker {event.broker}, {did} {name} from {event.first} to {event.end}{lost}"
+        case Happening.DELETE_STRAY:
+            return f"broker {event.broker}, removed the stray replica of {name}"
+
+
+def _step(event: StateChangeEvent, command: Command, name: str) -> str:
+    """One step of a request: from whom to whom."""
+    requester = event.requester
+    by_controller = requester is None or requester == CONTROLLER
+    if event.state is RequestState.REQUESTED:
+        who = "controller" if by_controller else f"leader, broker {requester}"
+        return f"{who}, requested {command.value} of {name} to broker {event.broker}"
+    whom = "the controller" if by_controller else f"leader {requester}"
+    return f"follower, broker {event.broker}, {event.state.value} {command.value} of {name} from {whom}"
+
+
+def _reassignment(event: StateChangeEvent, name: str) -> str:
+    leader = f"leader, broker {event.broker}"
+    replicas = _ids(event.replicas)
+    match event.state:
+        case RequestState.REQUESTED:
+            who = leader if event.requester not in (None, CONTROLLER) else "controller"
+            return f"{who}, requested reassignment of {name} to {replicas}"
+        case RequestState.SUPERSEDED:
+            return f"{leader}, ended a reassignment of {name} otherwise, replicas {replicas}"
+        case state:
+            return f"{leader}, {state.value} reassignment of {name} to {replicas}{_isr(event)}"
+
+
+def _isr(event: StateChangeEvent) -> str:
+    return "" if event.isr is None else f", ISR {_ids(event.isr) or 'empty'}"
+
+
+def _ids(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, brokers))

@@ -1,0 +1,189 @@
+"""`strandline topic`: create, list, describe, alter, delete and place topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from strandline.cli.cluster import placement, unclean
+from strandline.cli.shell.command import Group, Invocation, pass_invocation, run
+
+if TYPE_CHECKING:
+    from strandline.client.admin.admin import TopicDescription
+
+
+@click.group(cls=Group)
+def topic() -> None:
+    """Create, list, describe, alter and delete topics; move their replicas and leaders."""
+
+
+def _configs(_context: click.Context, _parameter: click.Parameter, values: Iterable[str]) -> dict[str, str]:
+    """`k=v` pairs as a mapping."""
+    configs: dict[str, str] = {}
+    for value in values:
+        name, equals, setting = value.partition("=")
+        if not (name and equals):
+            raise click.BadParameter(f"{value!r} is not of the form name=value")
+        if name in configs:
+            raise click.BadParameter(f"{name} is given twice")
+        configs[name] = setting
+    return configs
+
+
+config_option = click.option(
+    "--config", "configs", multiple=True, metavar="NAME=VALUE", callback=_configs,
+    help="A topic config under Kafka's name, such as min.insync.replicas=2; may be repeated.",
+)  # fmt: skip
+
+
+@topic.command()
+@click.argument("name")
+@click.option("--partitions", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option("--replication-factor", type=click.IntRange(min=1), default=1, show_default=True)
+@config_option
+@pass_invocation
+def create(
+    invocation: Invocation, name: str, partitions: int, replication_factor: int, configs: dict[str, str]
+) -> None:
+    """Create the topic NAME and wait until each of its partitions has a leader."""
+    from strandline import Admin
+
+    async def main() -> None:
+        async with Admin(invocation.bootstrap_servers()) as admin:
+            await admin.create_topic(
+                name, partitions=partitions, replication_factor=replication_factor, config=configs
+            )
+
+    run(main)
+    if invocation.out.json:
+        invocation.out.emit(
+            {
+                "topic": name,
+                "partitions": partitions,
+                "replication_factor": replication_factor,
+                "config": configs,
+            }
+        )
+    else:
+        invocation.out.line(f"created {name}: {partitions} partitions, {replication_factor} replicas each")
+
+
+@topic.command("list")
+@pass_invocation
+def list_(invocation: Invocation) -> None:
+    """List the topics."""
+    from strandline import Admin
+
+    async def main() -> Sequence[str]:
+        async with Admin(invocation.bootstrap_servers()) as admin:
+            return sorted(await admin.list_topics())
+
+    for name in run(main):
+        if invocation.out.json:
+            invocation.out.emit({"topic": name})
+        else:
+            invocation.out.line(name)
+
+
+def partition_rows(description: TopicDescription) -> list[dict[str, Any]]:
+    """A topic's partitions as `status` and `topic describe` show them; what nobody knows is null."""
+    return [
+        {
+            "partition": partition.partition,
+            "leader": partition.leader,
+            "epoch": partition.leader_epoch,
+            "replicas": list(partition.replicas),
+            "isr": list(partition.isr),
+            "hw": partition.high_watermark,
+            "leo": partition.log_end_offset,
+        }
+        for partition in description.partitions
+    ]
+
+
+PARTITION_COLUMNS = ("partition", "leader", "epoch", "replicas", "isr", "hw", "leo")
+
+
+@topic.command()
+@click.argument("names", nargs=-1)
+@pass_invocation
+def describe(invocation: Invocation, names: tuple[str, ...]) -> None:
+    """Show the topics NAMES, or all: leader, epoch, replicas, ISR, high watermark and log end."""
+    from strandline import Admin
+
+    async def main() -> Sequence[TopicDescription]:
+        async with Admin(invocation.bootstrap_servers()) as admin:
+            return await admin.describe_topics(list(names) or None)
+
+    for description in run(main):
+        rows = partition_rows(description)
+        if invocation.out.json:
+            invocation.out.emit(
+                {
+                    "topic": description.name,
+                    "topic_id": description.topic_id,
+                    "config": dict(description.config),
+                    "partitions": rows,
+                }
+            )
+            continue
+        configs = ", ".join(f"{name}={value}" for name, value in sorted(description.config.items()))
+        invocation.out.line(f"{description.name} ({configs or 'default config'})")
+        invocation.out.table(PARTITION_COLUMNS, [list(row.values()) for row in rows])
+
+
+@topic.command()
+@click.argument("name")
+@config_option
+@click.option("--unset", multiple=True, metavar="NAME", help="Return a config to its default.")
+@click.option("--partitions", type=click.IntRange(min=1), help="As many from now on; never fewer than now.")
+@pass_invocation
+def alter(
+    invocation: Invocation,
+    name: str,
+    configs: dict[str, str],
+    unset: tuple[str, ...],
+    partitions: int | None,
+) -> None:
+    """Change the config of the topic NAME, or add partitions."""
+    if not configs and not unset and partitions is None:
+        raise click.UsageError(
+            "nothing to change: give --config NAME=VALUE, --unset NAME or --partitions NUMBER"
+        )
+    from strandline import Admin
+
+    async def main() -> None:
+        async with Admin(invocation.bootstrap_servers()) as admin:
+            await admin.alter_topic(name, set=configs, unset=list(unset), partitions=partitions)
+
+    run(main)
+    if invocation.out.json:
+        grown = {} if partitions is None else {"partitions": partitions}
+        invocation.out.emit({"topic": name, "set": configs, "unset": list(unset), **grown})
+    else:
+        invocation.out.line(f"altered {name}")
+
+
+@topic.command()
+@click.argument("names", nargs=-1, required=True)
+@pass_invocation
+def delete(invocation: Invocation, names: tuple[str, ...]) -> None:
+    """Delete the topics NAMES and their records."""
+    from strandline import Admin
+
+    async def main() -> None:
+        async with Admin(invocation.bootstrap_servers()) as admin:
+            await admin.delete_topics(list(names))
+
+    run(main)
+    for name in names:
+        if invocation.out.json:
+            invocation.out.emit({"topic": name, "deleted": True})
+        else:
+            invocation.out.line(f"deleted {name}")
+
+
+for command in (placement.reassign, placement.reassignments, placement.elect_preferred, unclean.elect):
+    topic.add_command(command)

@@ -1,0 +1,106 @@
+"""`strandline topic elect --unclean`: have partitions that nobody leads be led again, with a loss."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from strandline.cli.shell.command import FAILED, Command, Invocation, pass_invocation, run
+from strandline.errors import ElectionNotNeeded
+from strandline.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from strandline import Admin
+    from strandline.client.messages import UncleanElection
+
+
+@click.command(cls=Command)
+@click.argument("names", nargs=-1)
+@click.option("--unclean", is_flag=True, required=True, help="Records that were acknowledged may be lost.")
+@click.option("--partition", type=click.IntRange(min=0), help="Only this one, of the one topic NAME.")
+@click.option(
+    "--all", "everything", is_flag=True, help="All partitions that nobody leads, internal ones too."
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@pass_invocation
+def elect(
+    invocation: Invocation,
+    names: tuple[str, ...],
+    unclean: bool,
+    partition: int | None,
+    everything: bool,
+    yes: bool,
+) -> None:
+    """Have the longest log that is back lead, of the topics NAMES where nobody leads, or of all.
+
+    First it shows for each partition which broker would lead, what is known of the records that are lost by
+    it, and what is not; then it asks. Exits with 1 if one of the partitions is not led afterwards.
+    """
+    if everything == bool(names):
+        raise click.UsageError("name topics, internal ones too, or give --all")
+    if partition is not None and len(names) != 1:
+        raise click.UsageError("--partition is of one topic: name it, and no other")
+    if invocation.out.json and not yes:
+        raise click.UsageError("with -o json nothing is asked: give --yes")
+    from strandline import Admin
+
+    async def ask(*, validate_only: bool) -> Sequence[UncleanElection]:
+        async with Admin(invocation.bootstrap_servers()) as admin:
+            wanted = None if everything else await _partitions(admin, names, partition)
+            results = await admin.elect_unclean(wanted, validate_only=validate_only)
+        # Of whole topics most partitions are led: only one that was named by its number is told so.
+        told = partition is not None
+        return [each for each in results if told or not isinstance(each.error, ElectionNotNeeded)]
+
+    if not yes:
+        plans = run(lambda: ask(validate_only=True))
+        for plan in plans:
+            _show(invocation, plan, "would lead")
+        if any(plan.error is None for plan in plans):
+            if not click.confirm("Records that are missing now are lost for good. Elect?", err=True):
+                click.echo("nothing was done", err=True)
+                raise click.exceptions.Exit(FAILED)
+        elif plans:
+            raise click.exceptions.Exit(FAILED)
+    results = run(lambda: ask(validate_only=False))
+    for result in results:
+        _show(invocation, result, "leads")
+    if not results and not invocation.out.json:
+        invocation.out.line("all partitions are led")
+    if any(result.error is not None for result in results):
+        raise click.exceptions.Exit(FAILED)
+
+
+async def _partitions(admin: Admin, names: Sequence[str], partition: int | None) -> list[TopicPartition]:
+    if partition is not None:
+        return [TopicPartition(names[0], partition)]
+    topics = (await admin.metadata(names)).topics
+    return [TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions]
+
+
+def _show(invocation: Invocation, each: UncleanElection, leads: str) -> None:
+    if invocation.out.json:
+        invocation.out.emit(_row(each))
+    elif each.error is not None:
+        invocation.out.line(each.error.message)
+    else:
+        why = f" ({', '.join(each.missing)})" if each.missing else ""
+        invocation.out.line(f"{each.name}: broker {each.broker} {leads} from offset {each.log_end} on{why}")
+        invocation.out.line(f"  {each.known}")
+
+
+def _row(each: UncleanElection) -> dict[str, Any]:
+    topic, number = each.name
+    row: dict[str, Any] = {"topic": topic, "partition": number, "elected": each.error is None}
+    if each.error is not None:
+        return {**row, "error": each.error.message}
+    return {
+        **row,
+        "broker": each.broker,
+        "last_epoch": each.last_epoch,
+        "log_end": each.log_end,
+        "lost_to": each.known_end,
+        "missing": list(each.missing),
+    }

@@ -1,0 +1,226 @@
+"""`strandline up`, `down` and `status`: the cluster of a folder as processes of this machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from strandline.cli.cluster.state_changes import age
+from strandline.cli.cluster.topic import PARTITION_COLUMNS, partition_rows
+from strandline.cli.shell.command import FAILED, Command, Invocation, pass_invocation, run
+from strandline.errors import SettingsError
+
+if TYPE_CHECKING:
+    from strandline import LocalCluster
+    from strandline.client.messages import ClusterDescription
+
+BROKERS: Final = 3
+STATUS_TIMEOUT_MS: Final = 2_000
+"""`status` is for a cluster in trouble too, so it does not wait long for an answer."""
+
+
+@click.command(cls=Command)
+@click.option(
+    "--brokers", type=click.IntRange(1, 100), help=f"How many, in a new cluster; default: {BROKERS}."
+)
+@click.option("--controllers", type=click.IntRange(1, 9), help="How many, in a new cluster; default: 1.")
+@click.option(
+    "--base-port", type=click.IntRange(1024, 65_000), metavar="P",
+    help="Brokers from P on, controllers from P+100, ZooKeeper at P+200, metrics 300 above; default: free.",
+)  # fmt: skip
+@pass_invocation
+def up(invocation: Invocation, brokers: int | None, controllers: int | None, base_port: int | None) -> None:
+    """Start ZooKeeper, brokers and a controller, and wait until they serve.
+
+    In a folder that holds a cluster already, start what does not run.
+    """
+    from strandline import LocalCluster
+
+    directory = invocation.directory
+    if (directory / "cluster.json").exists():
+        cluster = LocalCluster.open(directory)
+        _refuse_change(cluster, brokers, controllers, base_port)
+    else:
+        cluster = LocalCluster(
+            brokers or BROKERS,
+            controllers=controllers or 1,
+            directory=directory,
+            base_port=base_port,
+            detached=True,
+        )
+
+    async def main() -> None:
+        async with cluster:
+            pass  # a detached cluster runs on after the end of the block
+
+    missing = [member for member in cluster.members() if not member.alive]
+    with invocation.out.progress(f"starting {len(missing)} processes in {directory}"):
+        run(main)
+    if invocation.out.json:
+        invocation.out.emit({"dir": str(cluster.directory), "bootstrap": cluster.bootstrap})
+    else:
+        invocation.out.line(f"{len(cluster.broker_ids)} brokers serve at {cluster.bootstrap}")
+
+
+def _refuse_change(
+    cluster: LocalCluster, brokers: int | None, controllers: int | None, base_port: int | None
+) -> None:
+    """A cluster keeps its size and its ports. Raises SettingsError if others are asked for."""
+    ids = cluster.broker_ids
+    port = next(member.port for member in cluster.members() if member.kind == "broker")
+    for option, wanted, has in (
+        ("--brokers", brokers, len(ids)),
+        ("--controllers", controllers, len(cluster.controller_ids)),
+        ("--base-port", base_port, port),
+    ):
+        if wanted is not None and wanted != has:
+            raise SettingsError(
+                f"the cluster in {cluster.directory} was made with {option} {has}, not {wanted}: "
+                "leave the option out, or name another folder with --dir"
+            )
+
+
+@click.command(cls=Command)
+@pass_invocation
+def down(invocation: Invocation) -> None:
+    """Stop the cluster of the folder; its data stays, and `up` starts it again."""
+    from strandline import LocalCluster
+
+    cluster = LocalCluster.open(invocation.directory)
+    with invocation.out.progress(f"stopping the cluster in {cluster.directory}"):
+        stopped = run(cluster.stop)  # counts by itself: an `up` may be under way
+    if invocation.out.json:
+        invocation.out.emit({"dir": str(cluster.directory), "stopped": stopped})
+    else:
+        invocation.out.line(f"stopped {stopped} processes; the data stays in {cluster.directory}")
+
+
+@click.command(cls=Command)
+@pass_invocation
+def status(invocation: Invocation) -> None:
+    """Show processes, brokers and partitions; what nobody can tell is null.
+
+    Exits with 1 if no broker answers.
+    """
+    from strandline import Admin
+    from strandline.errors import StrandlineError
+
+    if invocation.named_bootstrap() is None:
+        result = _processes(invocation)
+    else:
+        result = {"zookeeper": None, "controllers": [], "brokers": []}
+
+    async def ask() -> None:
+        async with Admin(invocation.bootstrap_servers(), request_timeout_ms=STATUS_TIMEOUT_MS) as admin:
+            result["topics"] = [
+                {"topic": topic.name, "topic_id": topic.topic_id, "partitions": partition_rows(topic)}
+                for topic in await admin.describe_topics()
+            ]
+            try:
+                _add_what_the_cluster_says(result, await admin.describe_cluster())
+            except StrandlineError as error:  # the brokers serve while no controller runs
+                result["problem"] = str(error)
+
+    try:
+        run(ask)
+    except StrandlineError as error:
+        result |= {"topics": [], "problem": str(error)}
+        answered = False
+    else:
+        answered = True
+    _show(invocation, result)
+    if "problem" in result:
+        invocation.out.note(f"error: {result['problem']}")
+    if not answered:
+        click.get_current_context().exit(FAILED)
+
+
+def _processes(invocation: Invocation) -> dict[str, Any]:
+    """The processes of the folder, before anybody was asked anything."""
+    from strandline import LocalCluster
+
+    if not invocation.directory.exists():
+        raise SettingsError(f"there is no cluster in {invocation.directory}: start one with `strandline up`")
+    cluster = LocalCluster.open(invocation.directory)
+    result: dict[str, Any] = {
+        "dir": str(cluster.directory),
+        "zookeeper": None,
+        "controllers": [],
+        "brokers": [],
+    }
+    for member in cluster.members():
+        where: dict[str, Any] = {
+            "pid": member.pid,
+            "host": member.host,
+            "port": member.port,
+            "alive": member.alive,
+        }
+        if member.kind != "zookeeper":
+            where["metrics_port"] = member.metrics_port
+        match member.kind:
+            case "zookeeper":
+                result["zookeeper"] = where
+            case "controller":
+                result["controllers"].append({"id": member.id, **where, "active": False})
+            case _:
+                result["brokers"].append({"id": member.id, **where, "rack": member.rack})
+    return result
+
+
+def _add_what_the_cluster_says(result: dict[str, Any], description: ClusterDescription) -> None:
+    """Merge in what the controller knows; members of other machines have no pid here."""
+    from strandline.adapters.system.clock import SystemClock
+
+    now_ms = SystemClock().wall_ms()
+    result["cluster_id"] = description.cluster_id
+    active = description.controller
+    if active is not None:
+        controllers = {row["id"]: row for row in result["controllers"]}
+        elsewhere = {"id": active.id, "pid": None, "host": active.host, "port": active.port, "alive": True}
+        row = controllers.setdefault(active.id, {**elsewhere, "metrics_port": None})
+        row["active"] = True
+        result["controllers"] = list(controllers.values())
+    brokers = {row["id"]: row for row in result["brokers"]}
+    for broker in description.brokers:
+        endpoint = broker.endpoint
+        elsewhere = {"id": endpoint.id, "pid": None, "host": None, "port": None, "alive": broker.alive}
+        row = brokers.setdefault(endpoint.id, {**elsewhere, "metrics_port": None})
+        if broker.alive:
+            row |= {"host": endpoint.host, "port": endpoint.port, "rack": endpoint.rack}
+        oldest_ms = broker.oldest_queued_at_ms or None
+        row |= {
+            "epoch": broker.broker_epoch if broker.alive else None,
+            "shutting_down": broker.shutting_down,
+            "drained": broker.drained,
+            "queued_state_changes": broker.queued_state_changes,
+            "oldest_queued_age_ms": None if oldest_ms is None else max(0, now_ms - oldest_ms),
+        }
+    result["brokers"] = sorted(brokers.values(), key=lambda row: int(row["id"]))
+
+
+def _show(invocation: Invocation, result: dict[str, Any]) -> None:
+    if invocation.out.json:
+        invocation.out.emit(result)
+        return
+    columns = ("process", "id", "pid", "port", "metrics", "alive", "active", "drained", "queued", "oldest")
+    nothing = [None] * 4
+    rows = [["zookeeper", None, *_place(result["zookeeper"]), *nothing]] if result["zookeeper"] else []
+    rows += [
+        ["controller", row["id"], *_place(row), row["active"], *nothing[1:]] for row in result["controllers"]
+    ]
+    for row in result["brokers"]:
+        queue = [row.get("queued_state_changes"), age(row.get("oldest_queued_age_ms"))]
+        rows.append(["broker", row["id"], *_place(row), None, row.get("drained"), *queue])
+    if rows:
+        invocation.out.table(columns, rows)
+    partitions = [
+        [topic["topic"], *row.values()] for topic in result["topics"] for row in topic["partitions"]
+    ]
+    if partitions:
+        invocation.out.line("")
+        invocation.out.table(("topic", *PARTITION_COLUMNS), partitions)
+
+
+def _place(row: dict[str, Any]) -> list[object]:
+    return [row["pid"], row["port"], row.get("metrics_port"), row["alive"]]

@@ -1,0 +1,135 @@
+"""The demo itself: what is done to the cluster, and what is checked afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from strandline import Admin, Consumer, ConsumerRecord, LocalCluster, Producer, TopicPartition
+from strandline.adapters.system.clock import SystemClock
+from strandline.cli.demo.source import Source
+from strandline.cli.load.feed import Feeder, isr_whole, read_until_complete, within
+from strandline.producer.core.partitioner import partition_for
+
+TOPIC: Final = "ratings"
+PARTITIONS: Final = 3
+REPLICAS: Final = 3
+MIN_INSYNC: Final = 2
+FEED_S: Final = 4.0
+"""The feed is spread over this time, so that the kill happens in the midst of it."""
+FEED_STEPS: Final = 400
+
+Tell = Callable[[str], None]
+Figures = dict[str, Any]
+
+
+async def play(source: Source, brokers: int, keep: Path | None, tell: Tell, figures: Figures) -> list[str]:
+    """Run the demo, telling what happens and adding to `figures`; returns every fault as a sentence.
+
+    Raises RequestTimedOut if a step did not happen at all.
+    """
+    tell(f"Starting ZooKeeper, a controller and {brokers} brokers.")
+    async with (
+        LocalCluster(brokers=brokers, directory=keep, keep=keep is not None) as cluster,
+        Admin(cluster.bootstrap) as admin,
+        Producer(cluster.bootstrap) as producer,
+    ):
+        tell(f"The cluster serves at {cluster.bootstrap}, its files are in {cluster.directory}.")
+        await admin.create_topic(
+            TOPIC,
+            partitions=PARTITIONS,
+            replication_factor=REPLICAS,
+            config={"min.insync.replicas": str(MIN_INSYNC)},
+        )
+        tell(
+            f"Topic {TOPIC}: {PARTITIONS} partitions of {REPLICAS} replicas; "
+            f"what is acknowledged is on at least {MIN_INSYNC} of them."
+        )
+        feeder = Feeder(producer, TOPIC)
+        sent = asyncio.Event()
+        half_way = asyncio.Event()
+        async with asyncio.TaskGroup() as tasks:
+            reading = tasks.create_task(_read(cluster.bootstrap, sent))
+            tell(f"Feeding {len(source.records):,} {source.name}, while a consumer reads.")
+            feeding = tasks.create_task(_feed(feeder, source, half_way))
+            await half_way.wait()
+            await _kill_and_restart(cluster, admin, feeder, _busiest_partition(source), tell, figures)
+            await feeding
+            await producer.flush()
+            sent.set()
+        again = await _read(cluster.bootstrap, sent)
+    during, after = feeder.ledger.compare(reading.result()), feeder.ledger.compare(again)
+    tell(
+        f"{after.acknowledged:,} records acknowledged, {during.read:,} read while all this happened, "
+        f"{after.read:,} read again from the start; {len(after.lost)} lost."
+    )
+    figures.update(acknowledged=after.acknowledged, read=during.read, read_again=after.read)
+    faults = [f"while it ran: {fault}" for fault in during.faults]
+    faults += [f"read again: {fault}" for fault in after.faults]
+    failed = feeder.sent - after.acknowledged
+    if failed:
+        faults.append(f"{failed} records were not acknowledged, the first because of: {feeder.first_error}")
+    return faults
+
+
+async def _read(bootstrap: str, sent: asyncio.Event) -> Sequence[ConsumerRecord]:
+    """Everything in the topic, by a consumer of its own."""
+    async with Consumer(bootstrap, offset_reset="none") as consumer:
+        partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+        return await read_until_complete(consumer, partitions, sent)
+
+
+async def _feed(feeder: Feeder, source: Source, half_way: asyncio.Event) -> None:
+    """Send all records evenly over FEED_S."""
+    clock = SystemClock()
+    began = clock.monotonic()
+    count = len(source.records)
+    for number, (key, value) in enumerate(source.records):
+        if number == count // 2:
+            half_way.set()
+        if number % max(1, count // FEED_STEPS) == 0:
+            await clock.sleep(max(0.0, began + FEED_S * number / count - clock.monotonic()))
+        await feeder.send(key, value)
+
+
+def _busiest_partition(source: Source) -> int:
+    """Where most records of the second half go: its next acknowledgement is not long in coming."""
+    second_half = source.records[len(source.records) // 2 :]
+    ((busiest, _),) = Counter(partition_for(key, PARTITIONS) for key, _ in second_half).most_common(1)
+    return busiest
+
+
+async def _kill_and_restart(
+    cluster: LocalCluster, admin: Admin, feeder: Feeder, partition: int, tell: Tell, figures: Figures
+) -> None:
+    """Kill the leader of `partition`, wait for its successor, and bring the broker back."""
+    monotonic = SystemClock().monotonic
+    leader = (await isr_whole(admin, TOPIC))[partition]
+    tell(
+        f"kill -9 of broker {leader}, leader of partition {partition}; "
+        f"{len(feeder.ledger):,} records are acknowledged."
+    )
+    killed_at = monotonic()
+    acked = feeder.expect_ack(partition, sent_after=killed_at)
+    await cluster.kill_broker(leader)
+    failover_s = await within(f"an acknowledgement after the kill of broker {leader}", acked) - killed_at
+    (description,) = await admin.describe_topics([TOPIC])
+    successor = description.partitions[partition].leader
+    tell(
+        f"Broker {successor} leads partition {partition} now; "
+        f"the next acknowledgement came {failover_s:.2f} s after the kill."
+    )
+    started_at = monotonic()
+    await cluster.start_broker(leader)
+    await isr_whole(admin, TOPIC)
+    whole_s = monotonic() - started_at
+    tell(f"Broker {leader} is back; every ISR is whole {whole_s:.1f} s after its restart.")
+    figures.update(
+        killed=leader,
+        leader=successor,
+        failover_ms=round(failover_s * 1000, 1),
+        isr_whole_ms=round(whole_s * 1000, 1),
+    )

@@ -1,0 +1,259 @@
+"""`strandline group`: list, describe, reset and delete consumer groups; and what happened to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from strandline.cli.group.events import events
+from strandline.cli.group.offsets import (
+    Bounds,
+    Chosen,
+    ChosenType,
+    Reset,
+    Target,
+    TargetType,
+    chosen_partitions,
+    plan,
+    plan_json,
+)
+from strandline.cli.group.view import (
+    GroupView,
+    compact,
+    group_view,
+    members_of,
+    mixed_warning,
+    partitions_of,
+    view_json,
+)
+from strandline.cli.shell.command import Group, Invocation, pass_invocation, run
+from strandline.errors import NonEmptyGroup, StrandlineError
+
+if TYPE_CHECKING:
+    from strandline import Admin, TopicPartition
+    from strandline.client.messages import ListedOffset
+    from strandline.vocabulary.groups import DescribedGroup, ListedGroup
+
+
+@click.group(cls=Group)
+def group() -> None:
+    """List, describe, reset and delete consumer groups; and what happened to them."""
+
+
+group.add_command(events)
+
+
+@group.command("list")
+@pass_invocation
+def list_(invocation: Invocation) -> None:
+    """List the groups of all brokers, with their states."""
+    from strandline import Admin
+
+    async def main() -> Sequence[ListedGroup]:
+        async with Admin(invocation.bootstrap_servers()) as admin:
+            return await admin.list_groups()
+
+    listed = run(main)
+    if invocation.out.json:
+        for each in listed:
+            invocation.out.emit(
+                {"group": each.group, "protocol_type": each.protocol_type, "state": each.state}
+            )
+    elif listed:
+        invocation.out.table(
+            ("group", "type", "state"),
+            [(each.group, each.protocol_type or None, each.state) for each in listed],
+        )
+
+
+@group.command()
+@click.argument("names", nargs=-1, required=True, metavar="GROUP…")
+@pass_invocation
+def describe(invocation: Invocation, names: tuple[str, ...]) -> None:
+    """Show GROUP…: its state, its last rebalance, its members, and where it stands in each partition.
+
+    A partition's owner is the member that said it took it; a member that has not said so yet is shown
+    in brackets. The lag is counted from the committed offset to the high watermark.
+    """
+    from strandline import Admin
+
+    async def main() -> Sequence[GroupView]:
+        async with Admin(invocation.bootstrap_servers()) as admin:
+            return [await _viewed(admin, name) for name in names]
+
+    for view in run(main):
+        if invocation.out.json:
+            invocation.out.emit(view_json(view))
+        else:
+            _show(invocation, view)
+        if view.mixed:
+            invocation.out.note(mixed_warning(view))
+
+
+async def _viewed(admin: Admin, name: str) -> GroupView:
+    """Ask the coordinator for the group, and the leaders for the ends of what it reads."""
+    from strandline.client.messages import LATEST
+
+    description = await admin.describe_group(name)
+    committed = await admin.group_offsets(name)
+    wanted = partitions_of(members_of(description), committed)
+    found = await admin.list_offsets(dict.fromkeys(wanted, LATEST))
+    ends = {each: end.offset for each, end in found.items() if not isinstance(end, StrandlineError)}
+    return group_view(description, committed, ends)
+
+
+def _show(invocation: Invocation, view: GroupView) -> None:
+    out = invocation.out
+    described, coordinator = view.description.group, view.description.coordinator
+    sides = [f"{len(members)} {side}" for side, members in view.sides.items() if members]
+    out.line(f"group         {described.group}")
+    out.line(f"state         {described.state}, generation {described.generation}")
+    out.line(f"protocol      {', '.join([described.protocol or '-', *sides])}")
+    out.line(f"coordinator   broker {coordinator.id} at {coordinator.address}")
+    if described.reason:
+        by = f" (caused by {described.caused_by})" if described.caused_by else ""
+        out.line(f"rebalanced    {described.reason}{by}")
+    out.line(f"lag           {'?' if view.lag is None else view.lag}")
+    if view.members:
+        out.line("")
+        out.table(
+            ("member", "instance", "client", "host", "rebalances", "assigned", "owned"),
+            [
+                (
+                    m.member + (" *" if m.member == described.leader else ""),
+                    m.instance,
+                    m.client_id,
+                    m.host,
+                    m.rebalance_protocol,
+                    compact(m.assigned),
+                    compact(m.owned),
+                )
+                for m in view.members
+            ],
+        )
+    if view.partitions:
+        out.line("")
+        out.table(
+            ("topic", "partition", "committed", "end", "lag", "owner"),
+            [
+                (*p.name, p.committed, p.end, p.lag, p.owner or (p.assigned_to and f"({p.assigned_to})"))
+                for p in view.partitions
+            ],
+        )
+
+
+@group.command("reset-offsets")
+@click.argument("name", metavar="GROUP")
+@click.option(
+    "--topic", "chosen", type=ChosenType(), multiple=True, required=True, metavar="TOPIC[:0,2,5-7]",
+    help="The topic, or some of its partitions; may be repeated.",
+)  # fmt: skip
+@click.option(
+    "--to", "target", type=TargetType(), required=True, metavar="earliest|latest|OFFSET|TIME|+N|-N",
+    help="Where to; TIME in ISO 8601, +N and -N count records from what is committed.",
+)  # fmt: skip
+@click.option("--execute", is_flag=True, help="Do it; else it is only shown what would be done.")
+@pass_invocation
+def reset_offsets(
+    invocation: Invocation, name: str, chosen: tuple[Chosen, ...], target: Target, execute: bool
+) -> None:
+    """Set where GROUP reads next, within what the logs have. Without --execute nothing changes.
+
+    Only a group without members can be reset: stop its consumers first.
+    """
+    from strandline import Admin
+
+    async def main() -> list[Reset]:
+        async with Admin(invocation.bootstrap_servers()) as admin:
+            described = (await admin.describe_group(name)).group
+            if described.members and execute:
+                raise NonEmptyGroup(_stop_first(described))
+            resets = await _planned(admin, name, chosen, target)
+            if described.members:
+                invocation.out.note(f"warning: {_stop_first(described)}")
+            if execute:
+                await admin.alter_group_offsets(name, {reset.name: reset.new for reset in resets})
+            return resets
+
+    resets = run(main)
+    if invocation.out.json:
+        invocation.out.emit(plan_json(name, resets, executed=execute))
+        return
+    invocation.out.table(
+        ("topic", "partition", "committed", "new", "change", "lag then", "note"),
+        [
+            (
+                *reset.name,
+                reset.committed,
+                reset.new,
+                None if reset.change is None else f"{reset.change:+d}",
+                reset.lag,
+                reset.note,
+            )
+            for reset in resets
+        ],
+    )
+    if not execute:
+        invocation.out.note("nothing was changed; --execute does it")
+
+
+def _stop_first(described: DescribedGroup) -> str:
+    """Why a group with members is not reset, and what to do."""
+    members = ", ".join(f"{m.member} (client {m.client_id} at {m.host})" for m in described.members)
+    return (
+        f"group {described.group} is {described.state} with {len(described.members)} members: {members}. "
+        "Stop them before --execute: they would go on from where they are, and commit over it"
+    )
+
+
+async def _planned(admin: Admin, name: str, chosen: Sequence[Chosen], target: Target) -> list[Reset]:
+    """Ask for what the plan needs. Raises what keeps a leader from being asked."""
+    from datetime import datetime
+
+    from strandline.client.messages import EARLIEST, LATEST
+
+    metadata = await admin.metadata(sorted({each.topic for each in chosen}))
+    there = {topic.name: [p.partition for p in topic.partitions] for topic in metadata.topics}
+    names = chosen_partitions(chosen, there)
+    committed = {each: at.offset for each, at in (await admin.group_offsets(name)).items()}
+    starts = _all_known(await admin.list_offsets(dict.fromkeys(names, EARLIEST)))
+    # The ends come before the times: where no record is that young, the next one will be.
+    ends = _all_known(await admin.list_offsets(dict.fromkeys(names, LATEST)))
+    at_time: dict[TopicPartition, int] = {}
+    if isinstance(target, datetime):
+        since_ms = int(target.timestamp() * 1000)
+        found = _all_known(await admin.list_offsets(dict.fromkeys(names, since_ms)))
+        at_time = {each: listed.offset for each, listed in found.items() if listed.offset >= 0}
+    bounds = {each: Bounds(starts[each].offset, ends[each].offset, at_time.get(each)) for each in names}
+    return plan(target, committed, bounds)
+
+
+def _all_known(
+    found: Mapping[TopicPartition, ListedOffset | StrandlineError],
+) -> dict[TopicPartition, ListedOffset]:
+    """Raises the first error: a plan of a part would be taken for the whole."""
+    for end in found.values():
+        if isinstance(end, StrandlineError):
+            raise end
+    return {name: end for name, end in found.items() if not isinstance(end, StrandlineError)}
+
+
+@group.command()
+@click.argument("names", nargs=-1, required=True, metavar="GROUP…")
+@pass_invocation
+def delete(invocation: Invocation, names: tuple[str, ...]) -> None:
+    """Forget GROUP… and what they committed. A group with members is not deleted: stop them first."""
+    from strandline import Admin
+
+    async def main() -> None:
+        async with Admin(invocation.bootstrap_servers()) as admin:
+            for name in names:
+                await admin.delete_group(name)
+                if invocation.out.json:
+                    invocation.out.emit({"group": name, "deleted": True})
+                else:
+                    invocation.out.line(f"deleted {name}")
+
+    run(main)

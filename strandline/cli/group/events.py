@@ -1,0 +1,149 @@
+"""`strandline group events`: what happened to groups, from the topic `__group_events`."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from strandline.cli.group.events_text import line_of, read_event
+from strandline.cli.shell.command import INTERRUPTED, Command, Invocation, pass_invocation, run
+from strandline.errors import UnknownTopicOrPartition
+from strandline.ids import GROUP_EVENTS_TOPIC, TopicPartition
+
+if TYPE_CHECKING:
+    from strandline import Consumer, ConsumerRecord
+
+POLL_MS: Final = 250
+LANE_RECORDS_MAX: Final = 5_000
+"""Of one partition that wait for older ones of others; it is not read on meanwhile."""
+
+
+@click.command("events", cls=Command)
+@click.argument("group", required=False)
+@click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@pass_invocation
+def events(invocation: Invocation, group: str | None, follow: bool) -> None:
+    """Show what happened to GROUP, or to all groups: rebalances, partitions and tasks; the newest last.
+
+    A line has the time, the event, the group, the generation, the member, its task or its partitions, and
+    what else is known: how far the task's state is restored, why, and who caused it. As JSON a line is a
+    record of the topic __group_events.
+    """
+    from strandline import Consumer
+
+    passed_over = 0
+
+    def write(records: Iterable[ConsumerRecord]) -> None:
+        nonlocal passed_over
+        for record in records:
+            if group is not None and record.key != group.encode():
+                continue
+            event = read_event(record.value)
+            if event is None:
+                passed_over += 1
+            elif invocation.out.json:
+                invocation.out.emit(event)
+            else:
+                invocation.out.line(line_of(event, datetime.now().date()))
+        if follow:
+            sys.stdout.flush()
+
+    async def main() -> None:
+        async with Consumer(invocation.bootstrap_servers(), offset_reset="earliest") as consumer:
+            await read_events(consumer, write, follow=follow)
+
+    try:
+        run(main)
+    except KeyboardInterrupt:
+        if not follow:
+            raise
+        click.get_current_context().exit(INTERRUPTED)  # there is no other end: nothing to be said of it
+    if passed_over:
+        invocation.out.note(f"records left out that are no events of this version: {passed_over}")
+
+
+Write = Callable[[Iterable["ConsumerRecord"]], None]
+
+
+async def read_events(consumer: Consumer, write: Write, *, follow: bool) -> None:
+    """Hand what the topic has now to `write`, the oldest first, and with `follow` all that comes.
+
+    Where there is no such topic yet there is nothing, or it is waited for.
+    """
+    partitions = await _partitions(consumer, follow=follow)
+    if not partitions:
+        return
+    ends = await consumer.end_offsets(partitions)
+    consumer.assign(partitions)
+    await consumer.seek_to_beginning()
+    merge = Merge(ends)
+    while merge.open:
+        for name in list(merge.open):
+            if await consumer.position(name) >= ends[name]:
+                merge.close(name)
+        write(merge.take())
+        waiting = merge.waiting()
+        consumer.pause(*waiting)
+        consumer.resume(*merge.open - waiting)
+        if merge.open:
+            merge.add(await consumer.getmany(timeout_ms=POLL_MS), later=follow)
+    consumer.resume(*partitions)
+    while follow:
+        merge.add(await consumer.getmany(timeout_ms=POLL_MS), later=True)
+        write(merge.take())
+
+
+async def _partitions(consumer: Consumer, *, follow: bool) -> list[TopicPartition]:
+    while True:
+        try:
+            numbers = await consumer.partitions_for(GROUP_EVENTS_TOPIC)
+        except UnknownTopicOrPartition:  # after a while in which it might have come
+            if not follow:
+                return []
+        else:
+            return [TopicPartition(GROUP_EVENTS_TOPIC, number) for number in numbers]
+
+
+class Merge:
+    """Puts the records of several partitions in the order of their times; those of each stay in their own.
+
+    `open` are the partitions that have not been read to their ends: what is older may come from any.
+    """
+
+    def __init__(self, ends: Mapping[TopicPartition, int]) -> None:
+        self._ends = ends
+        self._lanes: dict[TopicPartition, deque[ConsumerRecord]] = {name: deque() for name in ends}
+        self.open = set(ends)
+
+    def add(self, batches: Mapping[TopicPartition, Sequence[ConsumerRecord]], *, later: bool) -> None:
+        """Records of partitions, those past the ends only if `later` ones are wanted too."""
+        for name, records in batches.items():
+            end = self._ends[name]
+            self._lanes[name].extend(record for record in records if later or record.offset < end)
+
+    def close(self, name: TopicPartition) -> None:
+        """Nothing older comes from this one."""
+        self.open.discard(name)
+
+    def take(self) -> list[ConsumerRecord]:
+        """The records that none can come before any more."""
+        taken: list[ConsumerRecord] = []
+        while all(self._lanes[name] for name in self.open):
+            lanes = [lane for lane in self._lanes.values() if lane]
+            if not lanes:
+                break
+            taken.append(min(lanes, key=lambda lane: lane[0].timestamp).popleft())
+        return taken
+
+    def waiting(self) -> set[TopicPartition]:
+        """The partitions that are not to be read on now: at their ends, or too far before others."""
+        return {
+            name
+            for name, lane in self._lanes.items()
+            if name not in self.open or len(lane) > LANE_RECORDS_MAX
+        }

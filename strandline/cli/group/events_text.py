@@ -1,0 +1,88 @@
+"""Events of groups, read from the records of `__group_events` and written as lines for people. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import date, datetime
+from typing import Any, Final
+
+from strandline.cli.cluster.state_changes import age
+from strandline.cli.group.view import compact
+from strandline.ids import TopicPartition
+
+VERSION: Final = 1
+"""The one that is understood here. New fields do not change it, nor do new events."""
+
+_NEEDED: Final = {"event": str, "group": str, "generation": int, "at_ms": int}
+_EVENT_WIDTH: Final = len("generation_started")
+
+
+def read_event(value: bytes | None) -> dict[str, Any] | None:
+    """All fields of an event, those too that nobody here knows; None for what is none of this version."""
+    try:
+        fields = json.loads(value or b"")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(fields, dict) or fields.get("version") != VERSION:
+        return None
+    return fields if all(type(fields.get(name)) is kind for name, kind in _NEEDED.items()) else None
+
+
+def line_of(event: Mapping[str, Any], today: date) -> str:
+    """When it happened, what, to which group, in which generation, to whom, and what there is to say of it.
+
+    Between two spaces each; `-` where an event has none. An event that nobody here knows has its line too.
+    """
+    said = [_figures(event), _text(event, "reason")]
+    if "caused_by" in event:
+        said.append(f"caused by {event['caused_by']}")
+    cells = [
+        time_of(event["at_ms"], today),
+        event["event"].ljust(_EVENT_WIDTH),
+        event["group"],
+        f"generation {event['generation']}",
+        _text(event, "member") or "-",
+        _text(event, "task") or _partitions(event.get("partitions")) or "-",
+        ", ".join(filter(None, said)),
+    ]
+    line = "  ".join(cells).rstrip()
+    return "".join(c if c.isprintable() else " " for c in line)
+
+
+def time_of(at_ms: int, today: date) -> str:
+    """By this machine's clock and zone; without the day if that is today."""
+    try:
+        at = datetime.fromtimestamp(at_ms / 1000)
+    except (ValueError, OverflowError, OSError):
+        return f"{at_ms} ms"  # a member's clock may say anything
+    if at.date() == today:
+        return at.time().isoformat(timespec="milliseconds")
+    return at.isoformat(" ", timespec="milliseconds")
+
+
+def _text(event: Mapping[str, Any], name: str) -> str:
+    return str(event.get(name, ""))
+
+
+def _partitions(given: Any) -> str:
+    """As they are listed in an event, by topic."""
+    if given is None:
+        return ""
+    try:
+        return compact([TopicPartition(topic, int(n)) for topic, numbers in given.items() for n in numbers])
+    except (AttributeError, TypeError, ValueError):
+        return str(given)
+
+
+def _figures(event: Mapping[str, Any]) -> str:
+    """How far a task's state is restored, as far as that was told."""
+    lag, rate, remaining_ms = (event.get(name) for name in ("lag", "records_per_s", "remaining_ms"))
+    said: list[str] = []
+    if isinstance(lag, int):
+        said.append(f"lag {lag}")
+    if isinstance(rate, int | float):
+        said.append(f"{rate:.0f} records/s" if rate >= 10 else f"{rate:.1f} records/s")
+    if isinstance(remaining_ms, int):
+        said.append(f"{age(remaining_ms)} left")
+    return ", ".join(said)

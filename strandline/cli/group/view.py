@@ -1,0 +1,247 @@
+"""What `group describe` shows of a group, made from what the cluster says of it. Pure.
+
+The coordinator knows members, and the bytes that they send each other; the members' own protocol says
+what the bytes mean. A group whose members follow both rebalance protocols works, and stays in the
+middle of an upgrade until somebody ends it (KIP-429, case 3.b), so it is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from strandline.consumer.core.protocol import COOPERATIVE_VERSION, Assignment, Subscription
+from strandline.errors import InconsistentGroupProtocol
+from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import CommittedOffset, DescribedMember
+
+if TYPE_CHECKING:
+    from strandline.client.admin.groups import GroupDescription
+
+CONSUMERS: Final = "consumer"
+"""The protocol type of groups whose bytes are those of `strandline.consumer.core.protocol`."""
+EAGER: Final = "eager"
+COOPERATIVE: Final = "cooperative"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """A member, with what its bytes say: None where they say nothing, as while a generation forms.
+
+    `assigned` is what the leader gave it, `owned` what it said it took: they differ while it has not
+    followed yet.
+    """
+
+    member: str
+    instance: str | None
+    client_id: str
+    host: str
+    rebalance_protocol: str | None
+    topics: tuple[str, ...] | None
+    assigned: tuple[TopicPartition, ...] | None
+    owned: tuple[TopicPartition, ...]
+
+    @property
+    def name(self) -> str:
+        """For people: the id says little by itself."""
+        return f"{self.member} (client {self.client_id} at {self.host})"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """A partition that the group has read or has given to a member; None is what nobody knows.
+
+    `end` is the high watermark. `owner` said that it took the partition; `assigned_to` is to do so.
+    """
+
+    name: TopicPartition
+    committed: int | None
+    end: int | None
+    owner: str | None
+    assigned_to: str | None
+
+    @property
+    def lag(self) -> int | None:
+        """Committed records from the committed offset on."""
+        if self.committed is None or self.end is None:
+            return None
+        return max(0, self.end - self.committed)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """A group as `group describe` shows it."""
+
+    description: GroupDescription
+    members: tuple[MemberView, ...]
+    partitions: tuple[PartitionView, ...]
+
+    @property
+    def sides(self) -> Mapping[str, tuple[str, ...]]:
+        """The members on each rebalance protocol, by its name."""
+        return {
+            protocol: tuple(m.member for m in self.members if m.rebalance_protocol == protocol)
+            for protocol in (EAGER, COOPERATIVE)
+        }
+
+    @property
+    def mixed(self) -> bool:
+        return all(self.sides.values())
+
+    @property
+    def lag(self) -> int | None:
+        """Of all partitions together; None while that of one is not known, or members have none yet."""
+        if self.members and not self.partitions:
+            return None
+        lags = [partition.lag for partition in self.partitions]
+        known = [lag for lag in lags if lag is not None]
+        return sum(known) if len(known) == len(lags) else None
+
+
+def member_view(member: DescribedMember, protocol_type: str) -> MemberView:
+    """A member with its bytes read; bytes that nobody can read hide nothing else."""
+    topics = protocol = assigned = None
+    if protocol_type == CONSUMERS:
+        with suppress(InconsistentGroupProtocol):
+            subscription = Subscription.decode(member.metadata)
+            topics = subscription.topics
+            protocol = COOPERATIVE if subscription.version >= COOPERATIVE_VERSION else EAGER
+        with suppress(InconsistentGroupProtocol):
+            assigned = tuple(sorted(Assignment.decode(member.assignment).assigned))
+    return MemberView(
+        member.member,
+        member.instance,
+        member.client_id,
+        member.host,
+        protocol,
+        topics,
+        assigned,
+        tuple(sorted(member.owned)),
+    )
+
+
+def members_of(description: GroupDescription) -> tuple[MemberView, ...]:
+    """The members, by their ids."""
+    group = description.group
+    members = (member_view(member, group.protocol_type) for member in group.members)
+    return tuple(sorted(members, key=lambda member: member.member))
+
+
+def partitions_of(
+    members: Iterable[MemberView], committed: Mapping[TopicPartition, CommittedOffset]
+) -> list[TopicPartition]:
+    """Every partition that the group has to do with."""
+    taken = {name for member in members for name in (*member.owned, *(member.assigned or ()))}
+    return sorted(taken | committed.keys())
+
+
+def group_view(
+    description: GroupDescription,
+    committed: Mapping[TopicPartition, CommittedOffset],
+    ends: Mapping[TopicPartition, int],
+) -> GroupView:
+    """Put together what coordinator and leaders said; `ends` lacks those that could not be asked."""
+    members = members_of(description)
+    owners = {name: member.member for member in members for name in member.owned}
+    assigned = {name: member.member for member in members for name in member.assigned or ()}
+    partitions = tuple(
+        PartitionView(
+            name,
+            committed[name].offset if name in committed else None,
+            ends.get(name),
+            owners.get(name),
+            assigned.get(name),
+        )
+        for name in partitions_of(members, committed)
+    )
+    return GroupView(description, members, partitions)
+
+
+def mixed_warning(view: GroupView) -> str:
+    """What to tell who looks at a mixed group: who is on which side, and how to end it."""
+    eager, cooperative = (", ".join(view.sides[side]) for side in (EAGER, COOPERATIVE))
+    return (
+        f"warning: the members of group {view.description.group.group} follow both rebalance protocols. "
+        f"Eager: {eager}. Cooperative: {cooperative}. No partition moves away from a cooperative member, so "
+        "shares may be uneven, until the upgrade is finished: restart each eager member with "
+        "rebalance_protocol=cooperative"
+    )
+
+
+def by_topic(names: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Partitions as JSON shows them.
+
+    >>> by_topic([TopicPartition("t", 1), TopicPartition("t", 0)])
+    {'t': [0, 1]}
+    """
+    found: dict[str, list[int]] = {}
+    for topic, partition in sorted(names):
+        found.setdefault(topic, []).append(partition)
+    return found
+
+
+def compact(names: Iterable[TopicPartition] | None) -> str:
+    """Partitions as people read them, runs of numbers shortened.
+
+    >>> compact([TopicPartition("t", n) for n in (0, 1, 2, 5)])
+    't:0-2,5'
+    """
+    if names is None:
+        return "?"
+    return " ".join(f"{topic}:{_runs(numbers)}" for topic, numbers in by_topic(names).items()) or "-"
+
+
+def _runs(numbers: Iterable[int]) -> str:
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+
+
+def view_json(view: GroupView) -> dict[str, Any]:
+    """The shape of `group describe -o json` (docs/cli.md)."""
+    group, coordinator = view.description.group, view.description.coordinator
+    return {
+        "group": group.group,
+        "state": group.state,
+        "generation": group.generation,
+        "protocol_type": group.protocol_type,
+        "protocol": group.protocol,
+        "leader": group.leader,
+        "coordinator": {"id": coordinator.id, "host": coordinator.host, "port": coordinator.port},
+        "reason": group.reason,
+        "caused_by": group.caused_by,
+        "mixed": view.mixed,
+        "rebalance_protocols": {name: list(members) for name, members in view.sides.items()},
+        "lag": view.lag,
+        "members": [
+            {
+                "member": member.member,
+                "instance": member.instance,
+                "client_id": member.client_id,
+                "host": member.host,
+                "rebalance_protocol": member.rebalance_protocol,
+                "topics": None if member.topics is None else list(member.topics),
+                "assigned": None if member.assigned is None else by_topic(member.assigned),
+                "owned": by_topic(member.owned),
+            }
+            for member in view.members
+        ],
+        "partitions": [
+            {
+                "topic": partition.name.topic,
+                "partition": partition.name.partition,
+                "committed": partition.committed,
+                "end": partition.end,
+                "lag": partition.lag,
+                "owner": partition.owner,
+                "assigned_to": partition.assigned_to,
+            }
+            for partition in view.partitions
+        ],
+    }

@@ -1,0 +1,1 @@
+"""`strandline perf`: measurements through the clients that users have."""

@@ -1,0 +1,1 @@
+"""`strandline pipeline`: jobs that run on Spark."""

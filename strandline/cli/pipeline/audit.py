@@ -1,0 +1,70 @@
+"""`strandline pipeline audit`: what clients saw, held against what is in the topics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from strandline.auditing.checks import CHECKS, Finding
+from strandline.cli.pipeline.spark import DIFFERS, master_option, open_session
+from strandline.cli.shell.command import Command, Invocation, pass_invocation
+
+
+@click.command("audit", cls=Command)
+@click.argument(
+    "histories",
+    nargs=-1,
+    required=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="HISTORY…",
+)
+@click.option("--topic", "topics", required=True, multiple=True, help="Audit this topic; may be repeated.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=100, show_default=True, metavar="N",
+    help="Findings of each kind that are looked for.",
+)  # fmt: skip
+@master_option
+@pass_invocation
+def audit(
+    invocation: Invocation, histories: Sequence[Path], topics: Sequence[str], limit: int, master: str
+) -> None:
+    """Hold what `strandline verify` told, each HISTORY one run of it, against the topics as they are now.
+
+    It finds records that are lost, duplicated, out of order, passed over, or there though they failed;
+    offsets with two values; high watermarks that went back. Exit status 2 if there is any. A HISTORY of a
+    client that was killed may end in half a line. As JSON a line is a finding.
+    """
+    bootstrap = invocation.bootstrap_servers()
+    spark = open_session(master, "audit")
+    from strandline.pipeline.jobs.audit import run
+
+    try:
+        found, silent = run(
+            spark, bootstrap, list(dict.fromkeys(histories)), list(dict.fromkeys(topics)), limit
+        )
+    finally:
+        spark.stop()
+    for history in silent:
+        invocation.out.note(f"{history} tells nothing of {', '.join(topics)}")
+    _show(invocation, found, limit)
+    if found:
+        click.get_current_context().exit(DIFFERS)
+
+
+def _show(invocation: Invocation, found: Sequence[Finding], limit: int) -> None:
+    if invocation.out.json:
+        for finding in found:
+            invocation.out.emit(finding._asdict())
+        return
+    if not found:
+        invocation.out.line("nothing is wrong")
+        return
+    invocation.out.table(Finding._fields, found)
+    counts = Counter(finding.check for finding in found)
+    for check in CHECKS:
+        if counts[check.name]:
+            more = " or more" if counts[check.name] >= limit else ""
+            invocation.out.note(f"{counts[check.name]}{more} {check.name}: {check.meaning}")

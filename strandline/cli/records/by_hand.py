@@ -1,0 +1,88 @@
+"""A member that works as many applications do: record by record, with timeouts, and commits of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from strandline.adapters.system.clock import SystemClock
+from strandline.cli.records.consume import Limits
+from strandline.errors import StrandlineError, UnknownMemberId
+
+if TYPE_CHECKING:
+    from strandline import Consumer, ConsumerRecord
+
+ASK_S: Final = 0.5
+"""How long one get call may take."""
+BLOCK_EVERY_S: Final = 5.0
+COMMIT_EVERY: Final = 5
+"""Records. With nothing to read, and at the end, the rest is committed."""
+
+
+class ByHand:
+    """Asks by `asyncio.wait_for(getone())`, commits after some of the records, and blocks the event loop for
+    `block_s` seconds now and then, within its work on a record."""
+
+    def __init__(self, consumer: Consumer, note: Callable[..., None], block_s: float | None) -> None:
+        self._consumer = consumer
+        self._note = note
+        self._block_s = block_s
+        self._clock = SystemClock()
+        self._blocked_at = float("-inf")
+
+    async def read_until(
+        self,
+        received: Callable[[Sequence[ConsumerRecord]], None],
+        limits: Limits,
+        between: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Until a limit is reached. `between` is awaited before each get call."""
+        uncommitted = 0
+        while not limits.reached:
+            if between is not None:
+                await between()
+            try:
+                record = await asyncio.wait_for(self._consumer.getone(), ASK_S)
+            except TimeoutError:
+                if uncommitted and await self._commit():
+                    uncommitted = 0
+                continue
+            except StrandlineError as error:
+                if not error.retriable or self._consumer.error() is not None:
+                    raise
+                continue
+            received([record])
+            limits.hear(1)
+            self._block()
+            await asyncio.sleep(0)
+            self._tell("handled", record, record.offset)
+            uncommitted += 1
+            if uncommitted >= COMMIT_EVERY and await self._commit():
+                uncommitted = 0
+                self._tell("commit_acked", record, record.offset + 1)
+        if uncommitted:
+            _ = await self._commit()
+
+    def _tell(self, event: str, record: ConsumerRecord, offset: int) -> None:
+        self._note(event, topic=record.topic, partition=record.partition, offset=offset)
+
+    def _block(self) -> None:
+        if self._block_s is None or self._clock.monotonic() - self._blocked_at < BLOCK_EVERY_S:
+            return
+        _ = threading.Event().wait(self._block_s)
+        self._blocked_at = self._clock.monotonic()
+
+    async def _commit(self) -> bool:
+        """True if all that was handed out since the last get call is committed. What was lost is read again,
+        by whoever has it now; what cannot be committed at the moment goes with the next commit."""
+        try:
+            await self._consumer.commit()
+        except UnknownMemberId:
+            return False
+        except StrandlineError as error:
+            if not error.retriable:
+                raise
+            return False
+        return True

@@ -1,0 +1,206 @@
+"""`strandline consume`: print the records of topics."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from strandline.cli.records.start import Start, from_option
+from strandline.cli.records.subscription import Membership, Stop, group_options, subscribe, telling
+from strandline.cli.shell.command import Command, Invocation, pass_invocation, run
+from strandline.cli.shell.numbers import FiniteRange
+from strandline.cli.shell.output import json_line, shown
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from strandline import Consumer, ConsumerRecord
+    from strandline.consumer.group.group import GroupMetadata
+    from strandline.ids import TopicPartition
+
+POLL_MS: Final = 250
+
+
+async def assign_from(
+    consumer: Consumer, topics: Sequence[str], partition: int | None, start: Start
+) -> list[TopicPartition]:
+    """Assign the partitions of `topics` (or the one given of each) and go to where reading begins.
+
+    Raises UnknownTopicOrPartition, OffsetOutOfRange.
+    """
+    from strandline import TopicPartition
+
+    partitions = [
+        TopicPartition(topic, number)
+        for topic in topics
+        for number in ([partition] if partition is not None else await consumer.partitions_for(topic))
+    ]
+    offsets = await _offsets(consumer, partitions, start)
+    consumer.assign(partitions)
+    for each, offset in offsets.items():
+        consumer.seek(each, offset)
+    return partitions
+
+
+async def _offsets(
+    consumer: Consumer, partitions: Sequence[TopicPartition], start: Start
+) -> dict[TopicPartition, int]:
+    """Where in each partition reading begins."""
+    match start:
+        case "earliest":
+            return await consumer.beginning_offsets(partitions)
+        case "latest":
+            return await consumer.end_offsets(partitions)
+        case int():
+            return dict.fromkeys(partitions, start)
+        case datetime():
+            # Where no record is that young, the next one will be: the ends are asked for first, so
+            # that none slips through between the two.
+            offsets = await consumer.end_offsets(partitions)
+            found = await consumer.offsets_for_times(dict.fromkeys(partitions, int(start.timestamp() * 1000)))
+            return offsets | {each: at.offset for each, at in found.items() if at is not None}
+
+
+class Limits:
+    """When to end: after so many records, after so long without any, or when `stop` is set."""
+
+    def __init__(
+        self, max_records: int | None, idle_exit_s: float | None, stop: asyncio.Event | None = None
+    ) -> None:
+        from strandline.adapters.system.clock import SystemClock
+
+        self._monotonic = SystemClock().monotonic
+        self._idle_exit_s = idle_exit_s
+        self._stop = stop
+        self.left = max_records
+        """Records that are still wanted; None without a limit."""
+        self.heard_at: float | None = self._monotonic()
+        """Since when nothing was heard; None before it counts."""
+
+    def hear(self, records: int = 0) -> None:
+        """Something came."""
+        self.heard_at = self._monotonic()
+        if self.left is not None:
+            self.left -= records
+
+    @property
+    def reached(self) -> bool:
+        if self.left == 0 or (self._stop is not None and self._stop.is_set()):
+            return True
+        if self._idle_exit_s is None or self.heard_at is None:
+            return False
+        return self._monotonic() - self.heard_at >= self._idle_exit_s
+
+
+async def read_until(
+    consumer: Consumer,
+    write: Callable[[Sequence[ConsumerRecord]], None],
+    limits: Limits,
+    between: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Hand every record to `write`, until a limit is reached. `between` is awaited before each look."""
+    while not limits.reached:
+        if between is not None:
+            await between()
+        batches = await consumer.getmany(timeout_ms=POLL_MS, max_records=limits.left)
+        for records in batches.values():
+            write(records)
+            limits.hear(len(records))
+
+
+def record_json(record: ConsumerRecord) -> dict[str, Any]:
+    """A record as JSON; keys and values that are not UTF-8 are base64 and marked (`shown`)."""
+    return {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        **shown("key", record.key),
+        **shown("value", record.value),
+        "headers": [{"key": name, **shown("value", value)} for name, value in record.headers],
+    }
+
+
+@click.command(cls=Command)
+@click.argument("topics", nargs=-1, required=True, metavar="TOPIC…")
+@from_option
+@click.option("--partition", type=click.IntRange(min=0), help="Read this partition only.")
+@click.option("--max-records", type=click.IntRange(min=1), help="End after so many records.")
+@click.option("--idle-exit", type=FiniteRange(min=0), metavar="S", help="End after S seconds without any.")
+@click.option("--key-separator", metavar="S", help="As text: print the key and S before each value.")
+@click.option(
+    "--on-undecodable", type=click.Choice(["raise", "skip"]), default="raise", show_default=True,
+    help="A batch that cannot be decoded ends it with its offsets, or is left out and logged.",
+)  # fmt: skip
+@group_options
+@pass_invocation
+def consume(
+    invocation: Invocation,
+    topics: tuple[str, ...],
+    start: Start,
+    partition: int | None,
+    max_records: int | None,
+    idle_exit: float | None,
+    key_separator: str | None,
+    on_undecodable: str,
+    membership: Membership,
+) -> None:
+    """Print the records of TOPIC…, those to come too, until Ctrl-C or a limit.
+
+    As text a line is a value, byte for byte. As JSON, bytes that are not UTF-8 are base64, and a
+    field such as value_encoding says so.
+
+    With --group it prints its share, goes on where the group has committed (--from says where to begin
+    else), commits what it printed, and tells on standard error what is given to it and taken from it.
+    SIGTERM and Ctrl-C let it leave the group in good order.
+    """
+    settings = membership.settings(start, partition)
+    separator = key_separator.encode() if key_separator else None
+
+    def write(records: Sequence[ConsumerRecord]) -> None:
+        if invocation.out.json:
+            sys.stdout.write("".join(json_line(record_json(record)) for record in records))
+            sys.stdout.flush()
+        else:
+            sys.stdout.buffer.write(b"".join(_text_line(record, separator) for record in records))
+            sys.stdout.buffer.flush()
+
+    async def alone() -> bool:
+        async with Consumer(
+            invocation.bootstrap_servers(), offset_reset="none", on_undecodable=on_undecodable
+        ) as consumer:
+            await assign_from(consumer, topics, partition, start)
+            await read_until(consumer, write, Limits(max_records, idle_exit))
+        return False
+
+    async def as_member(settings: Mapping[str, Any]) -> bool:
+        stop = Stop()
+        limits = Limits(max_records, idle_exit, stop.event)
+        limits.heard_at = None  # waiting for the others is not being idle
+
+        def heard(event: str, partitions: Sequence[TopicPartition], who: GroupMetadata) -> None:
+            limits.hear()
+            named = ", ".join(map(str, partitions)) or "nothing"
+            invocation.out.note(f"{event} {named} (generation {who.generation})")
+
+        async with Consumer(
+            invocation.bootstrap_servers(), on_undecodable=on_undecodable, **settings
+        ) as consumer:
+            await subscribe(consumer, topics, telling(consumer, heard))
+            await read_until(consumer, write, limits)
+        return stop.interrupted
+
+    from strandline import Consumer
+
+    if run(alone if settings is None else partial(as_member, settings)):
+        raise KeyboardInterrupt
+
+
+def _text_line(record: ConsumerRecord, separator: bytes | None) -> bytes:
+    value = record.value or b""
+    return value + b"\n" if separator is None else (record.key or b"") + separator + value + b"\n"

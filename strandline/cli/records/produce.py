@@ -1,0 +1,176 @@
+"""`strandline produce`: a record for each line of standard input."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from strandline.cli.shell.command import FAILED, Command, Invocation, pass_invocation, run
+from strandline.errors import SettingsError, StrandlineError
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from strandline import RecordMetadata
+
+ACKS: Final = {"all": -1, "1": 1, "0": 0}
+CHUNK_BYTES: Final = 256 * 1024
+
+acks_option = click.option(
+    "--acks", type=click.Choice(list(ACKS)), default="all", show_default=True,
+    help="Who must have a record before it counts: all in-sync replicas, the leader, nobody.",
+)  # fmt: skip
+compression_option = click.option(
+    "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    default="none", show_default=True,
+)  # fmt: skip
+timeout_option = click.option(
+    "--delivery-timeout-ms", type=click.IntRange(min=1), metavar="MS", default=120_000, show_default=True,
+    help="A record that is not acknowledged by then has failed.",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of the records."""
+
+    acked: int = 0
+    failed: int = 0
+    first_error: str | None = None
+
+    def show(self, invocation: Invocation, topic: str) -> None:
+        """Print the counts, and why the first of those that failed did."""
+        if invocation.out.json:
+            result: dict[str, Any] = {"topic": topic, "acked": self.acked, "failed": self.failed}
+            if self.first_error is not None:
+                result["error"] = self.first_error
+            invocation.out.emit(result, flush=True)
+            return
+        invocation.out.line(f"acked {self.acked}, failed {self.failed}")
+        sys.stdout.flush()
+        if self.first_error is not None:
+            invocation.out.note(f"error: {self.first_error}")
+
+    def count(self, future: asyncio.Future[RecordMetadata]) -> None:
+        """Take the end of one record."""
+        error = future.exception()
+        if error is None:
+            self.acked += 1
+        else:
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        """A record failed; the first reason is kept."""
+        self.failed += 1
+        if self.first_error is None:
+            self.first_error = str(error)
+
+
+async def stdin_lines() -> AsyncIterator[bytes]:
+    """The lines of standard input without their ends, as soon as they are there.
+
+    No thread: a blocked one could not be interrupted by Ctrl-C. A terminal, pipe or socket wakes the
+    event loop; a file never blocks, so it is simply read.
+    """
+    import asyncio
+
+    descriptor = 0
+    readable = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    try:
+        loop.add_reader(descriptor, readable.set)
+        polled = True
+    except OSError:
+        polled = False
+    rest = b""
+    try:
+        while True:
+            if polled:
+                await readable.wait()
+                readable.clear()
+            else:
+                await asyncio.sleep(0)  # lets what was read so far go out
+            chunk = os.read(descriptor, CHUNK_BYTES)
+            if not chunk:
+                break
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                yield line
+        if rest:
+            yield rest
+    finally:
+        if polled:
+            loop.remove_reader(descriptor)
+
+
+@click.command(cls=Command)
+@click.argument("topic")
+@click.option("--key-separator", metavar="S", help="What stands before the first S in a line is the key.")
+@click.option("--partition", type=click.IntRange(min=0), help="Send everything to this partition.")
+@acks_option
+@compression_option
+@timeout_option
+@pass_invocation
+def produce(
+    invocation: Invocation,
+    topic: str,
+    key_separator: str | None,
+    partition: int | None,
+    acks: str,
+    compression: str,
+    delivery_timeout_ms: int,
+) -> None:
+    """Send each line of standard input as a record to TOPIC.
+
+    Ends with the number of acknowledged and failed records; exits with 1 if any failed.
+    """
+    if sys.stdin is None:
+        raise SettingsError("standard input is closed: give it the lines to produce")
+    from strandline import Admin, Producer
+
+    separator = key_separator.encode() if key_separator else None
+    tally = Tally()
+
+    async def main() -> None:
+        bootstrap = invocation.bootstrap_servers()
+        async with Admin(bootstrap) as admin:
+            await admin.metadata([topic])  # an unknown topic is said before any input is waited for
+        async with Producer(
+            bootstrap,
+            acks=ACKS[acks],
+            compression=compression,
+            delivery_timeout_ms=delivery_timeout_ms,
+        ) as producer:
+            with invocation.out.progress(f"producing to {topic}") as advance:
+                async for line in stdin_lines():
+                    key, value = _split(line, separator)
+                    try:
+                        future = await producer.send(topic, value, key, partition=partition)
+                    except StrandlineError as error:
+                        tally.fail(error)
+                    else:
+                        future.add_done_callback(tally.count)
+                    advance(1)
+                await producer.flush()
+
+    try:
+        run(main)
+    except KeyboardInterrupt:
+        tally.show(invocation, topic)  # what is acknowledged stays so
+        raise
+    tally.show(invocation, topic)
+    if tally.failed:
+        click.get_current_context().exit(FAILED)
+
+
+def _split(line: bytes, separator: bytes | None) -> tuple[bytes | None, bytes]:
+    """Key and value of a line; a line without the separator has no key."""
+    if separator is None:
+        return None, line
+    key, found, value = line.partition(separator)
+    return (key, value) if found else (None, line)

@@ -1,0 +1,154 @@
+"""Reading as a member of a group: what `consume` and `verify consume` share when they are given --group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from strandline.cli.records.start import Start
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from strandline import Consumer, TopicPartition
+    from strandline.consumer.group.group import GroupMetadata
+    from strandline.consumer.group.listener import RebalanceListener
+
+HEARTBEAT_INTERVAL_MS: Final = 1_000
+"""At most; in a short session it beats three times."""
+
+OPTIONS = (
+    click.option("--group", metavar="G", help="Share the partitions with the other members of the group G."),
+    click.option(
+        "--rebalance-protocol", type=click.Choice(["eager", "cooperative"]),
+        help="eager: give everything up in each rebalance; cooperative: only what moves. "
+        "With --group; default: eager.",
+    ),
+    click.option("--client-id", metavar="ID", help="How `group describe` names this member; with --group."),
+    click.option(
+        "--instance", metavar="ID",
+        help="A member that comes back under this name keeps its share; with --group."
+    ),
+    click.option(
+        "--session-timeout-ms", type=click.IntRange(min=1), metavar="MS",
+        help="A member that is not heard of for so long is out; with --group.",
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What these options said; None where they said nothing."""
+
+    group: str | None
+    rebalance_protocol: str | None
+    client_id: str | None
+    instance: str | None
+    session_timeout_ms: int | None
+
+    def settings(self, start: Start, partition: int | None) -> dict[str, Any] | None:
+        """Settings for a Consumer in the group, whose new partitions begin at `start`; None without a group.
+
+        Raises click.UsageError for what does not go together.
+        """
+        said = {
+            "rebalance_protocol": self.rebalance_protocol,
+            "client_id": self.client_id,
+            "group_instance_id": self.instance,
+            "session_timeout_ms": self.session_timeout_ms,
+        }
+        given: dict[str, Any] = {name: value for name, value in said.items() if value is not None}
+        if self.session_timeout_ms is not None:
+            given["heartbeat_interval_ms"] = min(HEARTBEAT_INTERVAL_MS, -(-self.session_timeout_ms // 3))
+        if self.group is None:
+            if given:
+                raise click.UsageError("what is said of a member needs --group")
+            return None
+        if partition is not None:
+            raise click.UsageError("--partition and --group: the group says who reads which partition")
+        match start:
+            case "earliest" | "latest":
+                given["offset_reset"] = start
+            case datetime():
+                given["offset_reset_timestamp_ms"] = int(start.timestamp() * 1000)
+            case int():
+                raise click.UsageError(
+                    "--from OFFSET and --group: a group goes on where it has committed; "
+                    "`strandline group reset-offsets` changes that"
+                )
+        return {"group_id": self.group, **given}
+
+
+async def subscribe(consumer: Consumer, topics: Sequence[str], listener: RebalanceListener) -> None:
+    """Join the group for `topics`.
+
+    Raises UnknownTopicOrPartition, where a consumer by itself would wait for the topic to appear.
+    """
+    for topic in topics:
+        await consumer.partitions_for(topic)
+    consumer.subscribe(topics, listener=listener)
+
+
+def group_options(function: Callable[..., None]) -> Callable[..., None]:
+    """The options that make a consumer a member, handed over as one `membership`."""
+
+    @wraps(function)
+    def handing_over(*arguments: Any, **named: Any) -> None:
+        said = {each.name: named.pop(each.name) for each in fields(Membership)}
+        function(*arguments, membership=Membership(**said), **named)
+
+    for option in reversed(OPTIONS):
+        handing_over = option(handing_over)
+    return handing_over
+
+
+Heard = Callable[[str, Sequence["TopicPartition"], "GroupMetadata"], None]
+"""What happened ("assigned", "revoked", "lost"), to which partitions, and who the consumer is now."""
+
+
+def telling(consumer: Consumer, heard: Heard) -> RebalanceListener:
+    """A listener that hands everything to one function, partitions sorted."""
+    from strandline import RebalanceListener
+
+    def tell(event: str, partitions: Iterable[TopicPartition]) -> None:
+        heard(event, sorted(partitions), consumer.group_metadata())
+
+    class Telling(RebalanceListener):
+        def on_assigned(self, added: set[TopicPartition]) -> None:
+            tell("assigned", added)
+
+        def on_revoked(self, removed: set[TopicPartition]) -> None:
+            tell("revoked", removed)
+
+        def on_lost(self, lost: set[TopicPartition]) -> None:
+            tell("lost", lost)
+
+    return Telling()
+
+
+class Stop:
+    """SIGTERM and Ctrl-C let a member end in good order: commit what was handed out, and leave the group.
+
+    `interrupted`: it was Ctrl-C. A second Ctrl-C ends it at once.
+    """
+
+    def __init__(self) -> None:
+        import asyncio
+        import signal
+
+        self.event: asyncio.Event = asyncio.Event()
+        self.interrupted = False
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self.event.set)
+
+        def interrupt() -> None:
+            self.interrupted = True
+            self.event.set()
+            loop.remove_signal_handler(signal.SIGINT)
+
+        loop.add_signal_handler(signal.SIGINT, interrupt)

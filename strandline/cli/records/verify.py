@@ -1,0 +1,378 @@
+"""`strandline verify`: clients for fault tests, one JSON line for everything that happens to a record.
+
+Every line has `event`, `seq` (a number that rises by one a line), `at` (wall time, ms since 1970) and
+`monotonic_ms` (comparable between the processes of one machine). The events:
+
+* `sent`: `record` (a number from 0), `topic`, `key`, `value`
+* `acked`: `record`, `topic`, `partition`, `offset` (-1 where the broker no longer knows it)
+* `failed`: `record`, `topic`, `code` (Kafka's number), `error`, `outcome` (retriable, fatal or
+  unknown outcome), `message`
+* `assigned`: `topic`, `partitions`: what the consumer reads; as a member of a group, what it was given
+  now, with `member`, `generation` and `at_ms` (wall time at which it was told)
+* `revoked`, `lost`: the same, of what it gave up in order, and of what was taken from it
+* `received`: `topic`, `partition`, `offset`, `timestamp`, `key`, `value`
+* `handled`, `commit_acked`, with --by-hand: `topic`, `partition`, `offset`: the member has finished with a
+  record; its commit of all below `offset` was acknowledged
+* `watermark`, with --watermarks: `topic`, `partition`, `offset`: the high watermark that it was told, and
+  `proven`: what that must be at least, for all below it had been received when it asked
+* `error`: `topic`, and as `failed`: the client cannot go on, and ends with 1
+* `summary`: the last line, with the counts
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from strandline.cli.records.consume import Limits, assign_from, read_until
+from strandline.cli.records.produce import ACKS, acks_option, compression_option, timeout_option
+from strandline.cli.records.start import Start, from_option
+from strandline.cli.records.subscription import Membership, group_options, subscribe, telling
+from strandline.cli.shell.command import FAILED, Group, Invocation, pass_invocation, run
+from strandline.cli.shell.numbers import FiniteRange
+from strandline.cli.shell.output import json_line, shown
+from strandline.errors import ErrorCode, Outcome, StrandlineError
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from strandline import Consumer, ConsumerRecord, RecordMetadata
+    from strandline.consumer.group.group import GroupMetadata
+    from strandline.ids import TopicPartition
+
+SENDS_AHEAD_S_MAX: Final = 0.1
+"""A client that fell behind its rate catches up at most this much in one burst."""
+WATERMARK_S_MAX: Final = 1.0
+"""How long reading waits for high watermarks: while there is no leader, nobody tells them."""
+
+
+class History:
+    """Writes the lines, each at once: a client that is killed has said all that it knew."""
+
+    def __init__(self) -> None:
+        from strandline.adapters.system.clock import SystemClock
+
+        self._clock = SystemClock()
+        self._sequence = itertools.count()
+
+    @contextmanager
+    def told(self, topic: str, counts: Mapping[str, int]) -> Iterator[None]:
+        """Whatever ends the block, the summary is the last line, after the error if it was one."""
+        try:
+            yield
+        except StrandlineError as error:
+            self.note("error", topic=topic, **failure(error))
+            raise
+        finally:
+            self.note("summary", topic=topic, **counts)
+
+    def owned(self, event: str, topic: str, partitions: Sequence[TopicPartition], who: GroupMetadata) -> None:
+        """A member's partitions came or went."""
+        self.note(
+            event,
+            topic=topic,
+            partitions=[each.partition for each in partitions],
+            member=who.member_id,
+            generation=who.generation,
+            at_ms=self._clock.wall_ms(),
+        )
+
+    def note(self, event: str, **facts: Any) -> None:
+        """One line."""
+        line = {
+            "event": event,
+            "seq": next(self._sequence),
+            "at": self._clock.wall_ms(),
+            "monotonic_ms": round(self._clock.monotonic() * 1000, 3),
+            **facts,
+        }
+        sys.stdout.write(json_line(line))
+        sys.stdout.flush()
+
+
+def failure(error: BaseException) -> dict[str, Any]:
+    """An error's facts. One without a code of its own counts as an unknown server error."""
+    code, outcome = ErrorCode.UNKNOWN_SERVER_ERROR, Outcome.UNKNOWN
+    if isinstance(error, StrandlineError):
+        code, outcome = error.code, error.outcome
+    return {
+        "code": int(code),
+        "error": type(error).__name__,
+        "outcome": outcome.value,
+        "message": str(error),
+    }
+
+
+def ended_by_sigterm() -> asyncio.Event:
+    """An event that SIGTERM sets: the client then ends in good order, with its summary."""
+    import asyncio
+    import signal
+
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    return ended
+
+
+@click.group(cls=Group)
+def verify() -> None:
+    """Clients for fault tests: JSON lines of all that was sent, acked, failed or received."""
+
+
+@verify.command("produce")
+@click.argument("topic")
+@click.option("--rate", type=FiniteRange(min=0, min_open=True), metavar="N", help="Records a second.")
+@click.option("--max-records", type=click.IntRange(min=1), help="End after so many.")
+@click.option("--partition", type=click.IntRange(min=0), help="Send everything to this partition.")
+@click.option("--keys", type=click.IntRange(min=1), help="Give the records this many keys in turn.")
+@click.option("--value-prefix", default="", help="Each value is this prefix and the record's number.")
+@acks_option
+@compression_option
+@timeout_option
+@pass_invocation
+def verify_produce(
+    invocation: Invocation,
+    topic: str,
+    rate: float | None,
+    max_records: int | None,
+    partition: int | None,
+    keys: int | None,
+    value_prefix: str,
+    acks: str,
+    compression: str,
+    delivery_timeout_ms: int,
+) -> None:
+    """Send numbered records to TOPIC until SIGTERM or --max-records; exit with 1 if any failed."""
+    from strandline import Producer
+
+    history = History()
+    counts = {"sent": 0, "acked": 0, "failed": 0}
+
+    def fail(record: int, error: BaseException) -> None:
+        counts["failed"] += 1
+        history.note("failed", record=record, topic=topic, **failure(error))
+
+    def ended(record: int, future: asyncio.Future[RecordMetadata]) -> None:
+        error = future.exception()
+        if error is not None:
+            fail(record, error)
+            return
+        counts["acked"] += 1
+        metadata = future.result()
+        history.note(
+            "acked", record=record, topic=topic, partition=metadata.partition, offset=metadata.offset
+        )
+
+    async def main() -> None:
+        stop = ended_by_sigterm()
+        async with Producer(
+            invocation.bootstrap_servers(),
+            acks=ACKS[acks],
+            compression=compression,
+            delivery_timeout_ms=delivery_timeout_ms,
+        ) as producer:
+            pace = Pace(rate)
+            for record in itertools.islice(itertools.count(), max_records):
+                if await pace.stopped(stop):
+                    break
+                key = None if keys is None else b"%d" % (record % keys)
+                value = f"{value_prefix}{record}".encode()
+                counts["sent"] += 1
+                history.note("sent", record=record, topic=topic, **shown("key", key), **shown("value", value))
+                try:
+                    future = await producer.send(topic, value, key, partition=partition)
+                except StrandlineError as error:
+                    fail(record, error)
+                else:
+                    future.add_done_callback(partial(ended, record))
+            await producer.flush()
+
+    with history.told(topic, counts):
+        run(main)
+    if counts["failed"]:
+        click.get_current_context().exit(FAILED)
+
+
+@verify.command("consume")
+@click.argument("topic")
+@from_option
+@click.option("--partition", type=click.IntRange(min=0), help="Read this partition only.")
+@click.option("--max-records", type=click.IntRange(min=1), help="End after so many.")
+@click.option("--idle-exit", type=FiniteRange(min=0), metavar="S", help="End after S seconds without any.")
+@click.option(
+    "--watermarks", type=FiniteRange(min=0), metavar="S",
+    help="Ask for the high watermarks every S seconds, with a line for each.",
+)  # fmt: skip
+@click.option(
+    "--by-hand", is_flag=True, help="Ask for one record at a time, and commit by hand; with --group."
+)
+@click.option(
+    "--block", type=FiniteRange(min=0, min_open=True), metavar="S",
+    help="Block the event loop for S seconds now and then; with --by-hand.",
+)  # fmt: skip
+@click.option(
+    "--max-poll-interval-ms", type=click.IntRange(min=1), metavar="MS",
+    help="How long the work on one record may take; with --by-hand.",
+)  # fmt: skip
+@group_options
+@pass_invocation
+def verify_consume(
+    invocation: Invocation,
+    topic: str,
+    start: Start,
+    partition: int | None,
+    max_records: int | None,
+    idle_exit: float | None,
+    watermarks: float | None,
+    by_hand: bool,
+    block: float | None,
+    max_poll_interval_ms: int | None,
+    membership: Membership,
+) -> None:
+    """Read TOPIC until SIGTERM or a limit, with a line for every record received.
+
+    With --group it reads its share, with a line for all that is given to it and taken from it. With --by-hand
+    it works on one record at a time and commits some of them, with a line for each of both.
+    """
+    from strandline import Consumer, TopicPartition
+    from strandline.cli.records.by_hand import ByHand
+
+    settings = membership.settings(start, partition)
+    _by_hand(settings, by_hand, block, max_poll_interval_ms)
+    history = History()
+    counts = {"received": 0}
+    proven: dict[TopicPartition, int] = {}
+
+    def received(records: Sequence[ConsumerRecord]) -> None:
+        for record in records:
+            counts["received"] += 1
+            name = TopicPartition(record.topic, record.partition)
+            proven[name] = max(proven.get(name, 0), record.offset + 1)
+            history.note(
+                "received",
+                topic=record.topic,
+                partition=record.partition,
+                offset=record.offset,
+                timestamp=record.timestamp,
+                **shown("key", record.key),
+                **shown("value", record.value),
+            )
+
+    async def main() -> None:
+        limits = Limits(max_records, idle_exit, ended_by_sigterm())
+
+        def heard(event: str, partitions: Sequence[TopicPartition], who: GroupMetadata) -> None:
+            limits.hear()
+            history.owned(event, topic, partitions, who)
+
+        async with Consumer(
+            invocation.bootstrap_servers(), **(settings or {"offset_reset": "none"})
+        ) as consumer:
+            if settings is None:
+                partitions = await assign_from(consumer, [topic], partition, start)
+                history.note("assigned", topic=topic, partitions=[each.partition for each in partitions])
+            else:
+                limits.heard_at = None  # waiting for the others is not being idle
+                await subscribe(consumer, [topic], telling(consumer, heard))
+            between = None
+            if watermarks is not None:
+                between = Watermarks(consumer, proven, history, watermarks).ask
+            read = (
+                ByHand(consumer, history.note, block).read_until if by_hand else partial(read_until, consumer)
+            )
+            await read(received, limits, between)
+
+    with history.told(topic, counts):
+        run(main)
+
+
+def _by_hand(
+    settings: dict[str, Any] | None, by_hand: bool, block: float | None, max_poll_interval_ms: int | None
+) -> None:
+    """Set what --by-hand means for a member. Raises click.UsageError for what does not go together."""
+    if not by_hand:
+        if block is not None or max_poll_interval_ms is not None:
+            raise click.UsageError("--block and --max-poll-interval-ms need --by-hand")
+        return
+    if settings is None:
+        raise click.UsageError("--by-hand needs --group")
+    settings["enable_auto_commit"] = False
+    if max_poll_interval_ms is not None:
+        settings["max_poll_interval_ms"] = max_poll_interval_ms
+
+
+class Watermarks:
+    """Asks, every so many seconds, for the high watermarks of what a consumer reads. `proven` is one more
+    than the highest offset received, by partition."""
+
+    def __init__(
+        self, consumer: Consumer, proven: Mapping[TopicPartition, int], history: History, every_s: float
+    ) -> None:
+        from strandline.adapters.system.clock import SystemClock
+
+        self._consumer = consumer
+        self._proven = proven
+        self._history = history
+        self._every_s = every_s
+        self._monotonic = SystemClock().monotonic
+        self._due = self._monotonic()
+
+    async def ask(self) -> None:
+        """If it is time to. Who is not answered asks again the next time."""
+        import asyncio
+
+        if self._monotonic() < self._due:
+            return
+        self._due = self._monotonic() + self._every_s
+        try:
+            async with asyncio.timeout(WATERMARK_S_MAX):
+                told = await self._consumer.end_offsets(self._consumer.assignment())
+        except TimeoutError:
+            return
+        except StrandlineError as error:
+            if not error.retriable:
+                raise
+            return
+        for name, offset in sorted(told.items()):
+            self._history.note(
+                "watermark",
+                topic=name.topic,
+                partition=name.partition,
+                offset=offset,
+                proven=self._proven.get(name, 0),
+            )
+
+
+class Pace:
+    """Spaces out what a client does: so many a second on the mean, without long bursts to catch up."""
+
+    def __init__(self, rate: float | None) -> None:
+        from strandline.adapters.system.clock import SystemClock
+
+        self._clock = SystemClock()
+        self._step = 0.0 if rate is None else 1 / rate
+        self._due = self._clock.monotonic()
+
+    async def stopped(self, stop: asyncio.Event) -> bool:
+        """Wait until the next one is due; True at once when `stop` is set."""
+        import asyncio
+
+        now = self._clock.monotonic()
+        self._due = max(self._due, now - SENDS_AHEAD_S_MAX)
+        wait = self._due - now
+        self._due += self._step
+        if wait <= 0:
+            # Whoever has no time to wait still lets what was sent go out.
+            await asyncio.sleep(0)
+            return stop.is_set()
+        try:
+            async with asyncio.timeout(wait):
+                await stop.wait()
+        except TimeoutError:
+            return False
+        return True

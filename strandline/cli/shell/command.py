@@ -1,0 +1,240 @@
+"""What all commands share: their common options, the cluster they mean, and how they end.
+
+Exit status: 0 only on success, 1 for a failure, 2 for wrong usage, 130 after Ctrl-C. A failure is
+one sentence on standard error; `--debug` adds the traceback.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NoReturn, TypeVar
+
+import click
+
+from strandline.cli.shell.output import Output
+from strandline.client.waits import WAITS_LOGGER
+from strandline.errors import SettingsError, StrandlineError
+from strandline.vocabulary.terminal import printable
+
+T = TypeVar("T")
+
+FAILED: Final = 1
+INTERRUPTED: Final = 130
+
+DEFAULT_DIRECTORY: Final = Path(".strandline")
+
+
+@dataclass(slots=True)
+class Invocation:
+    """What a command is told besides its own arguments."""
+
+    bootstrap: str | None = None
+    dir: Path | None = None
+    debug: bool = False
+    out: Output = field(default_factory=Output)
+
+    @property
+    def directory(self) -> Path:
+        """Folder of the local cluster."""
+        return self.dir or Path(os.environ.get("STRANDLINE_DIR") or DEFAULT_DIRECTORY)
+
+    def named_bootstrap(self) -> str | None:
+        """The brokers that the user named; None: the local cluster is meant.
+
+        A --dir on the command line is nearer to the user than a variable set long ago.
+        """
+        if self.bootstrap is not None or self.dir is not None:
+            return self.bootstrap
+        return os.environ.get("STRANDLINE_BOOTSTRAP") or None
+
+    def bootstrap_servers(self) -> str:
+        """Brokers to ask, `host:port,…`. Raises SettingsError where there is no cluster to mean."""
+        named = self.named_bootstrap()
+        if named is not None:
+            return named
+        from strandline.local.cluster import LocalCluster
+
+        directory = self.directory
+        if not directory.exists():
+            raise SettingsError(
+                f"there is no cluster in {directory}: start one with `strandline up`, "
+                "or name its brokers with --bootstrap host:port"
+            )
+        cluster = LocalCluster.open(directory)
+        if not any(member.alive for member in cluster.members() if member.kind == "broker"):
+            raise SettingsError(f"no broker runs in {directory}: `strandline up` starts what does not")
+        return cluster.bootstrap
+
+
+pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
+
+
+def _remember(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    """Keep a common option, wherever on the line it stands."""
+    if value is None or value is False:
+        return
+    _refuse_bytes(context, parameter, value)
+    invocation = context.ensure_object(Invocation)
+    if parameter.name == "output":
+        invocation.out.json = value == "json"
+    else:
+        setattr(invocation, str(parameter.name), value)
+
+
+def _refuse_bytes(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+    """Names and texts are UTF-8: Python hands on other bytes of argv as half characters, which nothing can
+    encode again. Paths may be any bytes. Raises click.BadParameter."""
+    match value:
+        case str():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise click.BadParameter(f"{value!r} is not UTF-8", context, parameter) from None
+        case dict():
+            _refuse_bytes(context, parameter, [*value, *value.values()])
+        case list() | tuple():
+            for each in value:
+                _refuse_bytes(context, parameter, each)
+
+
+def _common_options() -> list[click.Parameter]:
+    def option(*names: str, **attributes: Any) -> click.Option:
+        return click.Option(names, expose_value=False, callback=_remember, **attributes)
+
+    return [
+        option("-o", "--output", type=click.Choice(["text", "json"]), help="json: one object a line."),
+        option("--bootstrap", metavar="HOST:PORT,…", help="Brokers to ask; default: the local cluster."),
+        option(
+            "--dir",
+            type=click.Path(file_okay=False, path_type=Path),
+            help=f"Folder of the local cluster; default: {DEFAULT_DIRECTORY}.",
+        ),
+        option("--debug", is_flag=True, help="Show the traceback of a failure."),
+    ]
+
+
+class Remark(logging.Formatter):
+    """The message alone, fit for a terminal."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(record.getMessage())
+
+
+class Command(click.Command):
+    """A command that also takes the common options."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.extend(_common_options())
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command's own arguments."""
+        rest = super().parse_args(ctx, args)
+        for parameter in self.params:
+            _refuse_bytes(ctx, parameter, ctx.params.get(str(parameter.name)))
+        return rest
+
+
+class Group(click.Group):
+    """A family of commands."""
+
+    command_class = Command
+    group_class = type
+
+
+class Root(Group):
+    """The whole command line: turns whatever happens into an exit status and at most one sentence."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.params.extend(_common_options())
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command. Raises click.Abort after Ctrl-C."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            if sys.stderr.isatty():
+                click.echo(err=True)  # the terminal shows ^C
+            raise click.Abort from None
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        *_: Any,
+        **__: Any,
+    ) -> NoReturn:
+        """Run, and exit."""
+        invocation = Invocation()
+        try:
+            status = super().main(args, prog_name or "strandline", standalone_mode=False, obj=invocation)
+            sys.stdout.flush()
+        except BaseException as error:
+            status = _explain(error, debug=invocation.debug)
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def _explain(error: BaseException, *, debug: bool) -> int:
+    """Say on standard error what went wrong and return the exit status."""
+    if debug and not isinstance(error, click.ClickException | click.Abort | SystemExit):
+        traceback.print_exception(error)
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    match error:
+        case SystemExit(code=code):
+            return code if isinstance(code, int) else FAILED
+        case click.ClickException():
+            error.show()
+            return error.exit_code
+        case click.Abort() | KeyboardInterrupt():
+            click.echo("interrupted", err=True)
+            return INTERRUPTED
+        case BrokenPipeError():
+            # The reader has gone (`| head`). Nothing can be said to it, not even by the
+            # interpreter's own flush at exit.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return FAILED
+        case StrandlineError() | OSError():
+            click.echo(f"error: {printable(str(error))}", err=True)
+            return FAILED
+        case _:
+            said = f"{type(error).__name__}: {printable(str(error))}"
+            click.echo(f"error: {said} (a fault of strandline; --debug shows where)", err=True)
+            return FAILED
+
+
+def _show_waits() -> None:
+    """What a client waits for is a remark like any other, and not only an error at its end."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(Remark())
+    logger = logging.getLogger(WAITS_LOGGER)
+    logger.handlers[:] = [handler]
+    logger.setLevel(logging.WARNING)
+    logger.propagate = False
+
+
+def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run an asynchronous command under uvloop. Ctrl-C cancels it, then raises KeyboardInterrupt.
+
+    The clients' own log lines go to standard error: errors, and everything with --debug.
+    """
+    import asyncio
+
+    import uvloop
+
+    from strandline.adapters.telemetry.logs import configure_logging
+    from strandline.config import ZooKeeperSettings, load
+
+    invocation = click.get_current_context().find_object(Invocation)
+    level = "debug" if invocation is not None and invocation.debug else "error"
+    configure_logging(load(ZooKeeperSettings, log_format="console", log_level=level))
+    _show_waits()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main())

@@ -1,0 +1,115 @@
+"""How the command line shows things: JSON lines for programs, tables and bars for people.
+
+Standard output carries results only; progress goes to standard error, as a bar on a terminal and as
+plain lines elsewhere. What others chose (names, ids, reasons) is shown, and never acted on: neither by the
+terminal, nor as rich's markup.
+"""
+
+from __future__ import annotations
+
+import base64
+import json as json_text
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from strandline.vocabulary.terminal import escaped_json, printable
+
+
+@dataclass(slots=True)
+class Output:
+    """Where results go, and in which form."""
+
+    json: bool = False
+
+    def emit(self, value: Mapping[str, Any], *, flush: bool = False) -> None:
+        """One JSON object on a line of its own."""
+        sys.stdout.write(json_line(value))
+        if flush:
+            sys.stdout.flush()
+
+    def show(self, facts: Mapping[str, Any], *, indent: str = "") -> None:
+        """Facts on one line: as JSON, or as `name=value` pairs."""
+        if self.json:
+            self.emit(facts)
+        else:
+            self.line(indent + " ".join(f"{name}={_cell(value)}" for name, value in facts.items()))
+
+    def line(self, text: str) -> None:
+        """A line for people."""
+        sys.stdout.write(f"{printable(text)}\n")
+
+    def note(self, text: str) -> None:
+        """A line about what goes on, on standard error."""
+        print(printable(text), file=sys.stderr, flush=True)
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """Aligned columns; with a coloured head on a terminal."""
+        if not sys.stdout.isatty():
+            sys.stdout.writelines(f"{line}\n" for line in aligned(columns, rows))
+            return
+        from rich.console import Console
+        from rich.table import Table
+
+        table = Table(*columns, box=None, pad_edge=False, header_style="bold cyan")
+        for row in rows:
+            table.add_row(*(_cell(value) for value in row))
+        Console(markup=False, emoji=False, highlight=False).print(table)
+
+    @contextmanager
+    def progress(self, what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+        """Show how far `what` is; call what this yields with how much was done since the last call."""
+        if not sys.stderr.isatty():
+            self.note(what)
+            yield lambda _done: None
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+        counts = [] if total is None else [MofNCompleteColumn()]
+        columns = [TextColumn("{task.description}", markup=False), BarColumn(), *counts, TimeElapsedColumn()]
+        with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+            task = progress.add_task(printable(what), total=total)
+            yield lambda done: progress.advance(task, done)
+
+
+def json_line(value: Mapping[str, Any]) -> str:
+    return escaped_json(json_text.dumps(value, ensure_ascii=False, separators=(", ", ": "))) + "\n"
+
+
+def shown(name: str, data: bytes | None) -> dict[str, str | None]:
+    """`data` as JSON fields: text where it is UTF-8, else base64 and a field `<name>_encoding` that says so.
+
+    >>> shown("value", b"\\xff")
+    {'value': '/w==', 'value_encoding': 'base64'}
+    """
+    if data is None:
+        return {name: None}
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        return {name: base64.b64encode(data).decode("ascii"), f"{name}_encoding": "base64"}
+
+
+def aligned(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """The lines of a plain table: columns as wide as their widest cell, two spaces between."""
+    cells = [list(columns), *([_cell(value) for value in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
+
+
+def _cell(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case list() | tuple():
+            return printable(",".join(map(str, value)))
+        case _:
+            return printable(str(value))

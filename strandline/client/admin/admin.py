@@ -1,0 +1,441 @@
+"""The admin client: topics, groups, and the cluster as a whole."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from strandline.adapters.rpc.transport import GrpcTransport
+from strandline.adapters.system.clock import SystemClock
+from strandline.client import arguments
+from strandline.client.admin.brokers import BrokerAdmin
+from strandline.client.admin.groups import GroupAdmin, GroupDescription
+from strandline.client.admin.placement import PlacementAdmin
+from strandline.client.admin.state_changes import StateChangesReading
+from strandline.client.admin.state_changes import query as state_changes_query
+from strandline.client.backoff import backoff_s
+from strandline.client.cluster import TOPIC_WAIT_MS, Cluster
+from strandline.client.messages import (
+    LATEST,
+    AlterTopic,
+    CreateTopics,
+    ListedOffset,
+    MetadataAnswer,
+    MetadataQuery,
+    NewTopic,
+    PartitionResult,
+    TopicResult,
+)
+from strandline.client.offsets import Found, list_offsets
+from strandline.client.scope import Scope, Startable
+from strandline.client.waits import WAIT_TOLD_AFTER_S, WAITS_LOGGER
+from strandline.client.wire.calls import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS
+from strandline.config import ClientSettings, load
+from strandline.errors import (
+    BrokerNotAvailable,
+    NotController,
+    RequestTimedOut,
+    StrandlineError,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
+from strandline.ids import NO_BROKER, TopicId, TopicPartition
+from strandline.ports import Clock, Method, Request, Response, Transport
+from strandline.vocabulary.groups import CommittedOffset, ListedGroup
+from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, TopicMetadata
+from strandline.vocabulary.state_changes import StateChangeEvent
+
+logger = logging.getLogger(__name__)
+waits = logging.getLogger(WAITS_LOGGER)
+
+T = TypeVar("T")
+
+UNSEEN_S = 0.5
+"""How long brokers may not know a new topic before the controller is asked whether it still exists; also how
+long until it is asked again."""
+OFFSETS_WAIT_S = 0.5
+"""How long a description waits for leaders to say how long their logs are."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    """`high_watermark` and `log_end_offset` are None while the leader cannot be asked."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    high_watermark: int | None
+    log_end_offset: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """`config` has only what differs from the defaults."""
+
+    name: str
+    topic_id: TopicId
+    config: Mapping[str, str]
+    partitions: tuple[PartitionDescription, ...]
+
+
+class Admin(BrokerAdmin, PlacementAdmin, Startable):
+    """Creates, changes, deletes and describes topics, and looks after groups and brokers (DESIGN .11).
+
+    `bootstrap` and `settings` (ClientSettings) as for a producer. What the controller does, it finds the
+    active controller for, and follows it when another one takes over.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str],
+        *,
+        transport: Transport | None = None,
+        clock: Clock | None = None,
+        **settings: Any,
+    ) -> None:
+        self._settings = load(ClientSettings, **settings)
+        self._clock = clock or SystemClock()
+        self._transport = transport or GrpcTransport()
+        self._cluster = Cluster(bootstrap, self._settings, self._transport, self._clock)
+        self._groups = GroupAdmin(self._cluster, self._settings, self._transport, self._clock)
+        self._scope = Scope("admin", lambda error: logger.error("the admin client failed", exc_info=error))
+        self._controller: Endpoint | None = None
+        self._controller_unknown = ""
+
+    async def start(self) -> None:
+        """Connects only when something is asked."""
+        await self._scope.start()
+        self._cluster.run(self._scope)
+
+    async def stop(self) -> None:
+        try:
+            await self._scope.stop()
+        finally:
+            await self._transport.close()
+
+    # --- topics ------------------------------------------------------------------------------
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int = 1,
+        config: Mapping[str, str] | None = None,
+        *,
+        wait: bool = True,
+    ) -> TopicId:
+        """Create one topic and, unless `wait` is false, wait until each partition has a leader.
+
+        Returns the topic's id. Raises what the controller refuses it with (TopicAlreadyExists,
+        InvalidReplicationFactor, InvalidConfig, …), RequestTimedOut, and UnknownTopicOrPartition if it is
+        deleted meanwhile.
+        """
+        created = await self.create_topics(
+            [NewTopic(name, partitions, replication_factor, dict(config or {}))], wait=wait
+        )
+        return created[name]
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False, wait: bool = True
+    ) -> dict[str, TopicId]:
+        """Create topics; their ids by name.
+
+        Raises the first refusal, with the others as notes, after all that were not refused exist.
+        """
+        results = await self._ask_controller(CREATE_TOPICS, CreateTopics(topics, validate_only))
+        created = {result.topic: TopicId(result.topic_id) for result in results if result.error is None}
+        if wait and created and not validate_only:
+            await self._wait_until_led(created)
+        _raise_first(results)
+        return created
+
+    async def delete_topics(self, topics: Sequence[str]) -> None:
+        """Delete topics with their records. Raises the first refusal, with the others as notes."""
+        results = await self._ask_controller(DELETE_TOPICS, topics)
+        _raise_first(results)
+
+    async def alter_topic(
+        self,
+        topic: str,
+        *,
+        set: Mapping[str, str] | None = None,
+        unset: Sequence[str] = (),
+        partitions: int | None = None,
+        assignments: Sequence[Sequence[int]] = (),
+    ) -> None:
+        """Change a topic's config, by Kafka's names, and how many partitions it has, which may only rise.
+
+        `assignments`, where given, names the replicas of each partition that is new, in order. Producers
+        without a partition of their own choice and groups use new partitions as soon as they notice; a key's
+        records may go to another partition from then on.
+
+        Raises UnknownTopicOrPartition, InvalidConfig, InvalidPartitions, InvalidReplicaAssignment, ….
+        """
+        size = 0
+        if partitions is not None:
+            size = arguments.whole("partitions", partitions, 1, arguments.INT32_MAX)
+        wanted = AlterTopic(topic, dict(set or {}), tuple(unset), size, tuple(map(tuple, assignments)))
+        await self._ask_controller(ALTER_TOPIC, wanted)
+
+    async def list_topics(self) -> list[str]:
+        """The names of all topics, in order."""
+        return sorted(topic.name for topic in (await self.metadata()).topics)
+
+    async def describe_topics(self, topics: Sequence[str] | None = None) -> list[TopicDescription]:
+        """These topics, or all, with the leaders' high watermarks and log ends.
+
+        Raises UnknownTopicOrPartition.
+        """
+        metadata = await self.metadata(topics)
+        led = [
+            TopicPartition(topic.name, p.partition)
+            for topic in metadata.topics
+            for p in topic.partitions
+            if p.leader != NO_BROKER
+        ]
+        ends = await list_offsets(
+            self._cluster, dict.fromkeys(led, LATEST), self._settings, self._clock, timeout_s=OFFSETS_WAIT_S
+        )
+        return [_described(topic, ends) for topic in metadata.topics]
+
+    async def metadata(self, topics: Sequence[str] | None = None) -> ClusterMetadata:
+        """Brokers, controller and these topics (all if None), as one broker knows them.
+
+        Raises UnknownTopicOrPartition, BrokerNotAvailable.
+        """
+        self._scope.check()
+        deadline = self._clock.monotonic() + TOPIC_WAIT_MS / 1000
+        for attempt in itertools.count(1):
+            answer = await self._ask(MetadataQuery(tuple(topics or ())))
+            if not answer.errors:
+                return answer.cluster
+            error = next(iter(answer.errors.values()))
+            if isinstance(error, UnknownTopicOrPartition):
+                raise error  # the broker looked after a sync: it is certain
+            if not error.retriable or self._clock.monotonic() >= deadline:
+                raise error
+            await self._clock.sleep(backoff_s(self._settings, attempt))
+        raise AssertionError("counting ended")
+
+    def state_changes(
+        self,
+        brokers: Iterable[int] = (),
+        topic: str | None = None,
+        partition: int | None = None,
+        *,
+        follow: bool = False,
+        since_ms: int = 0,
+    ) -> AsyncGenerator[StateChangeEvent, None]:
+        """What happened to replicas and partitions: of these brokers, or all; of a topic, or one partition.
+
+        Each step comes once, in the order in which it was recorded. Without `follow` the reading ends
+        with what is there now; `since_ms` (milliseconds since 1970) leaves out what happened before.
+        Raises InvalidRequest, NotController, ThrottlingQuotaExceeded. Who stops before the end closes it
+        (`contextlib.aclosing`).
+        """
+        self._scope.check()
+        asked = state_changes_query(brokers, topic, partition, follow=follow, since_ms=since_ms)
+        return StateChangesReading(
+            asked, self._reach_controller, self._settings, self._transport, self._clock
+        ).events()
+
+    # --- groups ------------------------------------------------------------------------------
+
+    async def list_groups(self) -> list[ListedGroup]:
+        """The groups of all live brokers, by name. Raises BrokerNotAvailable: a part is not the list."""
+        self._scope.check()
+        return await self._groups.list_all()
+
+    async def describe_group(self, group: str) -> GroupDescription:
+        """State, members and last rebalance of a group, and its coordinator. Raises GroupIdNotFound."""
+        self._scope.check()
+        return await self._groups.describe(arguments.text("group", group))
+
+    async def delete_group(self, group: str) -> None:
+        """Forget a group and its offsets. Raises GroupIdNotFound, NonEmptyGroup."""
+        self._scope.check()
+        await self._groups.delete(arguments.text("group", group))
+
+    async def group_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """What a group has committed, by partition; nothing where nobody knows the group."""
+        self._scope.check()
+        return await self._groups.offsets(arguments.text("group", group))
+
+    async def alter_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Set where a group without members reads next; one that nobody knows begins with that.
+
+        Raises NonEmptyGroup that names the members, UnknownTopicOrPartition, InvalidRequest.
+        """
+        self._scope.check()
+        await self._groups.alter_offsets(arguments.text("group", group), arguments.offsets(offsets))
+
+    async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> Found:
+        """For each partition the offset of a timestamp (milliseconds; -1 the high watermark, -2 where
+        the log starts), or the error that stood in the way within the request timeout."""
+        self._scope.check()
+        return await list_offsets(
+            self._cluster,
+            wanted,
+            self._settings,
+            self._clock,
+            timeout_s=self._cluster.request_timeout_s,
+        )
+
+    # --- the controller ----------------------------------------------------------------------
+
+    async def _ask(self, query: MetadataQuery) -> MetadataAnswer:
+        answer = await self._cluster.ask(query)
+        self._controller = answer.cluster.controller
+        self._controller_unknown = answer.cluster.controller_unknown
+        return answer
+
+    async def _ask_controller(self, method: Method[Request, Response], request: Request) -> Response:
+        """One call to the active controller. Raises as `_reach_controller`."""
+        return await self._reach_controller(lambda controller: self._call(controller, method, request))
+
+    async def _reach_controller(self, ask: Callable[[Endpoint], Awaitable[T]]) -> T:
+        """Ask the active controller, looked for within the request timeout.
+
+        Only what certainly was not carried out is asked again. Raises NotController if there is none.
+        """
+        self._scope.check()
+        began = self._clock.monotonic()
+        deadline = began + self._cluster.request_timeout_s
+        told = False
+        for attempt in itertools.count(1):
+            pause_s = backoff_s(self._settings, attempt)
+            reason = ""
+            try:
+                if self._controller is None:
+                    await self._ask(MetadataQuery(None))
+                if self._controller is not None:
+                    return await ask(self._controller)
+                reason = self._controller_unknown or "no broker knows of one; is a controller running?"
+            except (NotController, BrokerNotAvailable) as error:
+                hint, reason = error.leader, error.message
+                self._controller = None
+                if hint is not None:
+                    self._controller = Endpoint(hint.broker_id, hint.host, hint.port)
+                    pause_s = 0 if attempt == 1 else pause_s  # two that point at each other are not chased
+            now = self._clock.monotonic()
+            if now >= deadline:
+                raise NotController(
+                    f"no active controller within {self._cluster.request_timeout_s:.1f} s: {reason}"
+                )
+            if not told and now >= began + WAIT_TOLD_AFTER_S:
+                told = True
+                waits.warning("waiting up to %.0f s for an active controller: %s", deadline - began, reason)
+            await self._clock.sleep(pause_s)
+        raise AssertionError("counting ended")
+
+    async def _call(
+        self, controller: Endpoint, method: Method[Request, Response], request: Request
+    ) -> Response:
+        """Raises NotController where it stands in an answer: then nothing at all was done."""
+        try:
+            response = await self._transport.call(
+                controller.address, method, request, timeout_s=self._cluster.request_timeout_s
+            )
+        except BrokerNotAvailable as error:
+            raise BrokerNotAvailable(
+                f"controller {controller.id} advertised {controller.address}, unreachable from here"
+            ) from error
+        if isinstance(response, list):
+            for result in response:
+                if isinstance(result, TopicResult | PartitionResult) and isinstance(
+                    result.error, NotController
+                ):
+                    raise result.error
+        return response
+
+    async def _wait_until_led(self, created: Mapping[str, TopicId]) -> None:
+        """Return once every partition has a leader. Raises RequestTimedOut, UnknownTopicOrPartition."""
+        now = self._clock.monotonic()
+        deadline, look_at = now + self._cluster.request_timeout_s, now + UNSEEN_S
+        left = dict(created)
+        for attempt in itertools.count(1):
+            try:
+                answer = await self._ask(MetadataQuery(sorted(left)))
+            except BrokerNotAvailable as error:  # a thousand topics at once keep ZooKeeper busy
+                logger.info("asking again whether the new topics are led: %s", error.message)
+            else:
+                seen = [topic for topic in answer.cluster.topics if topic.topic_id == created[topic.name]]
+                unseen = sorted(left.keys() - {topic.name for topic in seen})
+                for topic in filter(_is_led, seen):
+                    del left[topic.name]
+                if unseen and self._clock.monotonic() >= look_at:
+                    await self._check_exist({name: created[name] for name in unseen})
+                    look_at = self._clock.monotonic() + UNSEEN_S
+            if not left:
+                return
+            if self._clock.monotonic() >= deadline:
+                raise RequestTimedOut(
+                    f"created, but some partitions of {', '.join(sorted(left)[:10])} have no leader yet"
+                )
+            await self._clock.sleep(backoff_s(self._settings, attempt))
+
+    async def _check_exist(self, created: Mapping[str, TopicId]) -> None:
+        """Ask the controller for new topics that brokers do not know: of a broker that only means that it has
+        not heard of them, or not any more. Raises UnknownTopicOrPartition for those that were deleted."""
+        again = CreateTopics([NewTopic(name) for name in created], validate_only=True)
+        try:
+            results = await self._ask_controller(CREATE_TOPICS, again)
+        except StrandlineError as error:
+            logger.info("nobody says whether the new topics still exist: %s", error.message)
+            return
+        deleted = [result.topic for result in results if _is_gone(result, created[result.topic])]
+        if deleted:
+            raise UnknownTopicOrPartition(
+                f"created, but deleted while their partitions had no leader yet: {', '.join(deleted[:10])}"
+            )
+
+
+def _is_gone(result: TopicResult, topic_id: TopicId) -> bool:
+    """True if a topic of this name could be created, or exists with another id."""
+    if isinstance(result.error, TopicAlreadyExists):
+        return result.topic_id not in ("", topic_id)
+    return result.error is None
+
+
+def _is_led(topic: TopicMetadata) -> bool:
+    return all(p.leader != NO_BROKER for p in topic.partitions)
+
+
+def _described(
+    topic: TopicMetadata, ends: Mapping[TopicPartition, ListedOffset | StrandlineError]
+) -> TopicDescription:
+    def end(partition: int, take: Callable[[ListedOffset], int]) -> int | None:
+        found = ends.get(TopicPartition(topic.name, partition))
+        return take(found) if isinstance(found, ListedOffset) else None
+
+    return TopicDescription(
+        topic.name,
+        topic.topic_id,
+        topic.config,
+        tuple(
+            PartitionDescription(
+                p.partition,
+                p.leader,
+                p.leader_epoch,
+                p.replicas,
+                p.isr,
+                end(p.partition, lambda listed: listed.high_watermark),
+                end(p.partition, lambda listed: listed.log_end_offset),
+            )
+            for p in topic.partitions
+        ),
+    )
+
+
+def _raise_first(results: Sequence[TopicResult]) -> None:
+    errors = [(result.topic, result.error) for result in results if result.error is not None]
+    if errors:
+        first = errors[0][1]
+        for topic, error in errors[1:]:
+            first.add_note(f"{topic}: {error.message}")
+        raise first

@@ -1,0 +1,120 @@
+"""Follows the stream of state changes from one active controller to the next."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from strandline.client import arguments
+from strandline.client.backoff import backoff_s
+from strandline.client.events.identities import Identities
+from strandline.client.messages import StateChangesAnswer, StateChangesQuery
+from strandline.client.wire.state_changes import STATE_CHANGES
+from strandline.config import ClientSettings
+from strandline.errors import BrokerNotAvailable, InvalidRequest, NotController, OutcomeUnknown
+from strandline.ports import Clock, Stream, StreamEnded, Transport
+from strandline.vocabulary.metadata import Endpoint
+from strandline.vocabulary.state_changes import StateChangeEvent
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Reach = Callable[[Callable[[Endpoint], Awaitable[T]]], Awaitable[T]]
+"""Does something with the active controller, looked for until the request timeout is over."""
+
+Answers = Stream[StateChangesQuery, StateChangesAnswer]
+
+BREAKS_MAX: Final = 10
+"""Streams that break one after the other without a word before the caller is told."""
+
+
+def query(
+    brokers: Iterable[int], topic: str | None, partition: int | None, *, follow: bool, since_ms: int
+) -> StateChangesQuery:
+    """What is asked for. Raises InvalidRequest that names the value."""
+    if isinstance(brokers, str | bytes) or not isinstance(brokers, Iterable):
+        raise InvalidRequest(f"brokers = {brokers!r}: give several broker ids, or none for all")
+    if partition is not None and not topic:
+        raise InvalidRequest(f"partition = {partition!r} without a topic: name its topic too")
+    return StateChangesQuery(
+        brokers=tuple(arguments.whole("broker", each, 0, arguments.INT32_MAX) for each in brokers),
+        topic="" if topic is None else arguments.text("topic", topic),
+        partition=-1
+        if partition is None
+        else arguments.whole("partition", partition, 0, arguments.INT32_MAX),
+        follow=bool(follow),
+        since_ms=arguments.whole("since_ms", since_ms, 0, arguments.INT64_MAX),
+    )
+
+
+class StateChangesReading:
+    """One reading, over as many controllers as it takes. `events` is to be closed by who stops early."""
+
+    def __init__(
+        self,
+        asked: StateChangesQuery,
+        reach: Reach[tuple[Answers, StateChangesAnswer]],
+        settings: ClientSettings,
+        transport: Transport,
+        clock: Clock,
+    ) -> None:
+        self._asked = asked
+        self._reach = reach
+        self._settings = settings
+        self._transport = transport
+        self._clock = clock
+
+    async def events(self) -> AsyncGenerator[StateChangeEvent, None]:
+        """Each step once, in the order of the log. Raises NotController while there is none for long."""
+        told = Identities()  # the next controller does not know what the one before has told
+        attempt = 0
+        while True:
+            stream, answer = await self._reach(self._open)
+            end: OutcomeUnknown | NotController | None = None
+            try:
+                while end is None:
+                    for event in answer.events:
+                        if told.first(event.identity):
+                            yield event
+                    if answer.next_offsets:
+                        self._asked = replace(self._asked, from_offsets=answer.next_offsets)
+                    following = await self._next(stream)
+                    if isinstance(following, StateChangesAnswer):
+                        answer, attempt = following, 0
+                    else:
+                        end = following
+            finally:
+                stream.close()
+            if isinstance(end, StreamEnded) and not self._asked.follow:
+                return
+            attempt += 1
+            if attempt > BREAKS_MAX:
+                raise end
+            logger.info("the stream of state changes goes on elsewhere: %s", end)
+            await self._clock.sleep(backoff_s(self._settings, attempt))
+
+    async def _next(self, stream: Answers) -> StateChangesAnswer | OutcomeUnknown | NotController:
+        try:
+            return await stream.read()
+        except (OutcomeUnknown, NotController) as error:
+            return error
+
+    async def _open(self, controller: Endpoint) -> tuple[Answers, StateChangesAnswer]:
+        """A stream that its controller has begun to answer. Raises NotController, BrokerNotAvailable."""
+        timeout_s = self._settings.request_timeout_ms / 1000
+        stream = await self._transport.open(controller.address, STATE_CHANGES, timeout_s=timeout_s)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await stream.write(self._asked)
+                return stream, await stream.read()
+        except (OutcomeUnknown, TimeoutError) as error:  # nothing but reading was asked for: so ask again
+            stream.close()
+            raise BrokerNotAvailable(
+                f"controller {controller.id} at {controller.address} did not begin to answer"
+            ) from error
+        except BaseException:
+            stream.close()
+            raise

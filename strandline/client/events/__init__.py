@@ -1,0 +1,1 @@
+"""Writing and reading the internal topics that hold events."""

@@ -1,0 +1,382 @@
+"""Reads what others wrote into an internal topic: each committed record once, over any change of leaders.
+
+One task a broker fetches everything that it leads, one request at a time; nothing is fetched while what
+waits to be handed out is as much as the bound allows, so a slow owner slows the fetches and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from strandline.adapters.system.clock import SystemClock
+from strandline.client.backoff import backoff_s
+from strandline.client.cluster import Cluster
+from strandline.client.events.positions import EventPosition, EventPositions, EventRecord
+from strandline.client.fetches import Answer, FetchPlan, FetchRequest, FetchResponse, Wanted
+from strandline.client.messages import EARLIEST, LATEST, ListedOffset
+from strandline.client.offsets import list_offsets
+from strandline.client.scope import Scope, Startable
+from strandline.client.wire.fetch import FETCH
+from strandline.config import MIB, RECORDS_BYTES_MAX, ClientSettings, load
+from strandline.errors import (
+    InvalidRequest,
+    LeaderNotAvailable,
+    OffsetNotAvailable,
+    OffsetOutOfRange,
+    Outcome,
+    OutcomeUnknown,
+    StrandlineError,
+    UnknownLeaderEpoch,
+)
+from strandline.ids import NO_BROKER, NO_EPOCH, TopicPartition
+from strandline.ports import Clock, Stream, Transport
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+BUFFER_BYTES_MAX: Final = 1 * MIB
+"""Fetched and not handed out yet; beyond it fetching pauses."""
+FETCH_WAIT_MS: Final = 500
+STALL_S_MAX: Final = 30.0
+"""A reader that is to come to an end gives up when nobody answered it for so long."""
+LOCATE_PAUSE_S: Final = 1.0
+"""Before a topic that does not exist is looked for again."""
+CLOCKS_APART_MS_MAX: Final = 60_000
+"""A record may be dated by another clock than what it tells: reading begins so much before the time."""
+
+
+class EventReader(Startable):
+    """One reading of one topic. It ends at what was committed when it began, unless it is to `follow`.
+
+    It begins at `from_offsets`, one for each partition; else with what was written a little before
+    `since_ms` (milliseconds since the Unix epoch), or where the topic starts. A topic that does not exist
+    is an empty one, or is waited for. The transport stays its owner's.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str],
+        topic: str,
+        *,
+        follow: bool,
+        from_offsets: Sequence[int] = (),
+        since_ms: int = 0,
+        transport: Transport,
+        clock: Clock | None = None,
+        **settings: Any,
+    ) -> None:
+        self.topic = topic
+        self._follow = follow
+        self._from_offsets = tuple(from_offsets)
+        self._since_ms = since_ms
+        self._settings = load(ClientSettings, **settings)
+        self._clock = clock or SystemClock()
+        self._cluster = Cluster(bootstrap, self._settings, transport, self._clock)
+        self._scope = Scope("event reader", self._broke)
+        self._positions: EventPositions | None = None
+        self._error: StrandlineError | None = None
+        self._news = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._lanes: dict[int, asyncio.Event] = {}
+        self._numbers = itertools.count(1)
+        self._moved_at = self._clock.monotonic()
+        """When something came, or was handed out, last."""
+
+    async def start(self) -> None:
+        await self._scope.start()
+        self._cluster.run(self._scope)
+        self._cluster.on_change(self._leader_changed)
+        self._scope.spawn(self._begin(), "begin")
+
+    async def stop(self) -> None:
+        await self._scope.stop()
+
+    # --- handing out -------------------------------------------------------------------------
+
+    @property
+    def ended(self) -> bool:
+        """True once all that was there when the reading began is handed out; never of one that follows."""
+        return self._positions is not None and self._positions.ended
+
+    @property
+    def next_offsets(self) -> tuple[int, ...]:
+        """Where another reader goes on after what this one handed out; nothing before it has begun."""
+        return self._from_offsets if self._positions is None else self._positions.next_offsets
+
+    async def read(self, timeout_s: float) -> list[EventRecord]:
+        """The records of one batch, in order; none if nothing came in time, or the reading has ended.
+
+        Raises InvalidRequest for `from_offsets` that do not fit the topic, OffsetOutOfRange for one that
+        the log does not reach, LeaderNotAvailable, CorruptMessage.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    self._scope.check()
+                    records = None if self._positions is None else self._positions.take()
+                    if records is not None:
+                        self._moved_at = self._clock.monotonic()
+                        if self._positions is not None and self._positions.has_room:
+                            self._room.set()
+                        return records
+                    if self._error is not None:
+                        raise self._error
+                    if self.ended:
+                        return []
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            self._check_stalled()
+            return []
+
+    def _check_stalled(self) -> None:
+        stalled_s = self._clock.monotonic() - self._moved_at
+        if self._positions is None or self._follow or stalled_s < STALL_S_MAX:
+            return
+        left = ", ".join(str(p.name) for p in self._positions if not p.complete)
+        raise LeaderNotAvailable(f"no leader has answered for {stalled_s:.0f} s: {left}")
+
+    def _fail(self, error: StrandlineError) -> None:
+        """The reading is over; what came before is handed out first."""
+        if self._error is None:
+            self._error = error
+            self._news.set()
+
+    def _broke(self, error: BaseException) -> None:
+        """`read` raises it, by the scope's check."""
+        logger.error("reading %s failed", self.topic, exc_info=error)
+        self._news.set()
+
+    # --- finding the beginning ---------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        try:
+            count = await self._count()
+            starts, ends = await self._bounds(count)
+        except StrandlineError as error:
+            self._fail(error)
+            return
+        self._positions = EventPositions(self.topic, starts, ends, buffer_bytes=BUFFER_BYTES_MAX)
+        self._moved_at = self._clock.monotonic()
+        self._news.set()
+        for position in list(self._positions):
+            self._leader_changed(position.name)
+
+    async def _count(self) -> int:
+        """Partitions of the topic, 0 if there is none and nobody waits for it."""
+        while True:
+            counts = await self._patiently(lambda: self._cluster.partition_counts([self.topic]))
+            count = counts.get(self.topic, 0)
+            if count or not self._follow:
+                return count
+            await self._clock.sleep(LOCATE_PAUSE_S)
+
+    async def _bounds(self, count: int) -> tuple[Sequence[int], Sequence[int] | None]:
+        """The offsets to begin at, and those to end at. Raises InvalidRequest, OffsetOutOfRange."""
+        starts: Sequence[int] = self._from_offsets
+        if starts and len(starts) != count:
+            raise InvalidRequest(
+                f"from_offsets = {list(starts)}: topic {self.topic} has {count} partitions, give one for each"
+            )
+        if count:
+            await self._patiently(lambda: self._cluster.topic(self.topic, partitions_min=count))
+        if not starts:
+            since_ms = self._since_ms - CLOCKS_APART_MS_MAX
+            starts = await self._list(count, since_ms if since_ms > 0 else EARLIEST)
+        if self._follow:
+            return starts, None
+        ends = await self._list(count, LATEST)
+        for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+            if start > end:
+                raise OffsetOutOfRange(f"offset {start} of {self.topic}-{number} is behind its end, {end}")
+        return starts, ends
+
+    async def _list(self, count: int, timestamp_ms: int) -> list[int]:
+        names = [TopicPartition(self.topic, number) for number in range(count)]
+
+        async def ask() -> list[int]:
+            found = await list_offsets(
+                self._cluster,
+                dict.fromkeys(names, timestamp_ms),
+                self._settings,
+                self._clock,
+                timeout_s=self._cluster.request_timeout_s,
+            )
+            offsets = []
+            for name in names:
+                listed = found[name]
+                if not isinstance(listed, ListedOffset):
+                    raise listed
+                # No record is as young as the time asked for: the next one will be.
+                offsets.append(listed.offset if listed.offset >= 0 else listed.high_watermark)
+            return offsets
+
+        return await self._patiently(ask)
+
+    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Who follows waits for ever, who does not for the request timeout. Raises the last error."""
+        deadline = self._clock.monotonic() + self._cluster.request_timeout_s
+        for attempt in itertools.count(1):
+            try:
+                return await ask()
+            except StrandlineError as error:
+                late = not self._follow and self._clock.monotonic() >= deadline
+                if late or not error.retriable:
+                    raise
+                logger.info("reading %s waits: %s", self.topic, error)
+            await self._clock.sleep(backoff_s(self._settings, attempt))
+        raise AssertionError("counting ended")
+
+    # --- fetching ----------------------------------------------------------------------------
+
+    def _leader_changed(self, name: TopicPartition) -> None:
+        positions = self._positions
+        if positions is None or name.topic != self.topic:
+            return
+        positions.grow(name.partition + 1)
+        leader = self._cluster.leader(name)
+        if leader is None or name.partition >= len(positions) or positions[name.partition].complete:
+            return
+        if leader.broker == NO_BROKER:
+            self._cluster.doubt(name)
+        elif leader.broker in self._lanes:
+            self._lanes[leader.broker].set()
+        else:
+            news = self._lanes[leader.broker] = asyncio.Event()
+            self._scope.spawn(self._fetch_from(leader.broker, news, positions), f"broker {leader.broker}")
+
+    def _wanted(self, broker: int, positions: EventPositions) -> list[EventPosition]:
+        def led(name: TopicPartition) -> bool:
+            leader = self._cluster.leader(name)
+            return leader is not None and leader.broker == broker
+
+        return positions.wanted(led)
+
+    async def _fetch_from(self, broker: int, news: asyncio.Event, positions: EventPositions) -> None:
+        """Fetch what the broker leads, now and whenever it leads something again."""
+        attempt = 0
+        while True:
+            while not self._wanted(broker, positions):
+                news.clear()
+                await news.wait()
+            try:
+                await self._exchange(broker, positions)
+                attempt = 0
+            except StrandlineError as error:
+                attempt += 1
+                logger.info("broker %d cannot be read from: %s", broker, error)
+                for position in self._wanted(broker, positions):
+                    self._cluster.follow(position.name, error)
+                await self._clock.sleep(backoff_s(self._settings, attempt))
+
+    async def _exchange(self, broker: int, positions: EventPositions) -> None:
+        """Fetch over one stream until the broker leads nothing that is wanted, or something fails."""
+        stream = await self._cluster.open(broker, FETCH)
+        failures = 0
+        try:
+            while True:
+                await self._room.wait()
+                wanted = self._wanted(broker, positions)
+                if not wanted:
+                    return
+                asked = {position.name: (position, position.fetched) for position in wanted}
+                response = await self._ask(stream, broker, wanted)
+                failed = False
+                for answer in response.answers:
+                    position, offset = asked[answer.name]
+                    failed = not await self._take(positions, position, offset, answer) or failed
+                if not positions.has_room:
+                    self._room.clear()
+                if failed:
+                    failures += 1
+                    await self._clock.sleep(backoff_s(self._settings, failures))
+                else:
+                    failures = 0
+        finally:
+            stream.close()
+
+    async def _ask(
+        self,
+        stream: Stream[FetchRequest, FetchResponse],
+        broker: int,
+        wanted: Sequence[EventPosition],
+    ) -> FetchResponse:
+        """One long poll. Raises OutcomeUnknown if it is not answered."""
+        number = next(self._numbers)
+        turn = number % len(wanted)  # an answer has a bound: another partition comes first each time
+        leaders = [(p, self._cluster.leader(p.name)) for p in (*wanted[turn:], *wanted[:turn])]
+        plan = FetchPlan(
+            number,
+            broker,
+            tuple(
+                Wanted(position.name, position.fetched, NO_EPOCH if leader is None else leader.epoch)
+                for position, leader in leaders
+            ),
+        )
+        limit_s = FETCH_WAIT_MS / 1000 + self._cluster.request_timeout_s
+        try:
+            async with asyncio.timeout(limit_s):
+                await stream.write(
+                    FetchRequest(
+                        plan,
+                        wait_ms=FETCH_WAIT_MS,
+                        bytes_min=1,
+                        bytes_max=RECORDS_BYTES_MAX,
+                        partition_bytes_max=RECORDS_BYTES_MAX,
+                    )
+                )
+                response = await stream.read()
+        except TimeoutError:
+            raise OutcomeUnknown(f"broker {broker} has not answered for {limit_s:.1f} s") from None
+        assert response.number == number, (response.number, number)
+        return response
+
+    async def _take(
+        self, positions: EventPositions, position: EventPosition, offset: int, answer: Answer
+    ) -> bool:
+        """False if the partition has to be asked for again, after a pause."""
+        error = answer.error
+        try:
+            if error is None:
+                if answer.records and positions.arrived(position, offset, answer.records):
+                    self._moved_at = self._clock.monotonic()
+                    self._news.set()
+                return True
+            if position.fetched != offset:
+                return True  # somebody else has answered meanwhile
+            if isinstance(error, OffsetOutOfRange):
+                await self._go_to_start(positions, position, error)
+                return True
+        except StrandlineError as failure:
+            error = failure
+        if error.outcome is Outcome.FATAL:
+            self._fail(error)
+        elif not isinstance(error, OffsetNotAvailable | UnknownLeaderEpoch):
+            self._cluster.follow(position.name, error)
+        return False
+
+    async def _go_to_start(
+        self, positions: EventPositions, position: EventPosition, error: OffsetOutOfRange
+    ) -> None:
+        """Retention has taken what was to be read next; but nothing lies behind the log's end."""
+        found = await list_offsets(
+            self._cluster,
+            {position.name: EARLIEST},
+            self._settings,
+            self._clock,
+            timeout_s=self._cluster.request_timeout_s,
+        )
+        listed = found[position.name]
+        if not isinstance(listed, ListedOffset):
+            raise listed
+        if position.fetched >= listed.offset:
+            raise error
+        logger.warning("%s is read on from %d: %s", position.name, listed.offset, error)
+        positions.skip_to(position, listed.offset)
+        self._news.set()

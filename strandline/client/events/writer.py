@@ -1,0 +1,348 @@
+"""Writes what happens inside the system into an internal topic, for others to read.
+
+Whoever has an event calls `put`, which never waits: a group or a broker is not slowed down by a topic
+that has no leader. What waits is written in batches, in order, and again until it is acknowledged; a
+producer id makes the broker drop what it has already. One batch is under way at a time. Only when more
+wait than the bound allows are the oldest dropped, with a warning that counts them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import zlib
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from strandline.adapters.rpc.transport import GrpcTransport
+from strandline.adapters.system.clock import SystemClock
+from strandline.client.backoff import backoff_s
+from strandline.client.cluster import Cluster
+from strandline.client.messages import ProducerIdentity
+from strandline.client.scope import Scope, Startable
+from strandline.client.wire.calls import INIT_PRODUCER_ID
+from strandline.client.wire.produce import PRODUCE, Entry, Result
+from strandline.config import KIB, ClientSettings, load
+from strandline.errors import (
+    DuplicateSequence,
+    InvalidProducerEpoch,
+    MessageTooLarge,
+    Outcome,
+    OutcomeUnknown,
+    OutOfOrderSequence,
+    StrandlineError,
+    UnknownProducerId,
+    UnknownTopicOrPartition,
+)
+from strandline.ids import TopicPartition
+from strandline.ports import Clock, Stream, Transport
+from strandline.records import Codec, PackedRecords, pack
+
+logger = logging.getLogger(__name__)
+
+BATCH_BYTES_MAX: Final = 256 * KIB
+EVENT_OVERHEAD_BYTES: Final = 32
+SEQUENCES: Final = 1 << 31
+"""Sequence numbers count modulo this (KIP-98)."""
+
+ANSWER_GRACE: Final = 1.25
+"""A broker answers within the request timeout by itself; after this many of them it is given up."""
+
+
+Done = Callable[[bool], None]
+"""Told once what became of an event: True when it is in the log, False when it was dropped or refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    key: bytes
+    value: bytes
+    at_ms: int
+    done: Done | None
+
+    @property
+    def size(self) -> int:
+        return len(self.key) + len(self.value) + EVENT_OVERHEAD_BYTES
+
+
+@dataclass(slots=True)
+class _Sequence:
+    """Under which producer id a partition is written, and the number of its next record."""
+
+    identity: ProducerIdentity
+    next: int = 0
+
+
+class EventWriter(Startable):
+    """One topic's writer. `prepare` makes sure that the topic exists, and may fail, retriably.
+
+    `bootstrap` and `settings` (ClientSettings) as for a producer. Events of one key stay in their order.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str | Sequence[str],
+        topic: str,
+        *,
+        events_max: int,
+        prepare: Callable[[], Awaitable[object]],
+        transport: Transport | None = None,
+        clock: Clock | None = None,
+        **settings: Any,
+    ) -> None:
+        self.topic = topic
+        self.dropped = 0
+        """Events that were never written."""
+        self.written = 0
+        """Events that were acknowledged."""
+        self._events_max = events_max
+        self._prepare = prepare
+        self._settings = load(ClientSettings, **settings)
+        self._clock = clock or SystemClock()
+        self._transport = transport or GrpcTransport()
+        self._cluster = Cluster(bootstrap, self._settings, self._transport, self._clock)
+        self._scope = Scope("event writer", self._failed)
+        self._waiting: deque[_Event] = deque()
+        self._news = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._overflowing = False
+        self._sequences: dict[TopicPartition, _Sequence] = {}
+        self._correlation_id = 0
+        self._stream: tuple[int, Stream[Sequence[Entry], Sequence[Result]]] | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Events that wait to be written; those in the batch under way are not among them."""
+        return len(self._waiting)
+
+    async def start(self) -> None:
+        """Connects only when there is something to write."""
+        await self._scope.start()
+        self._cluster.run(self._scope)
+        self._scope.spawn(self._run(), "write")
+
+    async def stop(self) -> None:
+        """What waits is lost: `flush` before."""
+        try:
+            await self._scope.stop()
+        finally:
+            self._close_stream()
+            await self._transport.close()
+
+    def _failed(self, error: BaseException) -> None:
+        """A defect of a service that writes events: it must not live on without them, and without a word."""
+        asyncio.get_running_loop().call_exception_handler(
+            {"message": f"no more events are written to {self.topic}", "exception": error}
+        )
+
+    # --- accepting ---------------------------------------------------------------------------
+
+    def put(self, key: bytes, value: bytes, at_ms: int, done: Done | None = None) -> None:
+        """Have an event written, some time; `at_ms` (milliseconds since the Unix epoch) is its timestamp.
+
+        `done` may be called before this returns, when there is no room.
+        """
+        self._waiting.append(_Event(key, value, at_ms, done))
+        self._idle.clear()
+        self._news.set()
+        if len(self._waiting) > self._events_max:
+            self._drop(self._waiting.popleft())
+
+    def put_all(self, events: Sequence[tuple[bytes, bytes]], at_ms: int, done: Done | None = None) -> None:
+        """`put` each of these keys and values; `done` is told of all as one: True when all are in the log."""
+        if not events and done is not None:
+            done(True)
+        one = None if done is None else _Countdown(len(events), done).one
+        for key, value in events:
+            self.put(key, value, at_ms, one)
+
+    def _drop(self, event: _Event) -> None:
+        self.dropped += 1
+        if not self._overflowing:
+            self._overflowing = True
+            logger.warning(
+                "%d events wait for %s already: the oldest are dropped", self._events_max, self.topic
+            )
+        if event.done is not None:
+            event.done(False)
+
+    def reach(self, bootstrap: Sequence[str]) -> None:
+        """These brokers are alive now: ask them too. For a writer that may outlive those it began with."""
+        self._cluster.reach(bootstrap)
+
+    async def flush(self, timeout_s: float) -> bool:
+        """True once nothing waits any more, False if that takes longer."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    # --- writing -----------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._waiting:
+                partitions = await self._count_partitions()
+                name, events = self._take(partitions)
+                await self._deliver(name, events)
+            self._idle.set()
+
+    async def _count_partitions(self) -> int:
+        """Of the topic, however long it takes until it is there."""
+        attempt = 0
+        while True:
+            try:
+                known = self._cluster.known_topic(self.topic)
+                if known is None:
+                    await self._prepare()
+                    known = await self._cluster.topic(self.topic)
+                return len(known.partitions)
+            except StrandlineError as error:
+                attempt += 1
+                await self._pause(attempt, error)
+
+    def _take(self, partitions: int) -> tuple[TopicPartition, list[_Event]]:
+        """The oldest event, and of those behind it what goes to the same partition and fits."""
+        chosen = _partition_of(self._waiting[0], partitions)
+        events: list[_Event] = []
+        left: list[_Event] = []
+        room = BATCH_BYTES_MAX
+        while self._waiting:
+            event = self._waiting.popleft()
+            if _partition_of(event, partitions) != chosen:
+                left.append(event)
+            elif events and event.size > room:
+                left.append(event)
+                break
+            else:
+                events.append(event)
+                room -= event.size
+        self._waiting.extendleft(reversed(left))
+        return TopicPartition(self.topic, chosen), events
+
+    async def _deliver(self, name: TopicPartition, events: list[_Event]) -> None:
+        """Write one batch until it is acknowledged, or refused for good."""
+        packed = pack([(e.key, e.value, (), e.at_ms) for e in events], codec=Codec.ZSTD)
+        attempt = 0
+        while (error := await self._try(name, packed)) is not None:
+            if isinstance(error, MessageTooLarge) and len(events) > 1:
+                half = len(events) // 2
+                self._waiting.extendleft(reversed(events[half:]))
+                await self._deliver(name, events[:half])
+                return
+            attempt += 1
+            if isinstance(error, OutOfOrderSequence | UnknownProducerId | InvalidProducerEpoch):
+                # The broker knows less than it did: another topic under the name, or a forgotten producer.
+                self._sequences.pop(name, None)
+            elif error.outcome is Outcome.FATAL:
+                logger.error("%d events for %s were refused: %s", len(events), name, error.message)
+                self.dropped += len(events)
+                self._sequences.pop(name, None)
+                _tell(events, written=False)
+                return
+            elif isinstance(error, UnknownTopicOrPartition):
+                await self._restore()
+            else:
+                self._cluster.follow(name, error)
+            await self._pause(attempt, error)
+        self.written += len(events)
+        if self._overflowing:
+            self._overflowing = False
+            logger.warning("%s is written again; events dropped so far: %d", self.topic, self.dropped)
+        _tell(events, written=True)
+
+    async def _try(self, name: TopicPartition, packed: PackedRecords) -> StrandlineError | None:
+        """One try; None once the batch is in the log."""
+        try:
+            sequence = self._sequences.get(name)
+            if sequence is None:
+                sequence = self._sequences[name] = _Sequence(await self._new_identity())
+            leader = await self._cluster.led_by(name)
+            records = packed.seal(
+                producer_id=sequence.identity.producer_id,
+                producer_epoch=sequence.identity.producer_epoch,
+                base_sequence=sequence.next,
+            )
+            result = await self._send(leader.broker, name, records)
+        except StrandlineError as error:
+            return error
+        if result.error is not None and not isinstance(result.error, DuplicateSequence):
+            return result.error
+        sequence.next = (sequence.next + packed.record_count) % SEQUENCES
+        return None
+
+    async def _new_identity(self) -> ProducerIdentity:
+        return await self._cluster.call_any(INIT_PRODUCER_ID, None)
+
+    async def _send(self, broker: int, name: TopicPartition, records: bytes) -> Result:
+        """Raises what became of the stream; the answer's own error is in the result."""
+        if self._stream is None or self._stream[0] != broker:
+            self._close_stream()
+            self._stream = broker, await self._cluster.open(broker, PRODUCE)
+        stream = self._stream[1]
+        self._correlation_id += 1
+        timeout_ms = self._settings.request_timeout_ms
+        entry = Entry(self._correlation_id, name, -1, timeout_ms, records, internal=True)
+        try:
+            async with asyncio.timeout(ANSWER_GRACE * timeout_ms / 1000):
+                await stream.write([entry])
+                while True:
+                    for result in await stream.read():
+                        if result.correlation_id == entry.correlation_id:
+                            return result
+        except TimeoutError:
+            self._close_stream()
+            raise OutcomeUnknown(f"broker {broker} has not answered") from None
+        except StrandlineError:
+            self._close_stream()
+            raise
+
+    def _close_stream(self) -> None:
+        if self._stream is not None:
+            self._stream[1].close()
+            self._stream = None
+
+    async def _restore(self) -> None:
+        """The topic was deleted under the writer."""
+        try:
+            await self._prepare()
+            await self._cluster.refresh([self.topic])
+        except StrandlineError as error:
+            logger.info("topic %s is not there: %s", self.topic, error.message)
+
+    async def _pause(self, attempt: int, error: StrandlineError) -> None:
+        level = logging.INFO if attempt == 1 else logging.DEBUG
+        logger.log(level, "events for %s wait: %s", self.topic, error.message)
+        await self._clock.sleep(backoff_s(self._settings, attempt))
+
+
+def _partition_of(event: _Event, partitions: int) -> int:
+    return zlib.crc32(event.key) % partitions
+
+
+def _tell(events: Sequence[_Event], *, written: bool) -> None:
+    for event in events:
+        if event.done is not None:
+            event.done(written)
+
+
+class _Countdown:
+    """Tells the end of several events as one."""
+
+    def __init__(self, count: int, on_end: Done) -> None:
+        self._left = count
+        self._written = True
+        self._on_end = on_end
+
+    def one(self, written: bool) -> None:
+        self._left -= 1
+        self._written = self._written and written
+        if self._left == 0:
+            self._on_end(self._written)

@@ -1,0 +1,1 @@
+"""Values that brokers, controllers and clients share. No input, no output."""

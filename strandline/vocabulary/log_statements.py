@@ -1,0 +1,103 @@
+"""Who leads when nobody in sync can without a loss, and what is known of the loss (CORRECTNESS E2, E3).
+
+After a loss of power in all machines no member of the ISR is sure to have everything. Each replica that is
+back, and that cannot lead, writes into `isr` what it has: a `LogStatement`. Nothing is appended while nobody
+leads, so a statement stays true for the life of the broker that made it. A claim is a compare-and-set on the
+very version of `isr` whose statements it was decided on, so no statement comes in between.
+
+A member that is sure to have everything makes no statement: it stands. So as long as a member is missing, or
+is alive and has not said anything, nobody leads by these rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from strandline.ids import BrokerEpoch, BrokerId
+from strandline.vocabulary.metadata import LogCondition, LogStatement, PartitionState, Registration
+
+_MAY_LEAD_BY_LENGTH = frozenset({LogCondition.UNSURE, LogCondition.OUTSIDE})
+
+
+def current_statements(
+    state: PartitionState, live: Mapping[BrokerId, Registration], suspects: Set[BrokerEpoch] = frozenset()
+) -> tuple[LogStatement, ...]:
+    """Those of brokers that are alive in the life in which they made them."""
+    return tuple(
+        said
+        for said in state.statements
+        if (registration := live.get(said.broker)) is not None
+        and registration.epoch == said.broker_epoch
+        and said.broker_epoch not in suspects
+    )
+
+
+def missing(
+    state: PartitionState, live: Mapping[BrokerId, Registration], statements: Sequence[LogStatement]
+) -> list[str]:
+    """What keeps the longest log from being known: a reason for each member that is not back with its log."""
+    said = {each.broker: each.condition for each in statements}
+    reasons = []
+    for member in state.isr:
+        match said.get(member.broker):
+            case LogCondition.UNSURE:
+                continue
+            case None if member.broker in live:
+                reasons.append(f"broker {member.broker} has not said what it has")
+            case None:
+                reasons.append(f"broker {member.broker} is not alive")
+            case LogCondition.DAMAGED:
+                reasons.append(f"the log of broker {member.broker} is damaged")
+            case _:
+                reasons.append(f"broker {member.broker} lost its log")
+    return reasons
+
+
+def unheard(
+    state: PartitionState, live: Mapping[BrokerId, Registration], statements: Sequence[LogStatement]
+) -> tuple[BrokerId, ...]:
+    """Members that are alive and have made no statement: any of them may yet lead without a loss."""
+    said = {each.broker for each in statements}
+    return tuple(m.broker for m in state.isr if m.broker in live and m.broker not in said)
+
+
+def longest(
+    statements: Sequence[LogStatement], assigned: Sequence[BrokerId], *, absent: bool = False
+) -> LogStatement | None:
+    """The log with the last epoch, then the longest, then the first in AR. `absent`: also of logs that were
+    lost since their brokers were in sync."""
+    able = [
+        each
+        for each in statements
+        if each.broker in assigned
+        and (each.condition in _MAY_LEAD_BY_LENGTH or (absent and each.condition is LogCondition.ABSENT))
+    ]
+    return max(able, key=lambda e: (e.last_epoch, e.log_end, -tuple(assigned).index(e.broker)), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What a leader with this log end lacks, as far as the statements tell."""
+
+    first: int
+    """The LEO of the leader: everything committed from here on is missing."""
+    end: int
+    """The highest HW known anywhere: below it everything was committed for certain."""
+
+    @property
+    def certain(self) -> int:
+        return self.end - self.first
+
+    def __str__(self) -> str:
+        if self.certain:
+            return (
+                f"committed records {self.first} to {self.end - 1} are missing; "
+                f"more may be missing from {self.end} on"
+            )
+        return f"no committed record is known to be missing; some may be from {self.first} on"
+
+
+def loss(log_end: int, statements: Sequence[LogStatement]) -> Loss:
+    """`statements` of all replicas that made one: also those outside the ISR know a HW."""
+    return Loss(log_end, max([log_end, *(each.high_watermark for each in statements)]))

@@ -1,0 +1,64 @@
+"""The events of a reassignment's life: the controller tells its begin, the leader that completes it all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch, PartitionKey
+from strandline.vocabulary.metadata import PartitionState, Reassignment
+from strandline.vocabulary.state_changes import Happening, RequestState, StateChangeEvent
+
+
+def reassignment_asked(
+    topic: str, key: PartitionKey, wanted: Reassignment, leader: BrokerId, epoch: LeaderEpoch
+) -> list[StateChangeEvent]:
+    """What it replaced, from its begin to its end, and that it was asked for."""
+
+    def asked(request_id: str, replicas: tuple[BrokerId, ...], at_ms: int) -> StateChangeEvent:
+        return StateChangeEvent(
+            id=request_id or f"reassign-{key.topic_id}-{key.partition}-{at_ms}",
+            command=Happening.REASSIGN,
+            state=RequestState.REQUESTED,
+            topic=topic,
+            key=key,
+            broker=leader,
+            epoch=epoch,
+            at_ms=at_ms,
+            requester=NO_BROKER,
+            replicas=replicas,
+        )
+
+    targets = [*(each.replicas for each in wanted.replaced), wanted.replicas]
+    events: list[StateChangeEvent] = []
+    for earlier, instead in zip(wanted.replaced, targets[1:], strict=True):
+        event = asked(earlier.request_id, earlier.replicas, earlier.at_ms)
+        reason = f"replaced: to {','.join(map(str, instead))}"
+        events += [
+            event,
+            replace(event, state=RequestState.SUPERSEDED, at_ms=earlier.until_ms, reason=reason),
+        ]
+    return [*events, asked(wanted.request_id, wanted.replicas, wanted.at_ms)]
+
+
+def reassignment_ended(
+    topic: str,
+    key: PartitionKey,
+    wanted: Reassignment,
+    state: PartitionState,
+    leader: BrokerId,
+    *,
+    at_ms: int,
+    reason: str = "",
+) -> list[StateChangeEvent]:
+    """All of its life, told by the leader that brings it to its end: now AR is what was wanted, or, if it was
+    cancelled, what it was before. `reason`: what did not go as it should have."""
+    *before, asked = reassignment_asked(topic, key, wanted, leader, state.leader_epoch)
+    ended = replace(
+        asked,
+        state=RequestState.SUPERSEDED if wanted.reverting else RequestState.COMPLETED,
+        at_ms=at_ms,
+        reason=", ".join(["cancelled"] * wanted.reverting + [reason] * bool(reason)),
+        isr=state.isr_ids,
+        replicas=wanted.target,
+    )
+    return [*before, asked, ended]

@@ -1,0 +1,287 @@
+"""Changes of state: the requests that are queued for brokers, and the records that tell what happened.
+
+A **request** asks one broker to start, close or delete one replica. Its life (seed 002):
+
+    requested ─► received ─► completed
+        │            ├─────► superseded   something later counts: an epoch, an incarnation, a request
+        │            └─────► failed       it was tried, and why it could not be done
+        ├──────────────────► superseded
+        └──────────────────► failed       its broker is gone, and nobody can keep it any longer
+
+The last three are ends. A request has exactly one: it is decided by a compare-and-set on the znode that
+queues the request, and stays there until `__state_changes` has its records.
+
+An **event** is one record of the internal topic `__state_changes`: a step of a request's life, or something
+that happened to a partition by itself, such as an election. docs/state-changes.md has the schema. A record
+may be written twice by those who cannot know that it was written; `identity` tells that both are one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+from strandline.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    PartitionId,
+    PartitionKey,
+    TopicId,
+)
+from strandline.vocabulary import states
+from strandline.vocabulary.typed_json import INT32_MAX, UnreadableJson, integer, parse, text, unreadable_as
+
+ANY_LIFE: Final = BrokerEpoch(-1)
+"""As the life a request is for: whichever reads it. The broker was dead when it was asked."""
+
+
+class Command(Enum):
+    """What a state-change request asks of a broker (seed 002, seed 003)."""
+
+    START_REPLICA = "start-replica"
+    """Have this replica, and follow whoever leads."""
+    CLOSE_REPLICA = "close-replica"
+    """Stop fetching and serving; the log stays on disk."""
+    DELETE_REPLICA = "delete-replica"
+    """Have this incarnation of the replica no more."""
+
+
+class RequestState(Enum):
+    REQUESTED = "requested"
+    RECEIVED = "received"
+    COMPLETED = "completed"
+    SUPERSEDED = "superseded"
+    FAILED = "failed"
+
+
+_S = RequestState
+
+LEGAL: Final[Mapping[RequestState, frozenset[RequestState]]] = {
+    _S.REQUESTED: frozenset({_S.RECEIVED, _S.SUPERSEDED, _S.FAILED}),
+    _S.RECEIVED: frozenset({_S.COMPLETED, _S.SUPERSEDED, _S.FAILED}),
+    _S.COMPLETED: frozenset(),
+    _S.SUPERSEDED: frozenset(),
+    _S.FAILED: frozenset(),
+}
+
+ENDS: Final = frozenset(state for state, following in LEGAL.items() if not following)
+
+
+def transition(who: object, current: RequestState, wanted: RequestState) -> RequestState:
+    """`wanted`, if that may follow `current`. Raises IllegalTransition with the values."""
+    return states.transition(f"request {who}", current, wanted, LEGAL)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a request ended, as the znode that queues it keeps it until it is recorded."""
+
+    state: RequestState
+    at_ms: int
+    received_at_ms: int = -1
+    """When its broker took it up; -1 if it never did."""
+    reason: str = ""
+
+    def __post_init__(self) -> None:
+        assert self.state in ENDS, self.state
+
+
+@dataclass(frozen=True, slots=True)
+class StateChange:
+    """One request in a broker's queue; a znode carries a list of them.
+
+    `leader_epoch` and the topic id fence it: an older one is superseded, never executed (CORRECTNESS Q1).
+    `requester` is a broker id, or -1 for the controller. `broker_epoch` is the life of the broker that the
+    requester knew: an earlier life does not execute it (CORRECTNESS E4), a later one does.
+    """
+
+    request_id: str
+    command: Command
+    topic: str
+    key: PartitionKey
+    leader_epoch: LeaderEpoch
+    requester: BrokerId
+    at_ms: int
+    broker_epoch: BrokerEpoch = ANY_LIFE
+    reason: str = ""
+    """Why it was requested, for people."""
+    end: End | None = None
+
+
+# --- events ---------------------------------------------------------------------------------
+
+
+class Happening(Enum):
+    """What an event is about, besides the three commands. Each is recorded once it has happened."""
+
+    ELECT_LEADER = "elect-leader"
+    """`broker` leads from now on in `epoch`; reason says why there was a vacancy."""
+    RESIGN_LEADER = "resign-leader"
+    """`broker` gave the leadership of `epoch` up; reason says why."""
+    CHANGE_ISR = "change-isr"
+    """The leader `broker` wrote another ISR: `left` and `joined`."""
+    REASSIGN = "reassign-replicas"
+    """AR changes: state requested when it was asked for, completed or superseded (cancelled) at its end."""
+    TRUNCATE = "truncate-log"
+    """The replica on `broker` cut `first`..`end`; `lost` of these records had been committed."""
+    DELETE_STRAY = "delete-stray"
+    """`broker` found a replica that nobody assigns to it, and removed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateChangeEvent:
+    """One record of `__state_changes`. What does not apply is left at its default, and out of the JSON."""
+
+    id: str
+    """Of the request; or of what happened, made of its facts so that who tells it again tells the same."""
+    command: Command | Happening
+    state: RequestState
+    topic: str
+    key: PartitionKey
+    broker: BrokerId
+    """Whom it is about: who is asked, who was elected, whose log was cut."""
+    epoch: LeaderEpoch
+    at_ms: int
+    requester: BrokerId | None = None
+    """Who asked; -1 the controller, None if nobody did."""
+    reason: str = ""
+    isr: tuple[BrokerId, ...] | None = None
+    left: tuple[BrokerId, ...] = ()
+    joined: tuple[BrokerId, ...] = ()
+    replicas: tuple[BrokerId, ...] = ()
+    unclean: bool = False
+    """Of an election: the winner was not in sync, committed records may be lost."""
+    first: int | None = None
+    end: int | None = None
+    lost: int | None = None
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """Two records of one identity tell the same step; the first one read counts."""
+        return self.id, self.state.value
+
+
+VERSION: Final = 1
+"""Of the schema. A new field does not change it: readers pass over what they do not know."""
+
+_COMMANDS: Final[Mapping[str, Command | Happening]] = {each.value: each for each in (*Command, *Happening)}
+
+
+def dump_event(event: StateChangeEvent) -> dict[str, Any]:
+    """The JSON object of an event; the names are the command line's (`strandline state-changes`)."""
+    fields: dict[str, Any] = {
+        "version": VERSION,
+        "id": event.id,
+        "command": event.command.value,
+        "topic": event.topic,
+        "topic_id": event.key.topic_id,
+        "partition": event.key.partition,
+        "broker": event.broker,
+        "epoch": event.epoch,
+        "state": event.state.value,
+        "at": event.at_ms,
+    }
+    for name, number in (
+        ("requester", event.requester), ("first", event.first), ("end", event.end), ("lost", event.lost),
+    ):  # fmt: skip
+        if number is not None:
+            fields[name] = number
+    if event.reason:
+        fields["reason"] = event.reason
+    if event.isr is not None:
+        fields["isr"] = list(event.isr)
+    for name, brokers in (("left", event.left), ("joined", event.joined), ("replicas", event.replicas)):
+        if brokers:
+            fields[name] = list(brokers)
+    if event.unclean:
+        fields["unclean"] = True
+    return fields
+
+
+class NotAStateChange(UnreadableJson):
+    """The JSON is no event of this version or a later one."""
+
+
+def load_event(fields: Any) -> StateChangeEvent:
+    """Raises NotAStateChange (a ValueError) for what is no event of this version or a later one."""
+    with unreadable_as(NotAStateChange, "a state change", fields):
+        isr = fields.get("isr")
+        requester = fields.get("requester")
+        partition = PartitionId(integer(fields["partition"], least=0, most=INT32_MAX))
+        return StateChangeEvent(
+            id=text(fields["id"]),
+            command=_COMMANDS[fields["command"]],
+            state=RequestState(fields["state"]),
+            topic=text(fields["topic"]),
+            key=PartitionKey(TopicId(text(fields["topic_id"])), partition),
+            broker=_broker(fields["broker"]),
+            epoch=LeaderEpoch(integer(fields["epoch"], most=INT32_MAX)),
+            at_ms=integer(fields["at"]),
+            requester=None if requester is None else _broker(requester),
+            reason=text(fields.get("reason", "")),
+            isr=None if isr is None else _brokers(isr),
+            left=_brokers(fields.get("left", ())),
+            joined=_brokers(fields.get("joined", ())),
+            replicas=_brokers(fields.get("replicas", ())),
+            unclean=bool(fields.get("unclean", False)),
+            first=_offset(fields.get("first")),
+            end=_offset(fields.get("end")),
+            lost=_offset(fields.get("lost")),
+        )
+
+
+def _broker(raw: Any) -> BrokerId:
+    return BrokerId(integer(raw, most=INT32_MAX))
+
+
+def _brokers(raw: Any) -> tuple[BrokerId, ...]:
+    return tuple(_broker(each) for each in raw)
+
+
+def _offset(raw: Any) -> int | None:
+    return None if raw is None else integer(raw)
+
+
+def event_key(event: StateChangeEvent) -> bytes:
+    """The partition by name: what happens to it is in one partition of the topic."""
+    return f"{event.topic}-{event.key.partition}".encode()
+
+
+def event_value(event: StateChangeEvent) -> bytes:
+    return json.dumps(dump_event(event), separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def parse_event(value: bytes | None) -> StateChangeEvent:
+    """Raises NotAStateChange, which is a ValueError."""
+    with unreadable_as(NotAStateChange, "a state change", value):
+        fields = parse(value or b"")
+    return load_event(fields)
+
+
+def life_of(change: StateChange, broker: BrokerId) -> list[StateChangeEvent]:
+    """The events of a request in the queue of `broker`, as far as its life went."""
+
+    def event(state: RequestState, at_ms: int, reason: str) -> StateChangeEvent:
+        return StateChangeEvent(
+            id=change.request_id,
+            command=change.command,
+            state=state,
+            topic=change.topic,
+            key=change.key,
+            broker=broker,
+            epoch=change.leader_epoch,
+            at_ms=at_ms,
+            requester=change.requester,
+            reason=reason,
+        )
+
+    steps = [event(RequestState.REQUESTED, change.at_ms, change.reason)]
+    if (end := change.end) is not None:
+        if end.received_at_ms >= 0:
+            steps.append(event(RequestState.RECEIVED, end.received_at_ms, ""))
+        steps.append(event(end.state, end.at_ms, end.reason))
+    return steps

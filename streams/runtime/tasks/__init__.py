@@ -1,0 +1,1 @@
+"""Tasks on this member: running, learned, standing by."""

@@ -1,0 +1,145 @@
+"""A task that runs: processes records, and commits what came of them as one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from strandline.consumer.records import ConsumerRecord
+from strandline.errors import StrandlineError
+from strandline.ids import TopicPartition
+from strandline.streams.core.origins import ORIGIN_HEADER
+from strandline.streams.core.positions import Positions
+from strandline.streams.core.task import TaskId
+from strandline.streams.runtime.tasks.changelog_writer import ChangelogWriter
+from strandline.streams.runtime.tasks.outputs import Outputs
+from strandline.streams.runtime.tasks.stateless import STATELESS
+from strandline.streams.storage.errors import StoreCorrupt
+from strandline.streams.storage.state import TaskState
+from strandline.streams.topology.subtopology import Subtopology
+
+
+class ProcessingFailed(StrandlineError):
+    """A record could not be decoded, or a processor raised. The message names the record."""
+
+
+class ActiveTask:
+    """Processing never waits; committing never overlaps with it.
+
+    A commit is in this order: what was sent has arrived, then the changelog has all changed state with the
+    positions that led to it, in one batch, then the store has them (CORRECTNESS S3). A crash between two
+    steps repeats outputs, and loses or doubles no state.
+    """
+
+    def __init__(
+        self,
+        task: TaskId,
+        subtopology: Subtopology,
+        *,
+        state: TaskState | None,
+        writer: ChangelogWriter | None,
+        positions: Positions,
+        outputs: Outputs,
+        commit_bytes: int,
+    ) -> None:
+        self.task = task
+        self._state = state
+        self._writer = writer
+        self._positions = positions
+        self._outputs = outputs
+        self._commit_bytes = commit_bytes
+        self._run = subtopology.pipeline(state or STATELESS, outputs.emit)
+        self._reads_origins = subtopology.reads_repartition
+        self._committing = asyncio.Lock()
+        self._uncommitted = False
+        self._abandoned = False
+
+    @property
+    def full(self) -> bool:
+        """True if a commit is due before more is processed."""
+        return self._state is not None and self._state.dirty_bytes >= self._commit_bytes
+
+    @property
+    def uncommitted(self) -> bool:
+        return self._uncommitted and not self._abandoned
+
+    def offsets(self) -> dict[TopicPartition, int]:
+        """Of the next records to process."""
+        return dict(self._positions.offsets)
+
+    def process(self, source: TopicPartition, records: Sequence[ConsumerRecord], start: int) -> int:
+        """Process records from index `start` on until a commit is due or outputs have to be sent.
+
+        Returns the index of the first record left. Raises ProcessingFailed, StoreCorrupt.
+        """
+        run, outputs, limit = self._run, self._outputs, self._commit_bytes
+        state = self._state or STATELESS
+        begin = outputs.come_from(source)
+        index, offset = start, -1
+        expected = self._positions.offsets.get(source, 0)
+        if records[start].offset < expected:
+            raise ProcessingFailed(
+                f"task {self.task} has read {source} up to offset {expected}, and it begins again at "
+                f"{records[start].offset}: it was deleted, and another topic has its name now. What is "
+                "counted is of the old one: run it with another application_id, or delete its changelogs"
+            )
+        try:
+            for index in range(start, len(records)):
+                _, _, offset, timestamp_ms, key, value, headers = records[index]
+                if self._reads_origins and headers:
+                    headers, repeated = self._without_origin(headers)
+                    if repeated:
+                        continue
+                begin(offset)
+                run(key, value, timestamp_ms, headers)
+                if state.dirty_bytes >= limit or outputs.full:
+                    break
+        except StoreCorrupt:
+            raise
+        except Exception as error:
+            self.abandon()  # half of what this record does may be in the state
+            what = "; ".join((repr(error), *getattr(error, "__notes__", ())))
+            raise ProcessingFailed(f"task {self.task}, {source} offset {offset}: {what}") from error
+        if offset >= 0:
+            self._positions.offsets[source] = offset + 1
+            self._uncommitted = True
+        return index + 1
+
+    def _without_origin(
+        self, headers: tuple[tuple[str, bytes | None], ...]
+    ) -> tuple[tuple[tuple[str, bytes | None], ...], bool]:
+        """The headers of the record itself, and True if it was counted before (CORRECTNESS S9): what counts
+        nothing passes it on once more."""
+        for name, content in headers:
+            if name == ORIGIN_HEADER and content is not None:
+                rest = tuple(header for header in headers if header[0] != ORIGIN_HEADER)
+                return rest, self._state is not None and self._positions.origins.seen(content)
+        return headers, False
+
+    async def send(self) -> None:
+        """Outputs go on their way."""
+        await self._outputs.send()
+
+    async def commit(self) -> None:
+        """Make what is processed count. Raises UnexpectedOffset if somebody else has extended the changelog:
+        then nothing since the last commit counts, and the task has to restore."""
+        async with self._committing:
+            if not self.uncommitted:
+                return
+            await self._outputs.flush()
+            if self.abandoned():
+                return
+            if self._state is not None and self._writer is not None:
+                await self._writer.append(self._state.changes(self._positions))
+                if self.abandoned():
+                    return
+                self._state.settle(self._writer.end)
+            self._uncommitted = False
+
+    def abandon(self) -> None:
+        """Nothing of this touches the store or the changelog any more but what is under way."""
+        self._abandoned = True
+
+    def abandoned(self) -> bool:
+        """True once what is processed and not committed counts for nothing."""
+        return self._abandoned

@@ -1,0 +1,66 @@
+"""Extends a task's changelog, which nobody else may extend at the same time (CORRECTNESS S8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from strandline.config import StreamsSettings
+from strandline.errors import BrokerNotAvailable, MessageTooLarge, Outcome, StrandlineError, UnexpectedOffset
+from strandline.ids import TopicPartition
+from strandline.ports import Clock
+from strandline.producer.producer import Producer
+from strandline.streams.runtime.retry import patiently
+
+
+class ChangelogWriter:
+    """`end` is where its task found the end, and later where its own last batch ends.
+
+    A batch goes there or nowhere: the leader refuses it if the log ends elsewhere, for then somebody else
+    runs the task too, or what was sent before was appended after all.
+    """
+
+    def __init__(
+        self,
+        producer: Producer,
+        changelog: TopicPartition,
+        *,
+        end: int,
+        settings: StreamsSettings,
+        clock: Clock,
+    ) -> None:
+        self._producer = producer
+        self._name = changelog
+        self._settings = settings
+        self._clock = clock
+        self.end = end
+
+    async def append(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """One batch of all these; None is a deletion. Raises what a send raises, UnexpectedOffset also where
+        it is not known what became of the batch: either way its task has to look at the log."""
+        now_ms = self._clock.wall_ms()
+        records = [(key, value, (), now_ms) for key, value in changes]
+        try:
+            sent = await patiently(
+                lambda: self._producer.send_records(
+                    self._name.topic, self._name.partition, records, expected_offset=self.end
+                ),
+                f"a commit to {self._name}",
+                settings=self._settings,
+                clock=self._clock,
+                errors=BrokerNotAvailable,
+                limit_s=self._settings.delivery_timeout_ms / 1000,
+            )
+            metadata = await sent
+        except MessageTooLarge as error:
+            raise MessageTooLarge(
+                f"{len(changes)} changes of state do not fit one message of {self._name}: {error.message}; "
+                "a processor may change less a record, or commit_bytes be lower",
+                limit=error.limit,
+            ) from error
+        except StrandlineError as error:
+            if error.outcome is Outcome.UNKNOWN:
+                raise UnexpectedOffset(
+                    f"nobody knows if {self._name} has what was to be at {self.end}: {error.message}"
+                ) from error
+            raise
+        self.end = metadata.base_offset + len(records)

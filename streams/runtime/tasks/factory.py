@@ -1,0 +1,100 @@
+"""Makes what a task needs, out of what its topology says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from strandline.config import StreamsSettings
+from strandline.ids import TopicPartition
+from strandline.ports import Clock
+from strandline.producer.producer import Producer
+from strandline.streams.core.positions import Positions
+from strandline.streams.core.task import TaskId
+from strandline.streams.runtime.internal_topics import InternalTopics
+from strandline.streams.runtime.tasks.active import ActiveTask
+from strandline.streams.runtime.tasks.changelog_writer import ChangelogWriter
+from strandline.streams.runtime.tasks.inputs import Inputs
+from strandline.streams.runtime.tasks.outputs import Outputs
+from strandline.streams.storage.state import TaskState
+from strandline.streams.storage.task_store import TaskStore
+from strandline.streams.topology.subtopology import Subtopology
+
+
+class TaskFactory:
+    """Of one member. `folder` says where a task's store lies."""
+
+    def __init__(
+        self,
+        subtopologies: Mapping[str, Subtopology],
+        *,
+        folder: Callable[[TaskId], Path],
+        topics: InternalTopics,
+        inputs: Inputs,
+        outputs: Producer,
+        changelogs: Producer,
+        settings: StreamsSettings,
+        clock: Clock,
+    ) -> None:
+        self._subtopologies = subtopologies
+        self._folder = folder
+        self._topics = topics
+        self._inputs = inputs
+        self._outputs = outputs
+        self._changelogs = changelogs
+        self._settings = settings
+        self._clock = clock
+
+    async def inputs(self, task: TaskId) -> frozenset[TopicPartition]:
+        """What the task reads."""
+        topics = self._subtopologies[task.subtopology].topics
+        return await self._inputs.partitions(topics, task.partition)
+
+    async def prepare(self, task: TaskId) -> None:
+        """Return once its changelog has a partition for it."""
+        subtopology = self._subtopologies[task.subtopology]
+        if subtopology.changelog is not None:
+            await self._topics.grow(subtopology, task.partition)
+
+    async def starts(self, task: TaskId, inputs: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where the task begins in those of its inputs of which it has no position."""
+        subtopology = self._subtopologies[task.subtopology]
+        return await self._inputs.starts(
+            inputs,
+            stateful=subtopology.changelog is not None,
+            repartition=subtopology.reads_repartition,
+        )
+
+    def changelog(self, task: TaskId) -> TopicPartition | None:
+        """Where the task's state is kept; None for one without."""
+        topic = self._subtopologies[task.subtopology].changelog
+        return None if topic is None else TopicPartition(topic, task.partition)
+
+    def open_store(self, task: TaskId, identity: str) -> TaskStore:
+        """Raises StoreInUse."""
+        return TaskStore.open(self._folder(task), identity)
+
+    def positions(self, store: TaskStore | None) -> Positions:
+        """As the changelog has them; none for a task without a state."""
+        return Positions() if store is None else store.positions()
+
+    def active(self, task: TaskId, store: TaskStore | None, end: int, positions: Positions) -> ActiveTask:
+        """The running task over its restored store, whose changelog ends at `end`."""
+        subtopology = self._subtopologies[task.subtopology]
+        changelog = self.changelog(task)
+        writer = None
+        if changelog is not None:
+            writer = ChangelogWriter(
+                self._changelogs, changelog, end=end, settings=self._settings, clock=self._clock
+            )
+        return ActiveTask(
+            task,
+            subtopology,
+            state=None if store is None else TaskState(store),
+            writer=writer,
+            positions=positions,
+            outputs=Outputs(
+                self._outputs, subtopology.repartitions, settings=self._settings, clock=self._clock
+            ),
+            commit_bytes=self._settings.commit_bytes,
+        )

@@ -1,0 +1,49 @@
+"""Suspicions end, and suspects are probed again and again until they do (docs/replication.md, Election)."""
+
+from __future__ import annotations
+
+import pytest
+
+from strandline.broker.core.election.suspects import PROBE_AGAIN_S, PROBE_AGAIN_S_MAX, Suspects
+from strandline.ids import BrokerEpoch
+
+ONE, OTHER = BrokerEpoch(10), BrokerEpoch(20)
+
+
+def test_a_suspect_is_probed_again_at_a_pace_that_slows_down_to_a_bound() -> None:
+    """CORRECTNESS H10: no suspicion lasts because nobody looks."""
+    suspects = Suspects()
+    assert suspects.refused(ONE, 0.0)
+    assert suspects.due(0.0) == []
+    pauses, before = [], 0.0
+    for _ in range(8):
+        due = suspects.next_due()
+        assert due is not None
+        pauses.append(round(due - before, 3))
+        before = due
+        assert suspects.due(due) == [ONE]
+        assert suspects.due(due) == []
+    assert pauses[:4] == [PROBE_AGAIN_S, 2 * PROBE_AGAIN_S, 4 * PROBE_AGAIN_S, 8 * PROBE_AGAIN_S]
+    assert max(pauses) == pauses[-1] == PROBE_AGAIN_S_MAX
+
+
+def test_a_refusal_that_is_known_is_no_news_and_does_not_change_the_pace() -> None:
+    suspects = Suspects()
+    suspects.refused(ONE, 0.0)
+    assert not suspects.refused(ONE, PROBE_AGAIN_S / 2)
+    assert suspects.due(PROBE_AGAIN_S) == [ONE]
+
+
+@pytest.mark.parametrize("how", ["heard", "registration gone"])
+def test_a_word_or_the_end_of_its_registration_ends_a_suspicion(how: str) -> None:
+    suspects = Suspects()
+    suspects.refused(ONE, 0.0)
+    suspects.refused(OTHER, 0.0)
+    if how == "heard":
+        assert suspects.heard(ONE)
+        assert not suspects.heard(ONE)
+    else:
+        suspects.registered([OTHER])
+    assert ONE not in suspects
+    assert suspects.lives == {OTHER}
+    assert suspects.due(1.0) == [OTHER]

@@ -1,0 +1,257 @@
+"""A stage for a coordinator: carries its effects out, with a log in memory and a clock set by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from strandline.broker.core.groups.coordinator import Coordinator
+from strandline.broker.core.groups.effects import (
+    Answer,
+    Append,
+    Effect,
+    EventKind,
+    Failed,
+    GroupEvent,
+    Instant,
+    Publish,
+)
+from strandline.broker.core.groups.limits import GroupLimits
+from strandline.errors import CoordinatorNotAvailable, NotCoordinator, StrandlineError
+from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import (
+    CommittedOffset,
+    DescribedGroup,
+    GroupProtocol,
+    Heartbeat,
+    Joined,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+    LeftMember,
+    MemberIdGiven,
+    OffsetCommit,
+    OffsetFetch,
+    OwnershipChange,
+    ReportOwnership,
+    SyncGroup,
+)
+
+GROUP = "readers"
+SESSION_MS = 10_000
+REBALANCE_MS = 60_000
+BEGIN_MS = 1_700_000_000_000
+HOST = "/127.0.0.1"
+
+LIMITS = GroupLimits(
+    group_initial_rebalance_delay_ms=0,
+    group_session_timeout_ms_min=500,
+    group_session_timeout_ms_max=1_800_000,
+    group_rebalance_timeout_ms_max=1_800_000,
+    group_members_max=2_000,
+    group_member_bytes_max=128 * 1024,
+    groups_max=100,
+    group_state_bytes_max=64 * 1024 * 1024,
+    offset_metadata_bytes_max=4_096,
+    offsets_per_commit_max=10_000,
+    task_changes_per_report_max=1_000,
+    offsets_retention_ms=3_600_000,
+    offsets_expiry_check_ms=60_000,
+)
+
+RANGE = (GroupProtocol("range", b"topics"),)
+Record = tuple[bytes, bytes | None]
+T = TypeVar("T")
+
+
+class Stage:
+    """Each call of the coordinator has a token, `1`, `2`, …; its answer, once there is one, is in `answers`.
+
+    With `writing` off, appends wait in `wanted` until `written` or `failed`.
+    """
+
+    def __init__(
+        self, limits: GroupLimits = LIMITS, *, log: Iterable[Record] = (), at_s: float = 100.0
+    ) -> None:
+        self.core: Coordinator[str] = Coordinator(limits)
+        self.at_s = at_s
+        self.log = list(log)
+        self.answers: dict[str, Any] = {}
+        self.events: list[GroupEvent] = []
+        self.failures: list[Failed] = []
+        self.expects_failures = False
+        self.wanted: list[Append] = []
+        self.writing = True
+        self.effects: list[Effect[str]] = []
+        self.asked = 0
+        for key, value in self.log:
+            self.core.load(key, value, self.now.wall_ms)
+        self.play(self.core.loaded(self.now))
+
+    @property
+    def now(self) -> Instant:
+        return Instant(self.at_s, BEGIN_MS + round(self.at_s * 1000))
+
+    # --- effects -----------------------------------------------------------------------------
+
+    def play(self, effects: list[Effect[str]]) -> None:
+        for effect in effects:
+            self.effects.append(effect)
+            match effect:
+                case Answer(token, value):
+                    assert token not in self.answers, f"{token} is answered twice"
+                    self.answers[token] = value
+                case Append():
+                    self.wanted.append(effect)
+                    if self.writing:
+                        self.written()
+                case Publish(event):
+                    self.events.append(event)
+                case Failed(_, _, error):
+                    self.failures.append(effect)
+                    if not self.expects_failures:
+                        raise error
+
+    def written(self) -> None:
+        """The oldest append that waits is in the log."""
+        append = self.wanted.pop(0)
+        self.log.extend(append.records)
+        self.play(self.core.appended(append.write_id, None, self.now))
+
+    def failed(self, error: StrandlineError | None = None) -> None:
+        """The oldest append that waits did not get into the log."""
+        append = self.wanted.pop(0)
+        error = error or CoordinatorNotAvailable("too few replicas")
+        self.play(self.core.appended(append.write_id, error, self.now))
+
+    def later(self, seconds: float) -> None:
+        """Time passes, and every deadline on the way is kept."""
+        end = self.at_s + seconds
+        while (deadline := self.core.next_deadline()) is not None and deadline <= end:
+            self.at_s = max(self.at_s, deadline)
+            self.play(self.core.tick(self.now))
+        self.at_s = end
+
+    def elsewhere(self, *, at_s: float | None = None, limits: GroupLimits = LIMITS) -> Stage:
+        """The coordinator that takes over: it has read this one's log."""
+        return Stage(limits, log=self.log, at_s=self.at_s if at_s is None else at_s)
+
+    def unload(self) -> None:
+        self.play(self.core.unload(NotCoordinator("led elsewhere")))
+
+    # --- requests ----------------------------------------------------------------------------
+
+    def ask(self, call: Callable[[str], list[Effect[str]]]) -> str:
+        self.asked += 1
+        token = str(self.asked)
+        self.play(call(token))
+        return token
+
+    def answer(self, token: str, kind: type[T]) -> T:
+        """The answer, which must be there and of this kind."""
+        assert token in self.answers, f"{token} waits"
+        answer = self.answers[token]
+        assert isinstance(answer, kind), f"{token}: {answer!r} instead of {kind.__name__}"
+        return answer
+
+    def waits(self, token: str) -> bool:
+        return token not in self.answers
+
+    def join(self, member: str, new: str = "", **changes: Any) -> str:
+        request = replace(joining(member), **changes)
+        return self.ask(lambda token: self.core.join(token, request, new or f"new-{token}", HOST, self.now))
+
+    def enter(self, member: str, **changes: Any) -> str:
+        """A dynamic member asks for its id and joins with it."""
+        given = self.join("", member, **changes)
+        assert self.answer(given, MemberIdGiven) == MemberIdGiven(member)
+        return self.join(member, **changes)
+
+    def sync(
+        self, member: str, generation: int, assignments: Mapping[str, bytes] | None = None, **more: Any
+    ) -> str:
+        request = SyncGroup(GROUP, member, generation, "consumer", "range", assignments or {}, **more)
+        return self.ask(lambda token: self.core.sync(token, request, self.now))
+
+    def heartbeat(self, member: str, generation: int, wait_ms: int = 0, instance: str | None = None) -> str:
+        request = Heartbeat(GROUP, member, generation, instance, wait_ms)
+        return self.ask(lambda token: self.core.heartbeat(token, request, self.now))
+
+    def leave(self, *members: LeavingMember | str) -> tuple[LeftMember, ...]:
+        request = LeaveGroup(GROUP, tuple(LeavingMember(m) if isinstance(m, str) else m for m in members))
+        token = self.ask(lambda token: self.core.leave(token, request, self.now))
+        left: tuple[LeftMember, ...] = self.answer(token, tuple)
+        return left
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, int | CommittedOffset],
+        member: str = "",
+        generation: int = -1,
+        *,
+        instance: str | None = None,
+        group: str = GROUP,
+    ) -> str:
+        values = {k: CommittedOffset(v) if isinstance(v, int) else v for k, v in offsets.items()}
+        request = OffsetCommit(group, member, generation, values, instance)
+        return self.ask(lambda token: self.core.commit(token, request, self.now))
+
+    def committed(self, group: str = GROUP) -> dict[TopicPartition, int]:
+        token = self.ask(lambda token: self.core.fetch_offsets(token, OffsetFetch(group), self.now))
+        return {name: committed.offset for name, committed in self.answer(token, dict).items()}
+
+    def report(self, member: str, generation: int, *changes: OwnershipChange) -> str:
+        request = ReportOwnership(GROUP, member, generation, changes)
+        return self.ask(lambda token: self.core.report(token, request, self.now))
+
+    def describe(self, group: str = GROUP) -> DescribedGroup:
+        return self.answer(self.ask(lambda token: self.core.describe(token, group, self.now)), DescribedGroup)
+
+    def describe_error(self, group: str = GROUP) -> StrandlineError:
+        return self.answer(
+            self.ask(lambda token: self.core.describe(token, group, self.now)), StrandlineError
+        )
+
+    def delete(self, group: str = GROUP) -> str:
+        return self.ask(lambda token: self.core.delete(token, group, self.now))
+
+    @property
+    def state(self) -> str:
+        return self.describe().state
+
+    @property
+    def generation(self) -> int:
+        return self.describe().generation
+
+    def kinds(self) -> list[EventKind]:
+        return [event.kind for event in self.events]
+
+    # --- scenes ------------------------------------------------------------------------------
+
+    def stable(self, *members: str, **changes: Any) -> int:
+        """These are all the members of a stable group, each with its own name as assignment: which
+        generation."""
+        tokens: dict[str, str] = {}
+        for member in members:
+            entered = self.enter(member, **changes)
+            tokens = {known: self.join(known, **changes) for known in tokens} | {member: entered}
+            self.sync_all(tokens)
+        assert self.state == "Stable"
+        return self.generation
+
+    def sync_all(self, tokens: Mapping[str, str]) -> None:
+        """All have been told of the generation; the leader assigns to each its own name."""
+        told = {member: self.answer(token, Joined) for member, token in tokens.items()}
+        leader = next(iter(told.values())).leader
+        for member, joined in told.items():
+            work = {name: name.encode() for name in told} if member == leader else {}
+            self.sync(member, joined.generation, work)
+
+
+def joining(member: str) -> JoinGroup:
+    return JoinGroup(GROUP, member, SESSION_MS, REBALANCE_MS, "consumer", RANGE, client_id="client")
+
+
+def partition(number: int, topic: str = "words") -> TopicPartition:
+    return TopicPartition(topic, number)

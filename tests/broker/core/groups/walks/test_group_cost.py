@@ -1,0 +1,71 @@
+"""What a large group costs, in calls rather than in seconds: a heartbeat knows nothing of its size."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from types import FrameType
+
+from strandline.vocabulary.groups import Joined
+from tests.broker.core.groups.support.stage import LIMITS, Stage
+
+MEMBERS = 1_000
+
+
+def calls_of(act: Callable[[], object]) -> int:
+    """Functions that were called, ours and the language's own."""
+    count = 0
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        act()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def gathered(size: int) -> tuple[Stage, dict[str, str]]:
+    stage = Stage(replace(LIMITS, group_initial_rebalance_delay_ms=1_000))
+    tokens = {f"m{number}": stage.enter(f"m{number}") for number in range(size)}
+    return stage, tokens
+
+
+def settled(size: int) -> Stage:
+    stage, tokens = gathered(size)
+    stage.later(5)
+    stage.sync_all(tokens)
+    assert stage.state == "Stable"
+    return stage
+
+
+def test_a_heartbeat_costs_the_same_in_a_group_of_a_thousand() -> None:
+    small, large = settled(10), settled(MEMBERS)
+    for wait_ms in (0, 3_000):
+        alone = calls_of(partial(small.heartbeat, "m5", 1, wait_ms))
+        among = calls_of(partial(large.heartbeat, "m5", 1, wait_ms))
+        assert among <= alone + 5
+
+
+def test_a_join_into_the_barrier_costs_the_same_in_a_group_of_a_thousand() -> None:
+    (small, _), (large, _) = gathered(10), gathered(MEMBERS)
+    assert calls_of(lambda: large.enter("new")) <= calls_of(lambda: small.enter("new")) + 10
+    small, large = settled(10), settled(MEMBERS)
+    small.join("m0"), large.join("m0")
+    assert calls_of(lambda: large.join("m5")) <= calls_of(lambda: small.join("m5")) + 10
+
+
+def test_a_generation_is_told_once_to_a_thousand_members_and_written_once() -> None:
+    stage, tokens = gathered(MEMBERS)
+    appends = len(stage.log)
+    stage.later(5)
+    told = [stage.answer(token, Joined) for token in tokens.values()]
+    assert {joined.generation for joined in told} == {1}
+    assert sum(bool(joined.members) for joined in told) == 1
+    assert len(stage.log) == appends + 1

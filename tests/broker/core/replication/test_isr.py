@@ -1,0 +1,110 @@
+"""Membership of the ISR: who is late, who may join, what counts while a change is under way."""
+
+from __future__ import annotations
+
+import pytest
+
+from strandline.broker.core.replication.isr import InSyncReplicas, Progress, is_late, may_join, why_changed
+from strandline.ids import BrokerEpoch, BrokerId, Offset
+from strandline.vocabulary.metadata import Endpoint, IsrMember, Registration
+
+
+def member(broker: int, epoch: int) -> IsrMember:
+    return IsrMember(BrokerId(broker), BrokerEpoch(epoch))
+
+
+def registration(broker: int, epoch: int, *, shutting_down: bool = False) -> Registration:
+    return Registration(Endpoint(broker, "h", 1), BrokerEpoch(epoch), shutting_down)
+
+
+def progress(epoch: int | None, end: int, *, behind_since: float | None = None, target: int = 0) -> Progress:
+    return Progress(None if epoch is None else BrokerEpoch(epoch), Offset(end), Offset(target), behind_since)
+
+
+LIVE = {BrokerId(2): registration(2, 20)}
+
+
+def test_a_member_is_late_after_keep_in_sync_time_and_not_before() -> None:
+    """Seed 003: offsetReached within KeepInSyncTime."""
+    behind = progress(20, 5, behind_since=10.0, target=8)
+    assert not is_late(member(2, 20), behind, LIVE, now=10.9, keep_in_sync_s=1.0)
+    assert is_late(member(2, 20), behind, LIVE, now=11.0, keep_in_sync_s=1.0)
+
+
+def test_a_member_that_has_everything_is_never_late() -> None:
+    assert not is_late(member(2, 20), progress(20, 8), LIVE, now=1e9, keep_in_sync_s=1.0)
+
+
+@pytest.mark.parametrize("live", [{}, {BrokerId(2): registration(2, 21)}])
+def test_a_member_that_died_or_lives_again_is_late_at_once(live: dict[BrokerId, Registration]) -> None:
+    """CORRECTNESS E4, I6: another life of the broker is not the one that joined."""
+    assert is_late(member(2, 20), progress(20, 8), live, now=0.0, keep_in_sync_s=1.0)
+
+
+@pytest.mark.parametrize(
+    ("follower", "who", "joins"),
+    [
+        (progress(20, 10), registration(2, 20), True),
+        (progress(20, 9), registration(2, 20), False),  # below the HW
+        (progress(20, 10), registration(2, 21), False),  # fetched in an earlier life (I6)
+        (progress(None, 10), registration(2, 20), False),  # did not fetch in this epoch (I1, I2)
+        (progress(20, 10), registration(2, 20, shutting_down=True), False),  # I7
+        (progress(20, 10), None, False),
+    ],
+)
+def test_a_follower_joins_only_at_the_watermark_in_its_present_life(
+    follower: Progress, who: Registration | None, joins: bool
+) -> None:
+    """CORRECTNESS I1, I2, I6, I7."""
+    assert may_join(follower, who, Offset(10), Offset(4)) is joins
+
+
+def test_a_follower_joins_only_above_the_start_of_the_epoch() -> None:
+    """CORRECTNESS I1: the new leader's own HW may be stale; its LEO at election is not."""
+    assert not may_join(progress(20, 10), registration(2, 20), Offset(5), Offset(11))
+
+
+def test_a_target_that_was_reached_is_replaced_and_the_clock_starts_again() -> None:
+    """Seed 003: each request has KeepInSyncTime of its own; a follower that keeps up is never late."""
+    behind = progress(20, 0, behind_since=1.0, target=5)
+    behind.reached(Offset(3), Offset(20), now=1.5)
+    assert (behind.target, behind.behind_since) == (5, 1.0)
+    behind.reached(Offset(5), Offset(20), now=1.9)
+    assert (behind.target, behind.behind_since) == (20, 1.9)
+    behind.reached(Offset(20), Offset(20), now=2.0)
+    assert behind.behind_since is None
+
+
+def test_while_a_change_is_under_way_both_memberships_count() -> None:
+    """CORRECTNESS H3: the maximal ISR."""
+    isr = InSyncReplicas((member(1, 10), member(2, 20)), version=4)
+    isr.propose((member(1, 10), member(3, 30)))
+    assert isr.maximal() == {1, 2, 3}
+    assert 3 not in isr
+    isr.settle((member(1, 10), member(3, 30)), version=5)
+    assert isr.maximal() == {1, 3}
+    assert 3 in isr
+
+
+def test_only_one_change_is_under_way() -> None:
+    """CORRECTNESS I5."""
+    isr = InSyncReplicas((member(1, 10),), version=4)
+    isr.propose((member(1, 10), member(3, 30)))
+    with pytest.raises(AssertionError, match="under way"):
+        isr.propose((member(1, 10),))
+
+
+def test_a_change_says_of_each_member_what_it_did() -> None:
+    """USERS 21: the reason in the record tells a death from a restart, slowness and a reassignment."""
+    before = tuple(IsrMember(BrokerId(b), BrokerEpoch(b * 10)) for b in (1, 2, 3, 4, 5, 7))
+    after = (before[0], IsrMember(BrokerId(6), BrokerEpoch(60)))
+    live = {
+        BrokerId(b): Registration(Endpoint(b, "h", 1), BrokerEpoch(epoch))
+        for b, epoch in ((1, 10), (3, 31), (4, 40), (5, 50), (6, 60), (7, 70))
+    }
+    assert why_changed(
+        before, after, live, {BrokerEpoch(70)}, lambda broker: "is closed" if broker == 4 else None
+    ) == (
+        "broker 2 is gone, broker 3 came back in another life, broker 4 is closed, broker 5 is late, "
+        "broker 7 does not answer, broker 6 caught up"
+    )

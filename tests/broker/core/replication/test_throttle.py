@@ -1,0 +1,71 @@
+"""The bound on what replicas that a reassignment adds are sent."""
+
+from __future__ import annotations
+
+import heapq
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from strandline.broker.core.replication.throttle import BURST_S, TokenBucket
+
+RATE = 1_000
+
+
+def test_a_full_bucket_lets_half_a_second_through_at_once_and_then_the_rate() -> None:
+    """CORRECTNESS I10: a bound in bytes a second."""
+    bucket = TokenBucket(RATE, now=0)
+    assert bucket.reserve(500, 0) == 0
+    assert bucket.reserve(250, 0) == 0.25
+    assert bucket.reserve(250, 0) == 0.5
+    assert bucket.reserve(750, 1) == 0.25
+
+
+def test_a_batch_larger_than_the_bucket_passes_and_is_paid_for_afterwards() -> None:
+    """CORRECTNESS I10: nobody starves, whatever the size of a batch."""
+    bucket = TokenBucket(RATE, now=0)
+    assert bucket.reserve(bucket.portion, 0) == 0
+    bucket.put_right(bucket.portion, 10_000)
+    assert bucket.reserve(0, 0) == 9.5
+    assert bucket.reserve(0, 9.5) == 0
+
+
+def test_what_was_reserved_and_not_sent_is_there_for_others() -> None:
+    bucket = TokenBucket(RATE, now=0)
+    bucket.reserve(500, 0)
+    bucket.put_right(500, 0)
+    assert bucket.is_full(0)
+    assert bucket.reserve(500, 0) == 0
+
+
+def test_the_slowest_bucket_still_gives_a_byte() -> None:
+    assert TokenBucket(1, now=0).portion == 1
+
+
+@given(
+    st.lists(st.integers(1, 5_000), min_size=2, max_size=8),
+    st.integers(100, 10_000),
+    st.integers(10, 60),
+)
+def test_any_number_of_senders_keep_to_the_rate_and_take_turns(
+    batches: list[int], rate: int, seconds: int
+) -> None:
+    """CORRECTNESS I10: each sends batches of its own size, whenever it may; over the time it is the rate, but
+    for the burst and one batch each, and nobody is left out."""
+    bucket = TokenBucket(rate, now=0)
+    sent = [0] * len(batches)
+    # A heap of (moment, who, what was reserved), as timers would do it.
+    due = [(bucket.reserve(bucket.portion, 0.0), who, bucket.portion) for who in range(len(batches))]
+    heapq.heapify(due)
+    now, last = 0.0, [0.0] * len(batches)
+    longest = 0.0
+    while due[0][0] <= seconds:
+        now, who, reserved = heapq.heappop(due)
+        bucket.put_right(reserved, batches[who])
+        sent[who] += batches[who]
+        longest = max(longest, now - last[who])
+        last[who] = now
+        heapq.heappush(due, (now + bucket.reserve(bucket.portion, now), who, bucket.portion))
+    assert sum(sent) <= rate * (now + BURST_S) + sum(batches) + bucket.portion * len(batches)
+    turn = (sum(batches) + bucket.portion * len(batches)) / rate
+    assert longest <= 2 * turn + BURST_S, f"somebody waited {longest} s, a turn of all takes {turn} s"

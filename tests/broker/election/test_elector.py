@@ -1,0 +1,295 @@
+"""Elections against a ZooKeeper in memory: late notices, lost replies, races, leaders deposed unnoticed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.membership.confirmation import QUIET_S
+from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
+from strandline.ports import Create, Delete, SetData
+from strandline.vocabulary.metadata import IsrMember, Reassignment
+from strandline.vocabulary.state_changes import Command, StateChange
+from strandline.vocabulary.topic_config import TopicConfig
+from tests.broker.support.replicas import ASSIGNED, CLOCK, KEY, LIVE, NAME
+from tests.broker.support.seat import LEADER, ME, Seat, led_by, seated
+from tests.waiting import eventually
+
+
+@pytest.fixture
+async def seat(tmp_path: Path) -> AsyncIterator[Seat]:
+    """All three brokers are alive, 1 leads in epoch 5 by what is written, 2 has noticed nothing yet."""
+    async with seated(tmp_path) as found:
+        yield found
+
+
+# --- a leader that missed its end -------------------------------------------------------------------
+
+
+async def test_a_leader_that_was_deposed_unnoticed_learns_it_from_its_successor(seat: Seat) -> None:
+    """CORRECTNESS E1, E6: on a partition without traffic nothing else would ever tell it, and it would
+    answer reads with an old end of the log for ever."""
+    seat.lead(5)
+    seat.write(led_by(3, 1, 3, epoch=6))
+    await seat.coordination.create(
+        znodes.state_entry_prefix(ME),
+        queue_znodes.dump_state_changes(
+            [StateChange("id", Command.START_REPLICA, NAME.topic, KEY, LeaderEpoch(6), BrokerId(3), at_ms=0)]
+        ),
+        sequential=True,
+    )
+    await seat.receiver.drain()
+    await eventually(lambda: (3, 6) in seat.followed)
+    assert seat.leads_in() is None
+
+
+async def test_a_deposed_leader_stops_even_if_its_successor_is_gone_already(seat: Seat) -> None:
+    """CORRECTNESS E1: it is no member of the ISR any more, so it waits, and does not lead meanwhile."""
+    seat.lead(5)
+    seat.write(led_by(3, 3, epoch=6))
+    seat.membership.live = {b: r for b, r in LIVE.items() if b != 3}
+    seat.elector.vacant(seat.replica)
+    await eventually(lambda: seat.leads_in() is None)
+    assert seat.record == led_by(3, 3, epoch=6)
+
+
+async def test_a_notice_that_comes_while_the_claim_is_made_deposes_nobody(seat: Seat) -> None:
+    """DESIGN .4: who leads by record and in fact leads on."""
+    taken, go_on = seat.coordination.hold()
+    seat.manager.peers.refused(LIVE[BrokerId(1)].epoch)
+    seat.elector.vacant(seat.replica)
+    await taken.wait()
+    seat.elector.vacant(seat.replica)
+    go_on.set()
+    await eventually(lambda: seat.leads_in() == 6)
+    await seat.looked(times=2)
+    assert seat.leads_in() == 6
+
+
+# --- suspicion ----------------------------------------------------------------------------------------
+
+
+async def test_who_waits_because_of_a_suspicion_follows_once_it_is_cleared(seat: Seat) -> None:
+    """CORRECTNESS H10, T5: outside the ISR a suspect's follower may not stand; it must not wait for ever."""
+    seat.write(led_by(1, 1, 3, epoch=6))
+    seat.manager.peers.refused(LIVE[BrokerId(1)].epoch)
+    seat.elector.vacant(seat.replica)
+    await eventually(lambda: seat.replica.leader_epoch == 6)
+    assert seat.followed == []
+    seat.manager.peers.heard(LIVE[BrokerId(1)].epoch)
+    await eventually(lambda: seat.followed == [(1, 6)])
+
+
+async def test_a_suspect_is_deposed_and_leaves_the_isr(seat: Seat) -> None:
+    """CORRECTNESS E1: the compare-and-set takes from it what it would need to commit."""
+    await seat.coordination.create(LEADER, b"{}", ephemeral=True)
+    seat.manager.peers.refused(LIVE[BrokerId(1)].epoch)
+    seat.elector.vacant(seat.replica)
+    await eventually(lambda: seat.leads_in() == 6)
+    assert seat.record == led_by(2, 2, 3, epoch=6)
+    assert seat.replica.log.epochs.latest == 6  # T4: written before anything is appended
+
+
+async def test_who_is_cut_off_from_its_peers_takes_nothing(seat: Seat) -> None:
+    """CORRECTNESS H5, E1: it reaches ZooKeeper, and nobody else. It led every partition with an ISR of itself
+    alone, and refused every record, while the others were well."""
+    seat.silent.add(BrokerId(3))
+    seat.manager.peers.refused(LIVE[BrokerId(1)].epoch)
+    await seat.looked(times=3)
+    assert seat.leads_in() is None
+    assert seat.record == led_by(1, 1, 2, 3, epoch=5)
+    seat.manager.peers.refused(LIVE[BrokerId(3)].epoch)
+    await eventually(lambda: seat.replica.leader_epoch == 5)  # it waits, and asks no more
+    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.manager.peers.live_changed(seat.membership.live)
+    await eventually(lambda: seat.leads_in() is not None)
+    assert seat.record.isr_ids == (2,)
+
+
+async def test_a_word_of_the_leader_while_others_are_asked_ends_the_candidacy(seat: Seat) -> None:
+    """CORRECTNESS E1: what was decided on a suspicion is not done once it is over."""
+    seat.words = [LIVE[BrokerId(1)].epoch]
+    seat.manager.peers.refused(LIVE[BrokerId(1)].epoch)
+    await eventually(lambda: seat.followed == [(1, 5)])
+    assert seat.leads_in() is None
+    assert seat.record == led_by(1, 1, 2, 3, epoch=5)
+
+
+@pytest.mark.parametrize("how", ["suspected", "gone"])
+async def test_nobody_stands_while_the_leader_may_count_on_what_it_was_told_last(
+    seat: Seat, how: str
+) -> None:
+    """CORRECTNESS E1, G1: a leader takes an acknowledgement for a moment's proof that it leads; so a follower
+    stops acknowledging, and lets that moment pass, before it takes the leader's place."""
+    peers = seat.manager.peers
+    peers.answered(BrokerId(1))
+    answered = peers.answered_at(BrokerId(1))
+    if how == "suspected":
+        peers.refused(LIVE[BrokerId(1)].epoch)
+    else:
+        seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+        seat.elector.vacant(seat.replica)
+    await eventually(lambda: seat.coordination.multis)
+    assert CLOCK.monotonic() >= answered + QUIET_S
+    assert seat.unfollowed
+    await eventually(lambda: seat.leads_in() == 6)
+
+
+# --- what becomes of a claim --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("applied", [True, False], ids=["applied", "not-applied"])
+async def test_a_claim_whose_reply_is_lost_is_made_again_in_another_epoch(seat: Seat, applied: bool) -> None:
+    """CORRECTNESS I4, E7, E9: nobody leads in an epoch that it may or may not have won."""
+    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.coordination.lose(applied=applied)
+    seat.elector.vacant(seat.replica)
+    await eventually(lambda: seat.leads_in() == 7)
+    assert seat.record == led_by(2, 2, 3, epoch=7)
+
+
+async def test_whoever_is_faster_is_followed(seat: Seat) -> None:
+    """CORRECTNESS I3, E5: the claim is a compare-and-set on what it was decided on."""
+    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    taken, go_on = seat.coordination.hold(SetData)  # of /epoch
+    seat.elector.vacant(seat.replica)
+    await taken.wait()
+    seat.write(led_by(3, 2, 3, epoch=7))
+    go_on.set()
+    await eventually(lambda: seat.followed == [(3, 7)])
+    assert seat.leads_in() is None
+    assert LEADER not in seat.tree.nodes
+
+
+async def test_who_means_another_incarnation_of_the_topic_claims_nothing(seat: Seat) -> None:
+    """CORRECTNESS Q1, E6: paths are the same and versions begin anew; the claim says which topic it means."""
+    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.tree.apply(Delete(znodes.topic_id(KEY.topic_id)), owner=0)
+    before = seat.record
+    seat.elector.vacant(seat.replica)
+    await eventually(lambda: len(seat.coordination.multis) == 1)
+    await seat.looked(times=1)
+    assert seat.leads_in() is None
+    assert seat.record == before
+    seat.tree.apply(Create(znodes.topic_id(KEY.topic_id), b""), owner=0)
+    seat.elector.vacant(seat.replica)
+    await eventually(lambda: seat.leads_in() is not None)
+    assert len(seat.coordination.multis) == 2, "it was not tried again until it was noticed again"
+
+
+async def test_each_follower_is_told_by_its_queue(seat: Seat) -> None:
+    """DESIGN .4: by epoch, `start-replica` to every other member of AR, dead ones too."""
+    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.elector.vacant(seat.replica)
+    await eventually(lambda: _queued(seat, 1) and _queued(seat, 3))
+    for change in (*_queued(seat, 1), *_queued(seat, 3)):
+        assert (change.command, change.leader_epoch) == (Command.START_REPLICA, 6)
+
+
+def _queued(seat: Seat, broker: int) -> list[StateChange]:
+    prefix = znodes.state_entry_prefix(BrokerId(broker))
+    return [
+        change
+        for path, node in seat.tree.nodes.items()
+        if path.startswith(prefix)
+        for change in queue_znodes.load_state_changes(node.data)
+    ]
+
+
+async def test_nobody_leads_by_an_assignment_that_is_over(seat: Seat) -> None:
+    """CORRECTNESS E16: AR became another one, unheard of: the claim is refused, AR is read again, and the
+    claim that follows is made by it. Broker 3 is no replica any more, and no member of the ISR."""
+    path = znodes.replicas(*NAME)
+    seat.manager.reconfigure(seat.replica, Assignment(ASSIGNED, 0), TopicConfig())
+    seat.tree.apply(SetData(path, znodes.dump_replicas(ASSIGNED[:2]), -1), owner=0)
+    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.elector.vacant(seat.replica)
+    await eventually(lambda: seat.leads_in() == 7)
+    assert seat.record == led_by(2, 2, epoch=7)
+    assert seat.replica.assigned == ASSIGNED[:2]
+
+
+async def test_whoever_is_elected_goes_on_with_the_reassignment_that_stands(seat: Seat) -> None:
+    """CORRECTNESS E16, decided by ZooKeeper alone: the leader that began it may be dead."""
+    await seat.coordination.ensure_path(znodes.reassigned_topic(NAME.topic))
+    wanted = Reassignment(KEY.topic_id, (BrokerId(2), BrokerId(3), BrokerId(4)), ASSIGNED)
+    seat.tree.apply(Create(znodes.reassigned(*NAME), znodes.dump_reassignment(wanted)), owner=0)
+    seat.manager.reconfigure(seat.replica, Assignment(ASSIGNED, 0), TopicConfig())
+    seat.tree.apply(SetData(znodes.replicas(*NAME), znodes.dump_replicas(wanted.grown), -1), owner=0)
+    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.elector.vacant(seat.replica)
+    await eventually(lambda: seat.leads_in() == 7)
+    assert seat.replica.reassignment == wanted
+    assert seat.replica.assigned == wanted.grown
+
+
+async def test_outside_the_isr_nobody_stands(seat: Seat) -> None:
+    """DESIGN .4, CORRECTNESS E2: unless unclean election is allowed, and its loss is told exactly."""
+    seat.write(led_by(NO_BROKER, 1, epoch=5))
+    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.elector.vacant(seat.replica)
+    await seat.looked(times=1)
+    assert seat.leads_in() is None
+    unclean = TopicConfig(unclean_leader_election_enable=True)
+    seat.manager.reconfigure(seat.replica, Assignment(ASSIGNED), unclean)
+    seat.elector.vacant(seat.replica)
+    await eventually(lambda: seat.leads_in() == 6)
+    assert seat.record == led_by(2, 2, epoch=6)
+
+
+async def test_a_life_that_lost_its_tail_does_not_stand(seat: Seat) -> None:
+    """CORRECTNESS E2: the ISR names a life whose log is no more."""
+    lost = replace(led_by(1, 1, epoch=5), isr=(IsrMember(ME, BrokerEpoch(3)),))
+    seat.write(lost)
+    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.elector.vacant(seat.replica)
+    await seat.looked(times=1)
+    assert seat.leads_in() is None
+    assert seat.record == lost
+
+
+async def test_a_log_that_fails_as_it_is_elected_resigns(seat: Seat) -> None:
+    """CORRECTNESS E14, T4: one bad disk costs one leadership; the broker and its other partitions go on."""
+    seat.elector.vacant(seat.replica)
+    await eventually(lambda: seat.followed)
+    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    for path in seat.replica.log.directory.iterdir():
+        path.unlink()
+    seat.replica.log.directory.rmdir()  # the epoch file has no place to go
+    seat.elector.vacant(seat.replica)
+    await eventually(lambda: seat.resigned == [6])
+    assert seat.leads_in() is None
+    assert seat.replica.log.failed is not None
+
+
+async def test_a_follower_whose_port_is_closed_leaves_at_once_and_returns_when_it_is_heard_of(
+    seat: Seat,
+) -> None:
+    """CORRECTNESS I6: its registration stays until its session ends, which nobody has to wait for. If it was
+    not gone after all, it comes back as whoever has caught up does."""
+    seat.lead(5)
+    life = seat.membership.live[BrokerId(3)].epoch
+
+    def in_sync() -> tuple[int, ...]:
+        return seat.record.isr_ids
+
+    seat.manager.peers.refused(life)
+    await asyncio.sleep(0)
+    assert in_sync() == (1, 2, 3)  # it fetches: what refuses is between the two, or its port alone
+    assert seat.replica.leadership is not None
+    seat.replica.leadership.stopped_fetching(BrokerId(3), life, subscription=1)
+    await eventually(lambda: in_sync() == (1, 2))
+    await seat.coordination.create(znodes.broker(BrokerId(3)), b"registered still")
+    seat.manager.peers.live_changed(dict(LIVE))
+    await asyncio.sleep(0)
+    assert in_sync() == (1, 2)
+    seat.manager.peers.heard(life)
+    seat.replica.leadership.fetched(BrokerId(3), life, 0, subscription=2)
+    seat.replica.leadership.turn()
+    await eventually(lambda: in_sync() == (1, 2, 3))

@@ -1,0 +1,467 @@
+"""Leadership given away on purpose, against a ZooKeeper in memory: what is written, what is named, and what
+happens when it does not come to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
+from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.election.balancing import Balancing
+from strandline.broker.election.handover import DRAIN_S_MAX, Handover
+from strandline.broker.election.resignations import RESIGNATIONS_PER_MULTI_MAX
+from strandline.broker.replicas.leadership import Leadership, Outcome, Produced
+from strandline.broker.replicas.replica import Replica
+from strandline.broker.state_changes.notices import NoticeReceiver
+from strandline.errors import NotLeaderOrFollower
+from strandline.ids import (
+    NO_BROKER,
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    PartitionId,
+    PartitionKey,
+    TopicPartition,
+)
+from strandline.ports import Check, Create, Delete, Operation, SessionEnded, SetData, Znode
+from strandline.vocabulary.metadata import Drain, Registration
+from strandline.vocabulary.topic_config import TopicConfig
+from tests.broker.support.replicas import ASSIGNED, CLOCK, KEY, LIVE, NAME, batch
+from tests.broker.support.seat import ME, Seat, led_by, seated
+from tests.waiting import eventually
+
+FIRST, THIRD = BrokerId(1), BrokerId(3)
+QUICK: dict[str, Any] = {"handover_ms": 200, "preferred_leader_check_ms": 60_000}
+
+
+@dataclass
+class Desk:
+    """Broker 2 leads, and may give away."""
+
+    seat: Seat
+    handover: Handover
+    balancing: Balancing
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    # --- what broker 2 does ----------------------------------------------------------------------
+
+    def lead(self, number: int = 0, *, epoch: int = 5) -> Leadership:
+        """Lead this partition of the topic; nobody is behind."""
+        seat, manager = self.seat, self.seat.manager
+        key = PartitionKey(KEY.topic_id, PartitionId(number))
+        replica = manager.create(TopicPartition(NAME.topic, number), key, TopicConfig())
+        manager.reconfigure(replica, Assignment(ASSIGNED, version=0), TopicConfig())
+        state = led_by(ME, 1, 2, 3, epoch=epoch)
+        self._make(znodes.isr(NAME.topic, number))
+        self._make(znodes.leader(NAME.topic, number))
+        if number:
+            path = znodes.replicas(NAME.topic, number)
+            self.seat.tree.apply(Create(path, znodes.dump_replicas(ASSIGNED)), owner=0)
+        written = seat.tree.apply(SetData(znodes.isr(NAME.topic, number), znodes.dump_isr(state)), owner=0)
+        assert isinstance(written, int)
+        manager.lead(replica, state, written)
+        assert replica.leadership is not None
+        self.fetched(replica.leadership, FIRST, THIRD)
+        return replica.leadership
+
+    def fetched(self, leadership: Leadership, *followers: BrokerId) -> None:
+        """They have all there is."""
+        end = leadership.replica.log.log_end_offset
+        for follower in followers:
+            leadership.fetched(follower, LIVE[follower].epoch, end, subscription=1)
+        leadership.turn()
+
+    def produce(self, leadership: Leadership) -> None:
+        leadership.produce(batch("v"), acks=-1, timeout_ms=60_000, done=self.outcomes.append)
+
+    @property
+    def multis(self) -> list[Sequence[Operation]]:
+        """That it wrote, or tried to, to give leaderships away."""
+        return [m for m in self.seat.coordination.multis if any(isinstance(o, Delete) for o in m)]
+
+    # --- what ZooKeeper has ----------------------------------------------------------------------
+
+    def _make(self, path: str) -> None:
+        """With its parents, where they are missing."""
+        parts = path.strip("/").split("/")
+        for depth in range(1, len(parts) + 1):
+            prefix = "/" + "/".join(parts[:depth])
+            if prefix not in self.seat.tree.nodes:
+                self.seat.tree.apply(Create(prefix), owner=0)
+
+    def register(self, registration: Registration, *, version: int = 0) -> None:
+        path = znodes.broker(registration.id)
+        data = znodes.dump_registration(registration)
+        self.seat.tree.nodes[path] = Znode(data, version, registration.epoch, registration.epoch, 1)
+        self._make(znodes.elections(registration.id))
+
+    def drain(self, broker: BrokerId, drain: Drain) -> None:
+        self._make(znodes.drain(broker))
+        self.seat.tree.apply(SetData(znodes.drain(broker), znodes.dump_drain(drain)), owner=0)
+
+    def leader(self, number: int = 0) -> BrokerId:
+        """Of record."""
+        node = self.seat.tree.nodes[znodes.isr(NAME.topic, number)]
+        return znodes.load_isr(NAME.topic, number, node.data).leader
+
+    def notices(self, broker: BrokerId) -> list[list[ElectionNotice]]:
+        """What was left for this broker, by znode."""
+        path = znodes.elections(broker)
+        return [
+            queue_znodes.load_notices(self.seat.tree.nodes[f"{path}/{child}"].data)
+            for child in sorted(self.seat.tree.children(path))
+        ]
+
+    def named(self, broker: BrokerId) -> set[int]:
+        """The partitions that this broker was told to lead."""
+        return {notice.key.partition for notices in self.notices(broker) for notice in notices}
+
+
+@pytest.fixture
+async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+    """Brokers 1, 2 and 3 are registered."""
+    async with seated(tmp_path, **QUICK) as seat:
+        handover = Handover(seat.manager, seat.coordination, seat.recorder, seat.manager.settings, CLOCK)
+        balancing = Balancing(seat.manager, seat.coordination, handover, seat, seat.manager.settings, CLOCK)
+        desk = Desk(seat, handover, balancing)
+        for registration in LIVE.values():
+            desk.register(registration)
+        yield desk
+
+
+# --- all of them --------------------------------------------------------------------------------------
+
+
+async def test_a_thousand_leaderships_are_given_up_in_few_writes(desk: Desk) -> None:
+    """A shutdown of a broker that leads a lot: a notice names many partitions, a multi writes many."""
+    led = [desk.lead(number) for number in range(1, 201)]
+    await desk.handover.leave_all()
+    assert all(leadership.ended() for leadership in led)
+    assert {desk.leader(leadership.replica.key.partition) for leadership in led} == {NO_BROKER}
+    assert desk.named(FIRST) == set(range(1, 201))
+    assert len(desk.multis) <= 4 * 200 / RESIGNATIONS_PER_MULTI_MAX
+    assert sum(len(notices) for notices in desk.notices(FIRST)) == 200
+
+
+@pytest.mark.parametrize(("min_insync", "isr"), [(1, (1, 3)), (2, (1, 3)), (3, (1, 2, 3))])
+async def test_who_shuts_down_leaves_the_isr_if_enough_others_are_in_it(
+    desk: Desk, min_insync: int, isr: tuple[int, ...]
+) -> None:
+    """CORRECTNESS H5: nobody's commit waits for one that is about to go; below min.insync.replicas there
+    would be none at all."""
+    replica = desk.lead(1).replica
+    replica.config = TopicConfig(min_insync_replicas=min_insync)
+    await desk.handover.leave_all()
+    node = desk.seat.tree.nodes[znodes.isr(NAME.topic, 1)]
+    assert set(znodes.load_isr(NAME.topic, 1, node.data).isr_ids) == set(isr)
+
+
+async def test_one_that_another_leads_by_now_is_in_nobodys_way(desk: Desk) -> None:
+    """CORRECTNESS E7: its compare-and-set fails, and with it the multi of all; then each goes by itself."""
+    led = [desk.lead(number) for number in range(1, 6)]
+    disturbed = znodes.isr(NAME.topic, 3)
+    tree = desk.seat.tree
+    calls = 0
+
+    def depose(_: Sequence[Operation]) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:  # between the read and the write
+            tree.apply(SetData(disturbed, znodes.dump_isr(led_by(3, 1, 3, epoch=9))), owner=0)
+
+    tree.meanwhile = depose
+    await desk.handover.leave_all()
+    assert [desk.leader(n) for n in range(1, 6)] == [NO_BROKER, NO_BROKER, THIRD, NO_BROKER, NO_BROKER]
+    assert desk.named(FIRST) == {1, 2, 4, 5}
+    assert all(leadership.ended() for leadership in led)
+
+
+async def test_nobody_is_named_who_began_to_shut_down_a_moment_ago(desk: Desk) -> None:
+    """CORRECTNESS I7: what was read is checked in the same multi."""
+    desk.lead(1)
+    calls = 0
+
+    def leave(_: Sequence[Operation]) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            desk.register(replace(LIVE[FIRST], shutting_down=True), version=1)
+
+    desk.seat.tree.meanwhile = leave
+    await desk.handover.leave_all()
+    assert (desk.named(FIRST), desk.named(THIRD)) == (set(), {1})
+
+
+async def test_a_broker_that_is_drained_is_named_only_if_there_is_no_other(desk: Desk) -> None:
+    """A drain is a wish, and a partition without a leader is worse."""
+    desk.drain(FIRST, Drain(LIVE[FIRST].epoch, replicas=False))
+    desk.lead(1)
+    desk.seat.write(led_by(ME, 1, 2, epoch=5))
+    await desk.handover.leave_all()
+    assert desk.named(THIRD) == {1}
+
+
+async def test_a_drain_stands_in_every_life_of_its_broker(desk: Desk) -> None:
+    """A session that ends takes no drain with it."""
+    desk.drain(FIRST, Drain(BrokerEpoch(LIVE[FIRST].epoch - 1), replicas=False))
+    desk.lead(1)
+    await desk.handover.leave_all()
+    assert desk.named(THIRD) == {1}
+
+
+async def test_what_cannot_be_drained_is_given_up_in_the_end_and_holds_up_nobody(desk: Desk) -> None:
+    """CORRECTNESS H6: what it accepted has an unknown outcome; the others are gone long before."""
+    stuck, free = desk.lead(1), desk.lead(2)
+    desk.produce(stuck)
+    async with asyncio.TaskGroup() as tasks:
+        leaving = tasks.create_task(desk.handover.leave_all())
+        await eventually(free.ended)
+        assert not stuck.ended()
+        await leaving
+    assert stuck.ended()
+    assert [type(outcome).__name__ for outcome in desk.outcomes] == ["OutcomeUnknown"]
+    assert desk.named(FIRST) == {1, 2}
+
+
+# --- one of them --------------------------------------------------------------------------------------
+
+
+async def given(desk: Desk, leadership: Leadership, to: BrokerId = FIRST) -> bool:
+    return await desk.handover.yield_to(leadership, to, "preferred leader")
+
+
+async def test_a_leadership_that_is_yielded_is_drained_first_and_says_why(desk: Desk) -> None:
+    """Seed 003's checkLoadBalancing, with a drain before it: no request is left without an answer."""
+    leadership = desk.lead(1)
+    desk.produce(leadership)
+    async with asyncio.TaskGroup() as tasks:
+        yielding = tasks.create_task(given(desk, leadership))
+        await eventually(lambda: leadership.draining)
+        with pytest.raises(NotLeaderOrFollower):
+            desk.produce(leadership)
+        assert desk.leader(1) == ME
+        desk.fetched(leadership, FIRST, THIRD)
+        assert await yielding
+    assert desk.outcomes == [Produced(0, 0)]
+    assert (desk.leader(1), desk.named(FIRST)) == (NO_BROKER, {1})
+    (notice,) = desk.notices(FIRST)[0]
+    assert (notice.leader_epoch, notice.reason, notice.give_to) == (5, "preferred leader", NO_BROKER)
+    assert [event.reason for event in desk.seat.recorder.events] == ["preferred leader"]
+    node = desk.seat.tree.nodes[znodes.isr(NAME.topic, 1)]
+    assert znodes.load_isr(NAME.topic, 1, node.data).isr_ids == (1, 2, 3)  # it follows from now on
+
+
+async def test_one_that_is_not_drained_in_time_is_led_on_and_loses_nothing(desk: Desk) -> None:
+    """A follower is slow: producers wait for a moment, and then this leader goes on."""
+    leadership = desk.lead(1)
+    desk.produce(leadership)
+    began = CLOCK.monotonic()
+    assert not await given(desk, leadership)
+    assert CLOCK.monotonic() - began >= DRAIN_S_MAX
+    desk.produce(leadership)
+    desk.fetched(leadership, FIRST, THIRD)
+    assert desk.outcomes == [Produced(0, 0), Produced(1, 0)]
+    assert (desk.leader(1), desk.multis) == (ME, [])
+    assert await given(desk, leadership)
+
+
+@pytest.mark.parametrize("why", ["shutting down", "another life", "gone", "not in sync"])
+async def test_nothing_is_given_to_one_that_cannot_lead_by_the_latest_word(desk: Desk, why: str) -> None:
+    """CORRECTNESS I6, I7: this broker's own picture of the living may be seconds old."""
+    leadership = desk.lead(1)
+    match why:
+        case "shutting down":
+            desk.register(replace(LIVE[FIRST], shutting_down=True), version=1)
+        case "another life":
+            desk.register(replace(LIVE[FIRST], epoch=BrokerEpoch(99)))
+        case "gone":
+            del desk.seat.tree.nodes[znodes.broker(FIRST)]
+        case _:
+            desk.seat.tree.apply(
+                SetData(znodes.isr(NAME.topic, 1), znodes.dump_isr(led_by(ME, 2, 3, epoch=5))), owner=0
+            )
+    assert not await given(desk, leadership)
+    assert (desk.leader(1), desk.named(FIRST), leadership.draining) == (ME, set(), False)
+    desk.produce(leadership)
+
+
+@pytest.mark.parametrize("applied", [True, False])
+async def test_nothing_is_accepted_until_it_is_known_what_was_written(desk: Desk, applied: bool) -> None:
+    """CORRECTNESS E1: with acks=1 it would be acknowledged by one who leads no longer."""
+    leadership = desk.lead(1)
+    desk.seat.coordination.lose(applied=applied)
+    async with asyncio.TaskGroup() as tasks:
+        yielding = tasks.create_task(given(desk, leadership))
+        await eventually(lambda: desk.multis)
+        while not leadership.ended():
+            with pytest.raises(NotLeaderOrFollower):
+                leadership.produce(batch("v"), acks=1, timeout_ms=1, done=desk.outcomes.append)
+            await asyncio.sleep(0)
+        assert await yielding
+    assert (desk.leader(1), desk.named(FIRST)) == (NO_BROKER, {1})
+    assert len(desk.multis) == (1 if applied else 2)
+
+
+async def test_one_that_lost_too_often_is_led_on(desk: Desk) -> None:
+    """CONTRIBUTING 7: a handover that may as well not happen ends, and nothing was written."""
+    leadership = desk.lead(1)
+
+    def meddle(operations: Sequence[Operation]) -> None:
+        changed = next(o for o in operations if isinstance(o, SetData)).path
+        desk.seat.tree.apply(SetData(changed, desk.seat.tree.nodes[changed].data), owner=0)
+
+    desk.seat.tree.meanwhile = meddle
+    assert not await given(desk, leadership)
+    assert (desk.leader(1), leadership.draining, leadership.ended()) == (ME, False, False)
+
+
+async def test_who_gave_it_away_is_the_last_to_take_it_back(desk: Desk) -> None:
+    """The first of AR is asked to give way to another: without this it would be back at once, for it comes
+    first in the order of succession."""
+    seat = desk.seat
+    replica = desk.lead(1).replica
+    order = (ME, FIRST, THIRD)
+    seat.tree.apply(SetData(znodes.replicas(NAME.topic, 1), znodes.dump_replicas(order)), owner=0)
+    first_of_all = Assignment(order, version=1)
+    seat.manager.reconfigure(replica, first_of_all, TopicConfig())
+    assert replica.leadership is not None
+    assert await given(desk, replica.leadership)
+    noticed = CLOCK.monotonic()
+    seat.elector.vacant(replica)
+    await eventually(lambda: replica.leadership is not None)
+    ranks_s = len(ASSIGNED) * seat.manager.settings.election_step_ms / 1000
+    assert CLOCK.monotonic() - noticed >= ranks_s
+
+
+async def test_a_shutdown_takes_over_what_is_being_yielded(desk: Desk) -> None:
+    """It is not accepted again for a yield that failed, once everything is to be left."""
+    leadership = desk.lead(1)
+    desk.produce(leadership)
+    async with asyncio.TaskGroup() as tasks:
+        yielding = tasks.create_task(given(desk, leadership, THIRD))
+        await eventually(lambda: leadership.draining)
+        leaving = tasks.create_task(desk.handover.leave_all())
+        await leaving
+        assert not await yielding or desk.named(THIRD) == {1}
+    assert leadership.ended()
+    assert desk.leader(1) == NO_BROKER
+
+
+async def test_a_session_that_ends_ends_every_handover_with_it(desk: Desk) -> None:
+    """CORRECTNESS E13: whoever waits for a write that another one leads learns it as that one does."""
+    led = [desk.lead(number) for number in range(1, 31)]
+    told: list[Leadership] = []
+    reached, go_on = desk.seat.coordination.hold()
+    async with asyncio.TaskGroup() as tasks:
+
+        async def ended(leadership: Leadership) -> None:
+            try:
+                await given(desk, leadership)
+            except* SessionEnded:
+                told.append(leadership)
+
+        for leadership in led:
+            tasks.create_task(ended(leadership))
+        await reached.wait()
+        desk.seat.coordination.expire()
+        go_on.set()
+    assert len(told) == len(led)
+
+
+# --- who asks -----------------------------------------------------------------------------------------
+
+
+def of(replica: Replica, *, give_to: int = NO_BROKER, epoch: int = 5) -> ElectionNotice:
+    return ElectionNotice(
+        NAME.topic, replica.key, LeaderEpoch(epoch), BrokerId(give_to), "asked for" if give_to >= 0 else ""
+    )
+
+
+async def test_a_notice_has_leadership_given_and_delays_no_other(desk: Desk) -> None:
+    """One partition does not drain; another is given away, and a third taken over, all from one znode."""
+    seat, session = desk.seat, desk.seat.coordination
+    stuck, free = desk.lead(1), desk.lead(2)
+    vacant: list[Replica] = []
+    receiver = NoticeReceiver(
+        seat.manager, session, CLOCK, lambda r, _: vacant.append(r), desk.balancing.asked
+    )
+    desk.produce(stuck)
+    asked = [of(stuck.replica, give_to=1), of(free.replica, give_to=3), of(seat.replica)]
+    await receiver.open()
+    await session.create(znodes.election_notice_prefix(ME), queue_znodes.dump_notices(asked), sequential=True)
+    running = [seat.tasks.create_task(task) for task in (receiver.run(), desk.balancing.run())]
+    await eventually(free.ended)
+    assert (desk.named(THIRD), vacant, stuck.ended()) == ({2}, [seat.replica], False)
+    await eventually(lambda: not stuck.draining)
+    assert desk.notices(ME) == []
+    for task in running:
+        task.cancel()
+
+
+@pytest.mark.parametrize(
+    "late", [{"epoch": 4, "give_to": 1}, {"epoch": 6, "give_to": 1}, {"give_to": 2}, {"give_to": 7}]
+)
+async def test_a_notice_that_does_not_fit_changes_nothing(desk: Desk, late: dict[str, int]) -> None:
+    """CORRECTNESS E6: of another epoch, for itself, for one that nobody knows."""
+    leadership = desk.lead(1)
+    running = desk.seat.tasks.create_task(desk.balancing.run())
+    desk.balancing.asked(of(leadership.replica, **late))
+    other = desk.lead(2)
+    desk.balancing.asked(of(other.replica, give_to=3))
+    await eventually(other.ended)
+    assert (leadership.draining, leadership.ended(), desk.leader(1)) == (False, False, ME)
+    running.cancel()
+
+
+async def test_the_preferred_replica_gets_what_it_may_have(desk: Desk) -> None:
+    """Seed 003's checkLoadBalancing, over all that this broker leads; a drained one is left in peace."""
+    led = [desk.lead(number) for number in range(1, 61)]
+    await desk.balancing.check()
+    assert not any(leadership.draining or leadership.ended() for leadership in led)  # not in sync for long
+    desk.drain(FIRST, Drain(LIVE[FIRST].epoch, replicas=True))
+    for leadership in led:
+        leadership.in_sync_since = dict.fromkeys(leadership.in_sync_since, CLOCK.monotonic() - 60)
+    await desk.balancing.check()
+    assert not any(leadership.ended() for leadership in led)
+    desk.seat.tree.apply(Delete(znodes.drain(FIRST)), owner=0)
+    checking = desk.seat.tasks.create_task(desk.balancing.check())
+    taken: set[int] = set()
+    while not checking.done():  # broker 1 takes over as it is told
+        for number in desk.named(FIRST) - taken:
+            taken.add(number)
+            replica = led[number - 1].replica
+            desk.seat.manager.follow(replica, FIRST, LeaderEpoch(6))
+        assert sum(leadership.ended() for leadership in led) - len(taken) <= 20
+        await asyncio.sleep(0)
+    assert desk.named(FIRST) == set(range(1, 61))
+    assert any(isinstance(operation, Check) for operation in desk.multis[0])
+
+
+@pytest.mark.parametrize("how", ["suspected", "silent"])
+async def test_the_preferred_replica_gets_nothing_while_it_does_not_answer(desk: Desk, how: str) -> None:
+    """CORRECTNESS E1: this broker could not follow it, and would take the leadership back. They handed it to
+    each other thirteen times in 45 s."""
+    leadership = desk.lead(1)
+    leadership.in_sync_since = dict.fromkeys(leadership.in_sync_since, CLOCK.monotonic() - 60)
+    if how == "suspected":
+        desk.seat.manager.peers.refused(LIVE[FIRST].epoch)
+    else:
+        desk.seat.silent.add(FIRST)
+    await desk.balancing.check()
+    assert (desk.multis, leadership.ended(), leadership.draining) == ([], False, False)
+
+
+async def test_a_suspect_is_named_only_if_there_is_no_other(desk: Desk) -> None:
+    """CORRECTNESS E1: what shuts down goes to a successor that this broker still hears of."""
+    leadership = desk.lead(1)
+    desk.seat.manager.peers.refused(LIVE[FIRST].epoch)
+    await desk.handover.leave_all()
+    assert leadership.ended()
+    assert (desk.named(FIRST), desk.named(THIRD)) == (set(), {1})

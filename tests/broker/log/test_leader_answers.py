@@ -1,0 +1,84 @@
+"""What a leader answers to clients while it does not know the high watermark, or whether it leads still
+(CORRECTNESS H1, E1)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from strandline.broker.log.handlers import EARLIEST, LATEST, FetchPartition, Handlers
+from strandline.broker.log.producer_ids import ProducerIds
+from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.broker.replicas.leadership import Outcome
+from strandline.errors import NotLeaderOrFollower, OffsetNotAvailable
+from strandline.ids import BrokerId, Offset, TopicPartition
+from strandline.records import decode
+from tests.broker.support.replicas import CLOCK, LIVE, NAME, batch, settings, write
+from tests.broker.support.seat import Seat, led_by, seated
+
+COMMITTED, WITHHELD = ("a", "b"), ("c",)
+FIRST_MS, FUTURE_MS = 0, 1 << 42
+
+
+@pytest.fixture
+async def seat(tmp_path: Path) -> AsyncIterator[Seat]:
+    """Broker 2 leads, and knows that two of its three records are committed; nobody follows it yet."""
+    async with seated(tmp_path) as found:
+        write(found.replica, 4, *COMMITTED, *WITHHELD)
+        found.replica.raise_watermark(Offset(len(COMMITTED)))
+        found.lead(5)
+        yield found
+
+
+@pytest.fixture
+def handlers(seat: Seat) -> Handlers:
+    view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+    return Handlers(seat.manager, view, settings(), CLOCK, lambda: True, ProducerIds(lambda: None, Random(0)))
+
+
+async def test_the_start_of_the_log_and_what_is_below_the_leaders_own_watermark_are_told(
+    handlers: Handlers,
+) -> None:
+    """CORRECTNESS H1, H5: below min.insync.replicas the HW may stand still for days; what is known to be
+    committed is read all the same, from EARLIEST, from a time, and by offset."""
+    for asked in (EARLIEST, FIRST_MS):
+        (listed,) = await handlers.list_offsets([(NAME, asked)])
+        assert (listed.error, listed.offset, listed.high_watermark) == (None, 0, -1)
+    (fetched,) = await handlers.read([FetchPartition(NAME, 0, 5, 1 << 20)], 1 << 20)
+    found = [(record.value or b"").decode() for record in decode(fetched.records, from_offset=0)]
+    assert (found, fetched.high_watermark) == ([*COMMITTED], -1)
+
+
+@pytest.mark.parametrize("asked", [LATEST, FUTURE_MS], ids=["latest", "a time that no known record has"])
+async def test_what_depends_on_the_watermark_is_refused_until_it_is_known(
+    seat: Seat, handlers: Handlers, asked: int
+) -> None:
+    """CORRECTNESS H1: the predecessor may have told a larger end; no answer is ever a smaller one."""
+    (listed,) = await handlers.list_offsets([(NAME, asked)])
+    assert isinstance(listed.error, OffsetNotAvailable)
+    (fetched,) = await handlers.read([FetchPartition(NAME, 2, 5, 1 << 20)], 1 << 20)
+    assert (fetched.error, fetched.records, fetched.high_watermark) == (None, b"", -1)
+    leadership = seat.replica.leadership
+    assert leadership is not None
+    for follower in (BrokerId(1), BrokerId(3)):
+        leadership.fetched(follower, LIVE[follower].epoch, 3, subscription=1)
+    leadership.turn()
+    (listed,) = await handlers.list_offsets([(NAME, asked)])
+    assert (listed.error, listed.offset, listed.high_watermark) == (None, 3 if asked == LATEST else -1, 3)
+
+
+async def test_a_leader_that_was_replaced_unnoticed_acknowledges_nothing_alone(
+    seat: Seat, handlers: Handlers
+) -> None:
+    """CORRECTNESS E1: its session is in force and its followers are silent, so ZooKeeper says who leads. It
+    acknowledged 74 records with acks=1 after its successor had begun to lead; all of them were lost."""
+    assert await handlers.unsure([NAME]) == frozenset()
+    seat.write(led_by(3, 3, epoch=6))
+    assert await handlers.unsure([NAME, TopicPartition("nowhere", 0)]) == {NAME}
+    outcomes: list[Outcome] = []
+    handlers.produce(*NAME, batch("d"), 1, 1_000, outcomes.append, sure=False)
+    assert [type(outcome) for outcome in outcomes] == [NotLeaderOrFollower]
+    assert seat.replica.log.log_end_offset == 3

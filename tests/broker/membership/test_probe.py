@@ -1,0 +1,140 @@
+"""What a broker makes of another one's port (docs/replication.md, Election)."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import resource
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc.aio
+import pytest
+import uvloop
+
+from strandline.adapters.system.clock import SystemClock
+from strandline.broker.membership.probe import Heard, probe
+from strandline.ids import BrokerId
+from strandline.local.ports import LOOPBACK
+from strandline.vocabulary.metadata import Endpoint
+
+Peer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+SHORT_S = 0.2
+LONG_S = 30.0
+
+
+async def heard(port: int, timeout_s: float) -> Heard:
+    return await probe(Endpoint(BrokerId(1), LOOPBACK, port), timeout_s, SystemClock())
+
+
+@asynccontextmanager
+async def listening(peer: Peer) -> AsyncIterator[int]:
+    async with await asyncio.start_server(peer, LOOPBACK, 0) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
+@pytest.fixture
+def closed_port() -> int:
+    with socket.create_server((LOOPBACK, 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+async def test_a_server_of_grpc_speaks_first() -> None:
+    server = grpc.aio.server()
+    port = server.add_insecure_port(f"{LOOPBACK}:0")
+    await server.start()
+    try:
+        assert await heard(port, LONG_S) is Heard.ALIVE
+    finally:
+        await server.stop(None)
+
+
+async def test_a_closed_port_says_that_the_process_is_gone(closed_port: int) -> None:
+    assert await heard(closed_port, LONG_S) is Heard.GONE
+
+
+@pytest.mark.parametrize(
+    "host", ["255.255.255.255", "nowhere.invalid"], ids=["no route for it", "no such name"]
+)
+async def test_what_keeps_this_machine_from_asking_says_nothing_of_the_other_process(host: str) -> None:
+    """CORRECTNESS E1: a broker without a network took every other one for dead, and their partitions. A cut
+    may answer: no route, no neighbour, no ports, not permitted."""
+    endpoint = Endpoint(BrokerId(1), host, 9)
+    assert await probe(endpoint, LONG_S, SystemClock()) is Heard.NOTHING
+
+
+def test_without_descriptors_nobody_is_gone(closed_port: int) -> None:
+    """Under uvloop, as brokers run: the refusal is told by no other error."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    async def ask() -> tuple[Heard, Heard]:
+        first = await heard(closed_port, LONG_S)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+        try:
+            return first, await heard(closed_port, LONG_S)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert uvloop.run(ask()) == (Heard.GONE, Heard.NOTHING)
+
+
+def test_a_name_that_nobody_knows_in_time_is_nobodys_unheard_failure() -> None:
+    """uvloop, under which brokers run, leaves a look-up to itself whose caller has gone: a chaos round found
+    its traceback in a broker's log."""
+    unheard: list[dict[str, Any]] = []
+    loop = uvloop.new_event_loop()
+    loop.set_exception_handler(lambda _, context: unheard.append(context))
+    nowhere = Endpoint(BrokerId(1), "nowhere.invalid", 1)
+
+    async def look() -> None:
+        assert await probe(nowhere, 0.0, SystemClock()) is Heard.NOTHING
+        with pytest.raises(OSError):
+            await loop.getaddrinfo("nowhere.invalid", 1)
+
+    try:
+        loop.run_until_complete(look())
+        gc.collect()
+    finally:
+        loop.close()
+    assert unheard == []
+
+
+async def test_a_process_that_hangs_is_left_to_its_session() -> None:
+    """The kernel accepts in its name."""
+    with socket.create_server((LOOPBACK, 0)) as server:
+        assert await heard(server.getsockname()[1], SHORT_S) is Heard.NOTHING
+
+
+async def test_a_process_that_is_being_killed_is_asked_until_its_port_is_closed() -> None:
+    """Its connections may be closed before the port they came by. Being connected was taken for life, and its
+    partitions waited for its session."""
+    asked = 0
+    closing = asyncio.Event()
+
+    async def dies(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal asked
+        asked += 1
+        writer.transport.abort()
+        if asked == 3:
+            closing.set()
+
+    async with asyncio.TaskGroup() as tasks, listening(dies) as port:
+        looking = tasks.create_task(heard(port, LONG_S))
+        await closing.wait()
+        assert not looking.done()
+    assert await looking is Heard.GONE
+    assert asked >= 3
+
+
+async def test_who_closes_every_connection_is_left_to_its_session() -> None:
+    """Something forwards to a process that may be gone or not."""
+
+    async def forwards(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.abort()
+
+    async with listening(forwards) as port:
+        assert await heard(port, SHORT_S) is Heard.NOTHING

@@ -1,0 +1,123 @@
+"""Suspects are asked by the broker itself, through a port that the test plays; and what ends a suspicion."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from strandline.broker.membership.peers import Peers
+from strandline.broker.membership.probe import Heard
+from strandline.broker.membership.suspicion import Suspicion
+from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.broker.replication.handlers import Followers
+from strandline.broker.replication.leader_end import Hello
+from strandline.ids import BrokerEpoch, BrokerId
+from strandline.vocabulary.metadata import Registration
+from tests.broker.support.replicas import CLOCK, LIVE, following, leading, open_replica, settings
+from tests.broker.support.seat import ME, seated
+from tests.waiting import eventually
+
+FIRST, THIRD = BrokerId(1), BrokerId(3)
+LIFE = LIVE[FIRST].epoch
+
+
+@dataclass
+class Ports:
+    """What is heard at each broker's port, and how often it was asked."""
+
+    heard: dict[BrokerId, Heard] = field(default_factory=lambda: dict.fromkeys(LIVE, Heard.ALIVE))
+    asked: Counter[BrokerId] = field(default_factory=Counter)
+
+    async def probe(self, registration: Registration) -> Heard:
+        self.asked[registration.id] += 1
+        await asyncio.sleep(0)
+        return self.heard[registration.id]
+
+
+@asynccontextmanager
+async def suspicious() -> AsyncIterator[tuple[Suspicion, Peers, Ports]]:
+    ports = Ports()
+    changed: list[Callable[[], None]] = []
+    peers = Peers(CLOCK, lambda: changed[0]() if changed else None)
+    suspicion = Suspicion(peers, ports.probe, CLOCK)
+    changed.append(suspicion.peers_changed)
+    peers.live_changed(LIVE)
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(suspicion.run())
+        try:
+            yield suspicion, peers, ports
+        finally:
+            running.cancel()
+
+
+async def test_one_refused_connection_is_forgotten_once_the_port_answers() -> None:
+    """CORRECTNESS H10: nothing but the suspicion itself makes anybody look again."""
+    async with suspicious() as (suspicion, peers, ports):
+        ports.heard[FIRST] = Heard.GONE
+        suspicion.ask(FIRST)
+        await eventually(lambda: LIFE in peers.suspects)
+        assert FIRST not in peers.reachable
+        ports.heard[FIRST] = Heard.ALIVE
+        await eventually(lambda: LIFE not in peers.suspects)
+        assert peers.reachable == LIVE
+        assert ports.asked.keys() == {FIRST}
+
+
+async def test_a_silence_makes_nobody_a_suspect_and_ends_no_suspicion() -> None:
+    """The session of a broker that says nothing decides."""
+    async with suspicious() as (suspicion, peers, ports):
+        ports.heard[FIRST] = Heard.NOTHING
+        suspicion.ask(FIRST)
+        await eventually(lambda: ports.asked[FIRST] == 1)
+        assert peers.reachable == LIVE
+        peers.refused(LIFE)
+        await eventually(lambda: ports.asked[FIRST] == 2)
+        assert LIFE in peers.suspects
+
+
+async def test_who_answers_is_asked_of_each_and_a_refusal_makes_a_suspect() -> None:
+    async with suspicious() as (suspicion, peers, ports):
+        ports.heard |= {ME: Heard.NOTHING, THIRD: Heard.GONE}
+        assert await suspicion.answering([FIRST, ME, THIRD, BrokerId(9)]) == {LIFE}
+        assert peers.suspects.lives == {LIVE[THIRD].epoch}
+
+
+async def test_a_life_that_is_not_registered_is_no_suspect() -> None:
+    """CORRECTNESS E4: a late answer about a life that is over says nothing of the next one."""
+    async with suspicious() as (_, peers, __):
+        peers.refused(BrokerEpoch(11))
+        assert peers.suspects.lives == set()
+        peers.refused(LIFE)
+        peers.live_changed({b: r for b, r in LIVE.items() if b != FIRST})
+        assert peers.suspects.lives == set()
+
+
+async def test_the_hello_of_a_follower_ends_the_suspicion(tmp_path: Path) -> None:
+    """CORRECTNESS H10: it has just connected, so it is there."""
+    async with seated(tmp_path) as seat:
+        manager = seat.manager
+        view = ClusterView(manager, manager.settings, CLOCK)
+        followers = Followers(manager, view, settings(), CLOCK)
+        manager.peers.refused(LIFE)
+        assert LIFE in manager.peers.suspects
+        await followers.open(Hello(FIRST, LIFE, ME, ""))
+        assert LIFE not in manager.peers.suspects
+
+
+async def test_what_a_leader_sends_is_a_word_too() -> None:
+    async with leading(open_replica(), 5) as leader, following(open_replica(), 5, leader=leader) as follower:
+        leader.produce("a")
+        await eventually(lambda: follower.answered)
+        assert set(follower.answered) == {FIRST}
+
+
+async def test_a_session_that_ends_takes_its_suspicions_with_it(tmp_path: Path) -> None:
+    """CORRECTNESS E13: the next one finds out anew; nobody would clear them."""
+    async with seated(tmp_path) as seat:
+        seat.manager.peers.refused(LIFE)
+        seat.manager.end_session()
+        assert seat.manager.peers.suspects.lives == set()

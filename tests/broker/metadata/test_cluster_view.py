@@ -1,0 +1,116 @@
+"""What a broker tells of leaders."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from strandline.adapters.zookeeper import znodes
+from strandline.broker.metadata.cluster_view import ClusterView
+from strandline.errors import InvalidTopic
+from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
+from strandline.ports import LinkState
+from tests.broker.support.replicas import CLOCK, LIVE, NAME, settings
+from tests.broker.support.seat import ME, seated
+from tests.simulation.znode_tree import MemorySession
+
+
+@pytest.mark.parametrize("name", [f"{NAME.topic}/0/isr", "../ids", "", ".", "\x00", "a" * 250])
+async def test_a_name_that_no_topic_can_have_is_no_path(tmp_path: Path, name: str) -> None:
+    """Metadata of `x/0/isr` was answered with the content of a znode."""
+    async with seated(tmp_path) as seat:
+        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+        before = Counter(seat.coordination.reads)
+        metadata, unknown = await view.describe([name, NAME.topic, NAME.topic])
+        assert ([topic.name for topic in metadata.topics], unknown) == ([NAME.topic], [name])
+        assert await view.partition_counts([name]) == {}
+        read = seat.coordination.reads - before
+        of_topic = znodes.topic(NAME.topic)
+        others = [path for path in read if path != of_topic and not path.startswith(f"{of_topic}/")]
+        assert others == [znodes.CONTROLLER]
+        with pytest.raises(InvalidTopic):
+            znodes.topic(name)
+
+
+async def test_waits_beyond_the_bound_are_answered_at_once(tmp_path: Path) -> None:
+    """Each held answer takes memory."""
+    async with seated(tmp_path) as seat:
+        view = ClusterView(seat.manager, settings(leader_waits_max=1), CLOCK)
+        waits = [(NAME, 1_000)]
+        async with asyncio.TaskGroup() as tasks:
+            held = tasks.create_task(view.wait_for_leaders(waits, 60))
+            await asyncio.sleep(0)
+            async with asyncio.timeout(5):
+                await view.wait_for_leaders(waits, 60)
+            assert not held.done()
+            held.cancel()
+
+
+async def test_who_is_named_to_succeed_is_not_told_as_the_leader_of_its_predecessors_epoch(
+    tmp_path: Path,
+) -> None:
+    """A leader that hands over follows the one it named before that one is elected, which may be in any later
+    epoch, or never: a chaos round was told of two leaders in one epoch."""
+    async with seated(tmp_path) as seat:
+        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+
+        async def told() -> tuple[int, int]:
+            metadata, _ = await view.describe([NAME.topic])
+            (topic,) = metadata.topics
+            return topic.partitions[0].leader, topic.partitions[0].leader_epoch
+
+        assert await told() == (1, 5), "read, and remembered for a while"
+        seat.lead(6)
+        assert await told() == (ME, 6)
+        seat.manager.retire(seat.replica, BrokerId(3))
+        assert seat.replica.leader == 3
+        assert await told() != (3, 6)
+        seat.manager.follow(seat.replica, BrokerId(3), LeaderEpoch(7))
+        assert await told() == (3, 7)
+
+
+async def test_a_partition_whose_leader_is_gone_is_told_to_have_none(tmp_path: Path) -> None:
+    """Clients say "has no leader" then; the leader of record has no address that anybody could reach."""
+    async with seated(tmp_path) as seat:
+        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+
+        async def leader_and_brokers() -> tuple[int, list[int]]:
+            metadata, _ = await view.describe([NAME.topic])
+            return metadata.topics[0].partitions[0].leader, [broker.id for broker in metadata.brokers]
+
+        assert await leader_and_brokers() == (1, [1, 2, 3])
+        seat.manager.peers.live_changed({broker: LIVE[broker] for broker in LIVE if broker != 1})
+        assert await leader_and_brokers() == (NO_BROKER, [2, 3])
+        seat.manager.follow(seat.replica, BrokerId(1), LeaderEpoch(7))
+        assert await leader_and_brokers() == (NO_BROKER, [2, 3]), "it was heard of before it died"
+
+
+async def test_a_topic_that_is_not_found_is_looked_for_after_a_sync(tmp_path: Path) -> None:
+    """Its server may be behind the one that took the topic: clients need not ask again."""
+    async with seated(tmp_path) as seat:
+        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+        late = seat.tree.nodes.pop(znodes.topic(NAME.topic))
+        session = seat.coordination
+
+        class Behind(MemorySession):
+            async def sync(self, path: str = "/") -> None:
+                await session.sync(path)
+                seat.tree.nodes.setdefault(znodes.topic(NAME.topic), late)
+
+        seat.coordination = Behind(seat.tree, session.session_id)
+        metadata, unknown = await view.describe([NAME.topic, "never"])
+        assert ([topic.name for topic in metadata.topics], unknown) == ([NAME.topic], ["never"])
+
+
+async def test_why_no_controller_is_named_is_told_where_zookeeper_cannot_be_asked(tmp_path: Path) -> None:
+    async with seated(tmp_path) as seat:
+        view = ClusterView(seat.manager, seat.manager.settings, CLOCK)
+        metadata, _ = await view.describe((), omit_topics=True)
+        assert (metadata.controller, metadata.controller_unknown) == (None, "")
+        seat.coordination.state = LinkState.SUSPENDED
+        metadata, _ = await view.describe((), omit_topics=True)
+        assert metadata.controller_unknown.startswith("broker 2 cannot ask ZooKeeper for it: ")
+        seat.coordination.state = LinkState.CONNECTED

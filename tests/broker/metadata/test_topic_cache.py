@@ -1,0 +1,255 @@
+"""A topic is read once for all who ask, as seldom as it costs, and only where it changed (CORRECTNESS E8)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from strandline.adapters.zookeeper import znodes
+from strandline.broker.metadata.topic_cache import AGE_S_MAX, READING_SHARE_MAX, TopicCache
+from strandline.errors import LeaderNotAvailable, UnknownTopicOrPartition
+from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, TopicId, TopicPartition
+from strandline.ports import ConnectionLost, NoNode
+from strandline.vocabulary.metadata import Endpoint, IsrMember, PartitionState, Registration
+from tests.waiting import eventually
+
+AGE_S = 0.5
+PARTITIONS = 3
+
+
+class Clock:
+    """Stands still until a test moves it."""
+
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def wall_ms(self) -> int:
+        return int(self.now * 1000)
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError("nothing here sleeps")
+
+
+class Tree:
+    """The znodes of topic `t`, what was read of them, and how long a read takes."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.nodes: dict[str, bytes] = {}
+        self.reads: Counter[str] = Counter()
+        self.away = False
+        self.read_s = 0.0
+        self.on_read: Callable[[], None] = lambda: None
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.registered: dict[BrokerId, BrokerEpoch] = {BrokerId(1): BrokerEpoch(5)}
+        """What ZooKeeper says; the broker hears of it when a test calls `hear`."""
+        self.registrations_read: list[BrokerId] = []
+        self.live: dict[BrokerId, Registration] = {}
+        self.hear()
+        self.cache = TopicCache(self.get, self.life, lambda: self.live, AGE_S, self.clock)
+        self.make("a", PARTITIONS)
+
+    def make(self, incarnation: str, partitions: int) -> None:
+        node = znodes.TopicNode(TopicId(incarnation * 32), partitions, {})
+        self.nodes = {znodes.topic("t"): znodes.dump_topic(node)}
+        for number in range(partitions):
+            self.nodes[znodes.replicas("t", number)] = znodes.dump_replicas([BrokerId(1), BrokerId(2)])
+            self.elect(number, 1)
+
+    def elect(self, partition: int, epoch: int) -> None:
+        state = PartitionState(BrokerId(1), LeaderEpoch(epoch), (IsrMember(BrokerId(1), BrokerEpoch(5)),))
+        self.nodes[znodes.isr("t", partition)] = znodes.dump_isr(state)
+
+    async def get(self, path: str) -> bytes:
+        self.reads[path] += 1
+        await self.gate.wait()
+        self.clock.now += self.read_s
+        self.on_read()
+        if self.away:
+            raise ConnectionLost("away")
+        if path not in self.nodes:
+            raise NoNode(path)
+        return self.nodes[path]
+
+    def hear(self) -> None:
+        self.live = {b: Registration(Endpoint(b, "h", 1), life) for b, life in self.registered.items()}
+
+    async def life(self, broker: BrokerId) -> BrokerEpoch | None:
+        self.registrations_read.append(broker)
+        if self.away:
+            raise ConnectionLost("away")
+        return self.registered.get(broker)
+
+    async def leaders(self) -> list[tuple[int, int]]:
+        return [(each.leader, each.leader_epoch) for each in (await self.cache.topic("t")).partitions]
+
+    async def epochs(self) -> list[int]:
+        return [each.leader_epoch for each in (await self.cache.topic("t")).partitions]
+
+    @property
+    def isr_reads(self) -> list[int]:
+        return [self.reads[znodes.isr("t", number)] for number in range(PARTITIONS)]
+
+
+@pytest.fixture
+async def tree() -> AsyncIterator[Tree]:
+    yield Tree()
+
+
+async def test_all_who_ask_at_the_same_time_share_one_reading(tree: Tree) -> None:
+    tree.gate.clear()
+    async with asyncio.TaskGroup() as tasks:
+        asked = [tasks.create_task(tree.epochs()) for _ in range(20)]
+        await eventually(lambda: tree.reads[znodes.topic("t")] == 1)
+        tree.gate.set()
+    assert [each.result() for each in asked] == [[1, 1, 1]] * 20
+    assert tree.isr_reads == [1, 1, 1]
+
+
+async def test_who_reads_for_others_and_is_cancelled_leaves_it_to_them(tree: Tree) -> None:
+    tree.gate.clear()
+    async with asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(tree.epochs())
+        await eventually(lambda: tree.reads[znodes.topic("t")] == 1)
+        second = tasks.create_task(tree.epochs())
+        await asyncio.sleep(0)
+        first.cancel()
+        await eventually(lambda: tree.reads[znodes.topic("t")] == 2)
+        tree.gate.set()
+    assert first.cancelled() and second.result() == [1, 1, 1]
+
+
+async def test_what_is_young_is_not_read_again(tree: Tree) -> None:
+    assert await tree.epochs() == [1, 1, 1]
+    tree.elect(1, 7)
+    tree.clock.now += AGE_S * 0.9
+    assert await tree.epochs() == [1, 1, 1]
+    tree.clock.now += AGE_S * 0.2
+    assert await tree.epochs() == [1, 7, 1]
+
+
+async def test_only_what_is_outdated_is_read_again(tree: Tree) -> None:
+    """A thousand partitions that lose their leader are asked about a thousand times."""
+    _ = await tree.epochs()
+    tree.elect(1, 7)
+    tree.elect(2, 8)
+    tree.cache.outdated(TopicPartition("t", 1))
+    assert await tree.epochs() == [1, 7, 1]
+    assert tree.isr_reads == [1, 2, 1]
+
+
+async def test_what_becomes_outdated_during_a_reading_is_read_in_it(tree: Tree) -> None:
+    _ = await tree.epochs()
+    tree.cache.outdated(TopicPartition("t", 0))
+    tree.gate.clear()
+    async with asyncio.TaskGroup() as tasks:
+        asked = tasks.create_task(tree.epochs())
+        await eventually(lambda: tree.reads[znodes.topic("t")] == 2)
+        tree.elect(2, 9)
+        tree.cache.outdated(TopicPartition("t", 2))
+        late = tasks.create_task(tree.epochs())
+        await asyncio.sleep(0)
+        tree.gate.set()
+    assert asked.result() == late.result() == [1, 1, 9]
+
+
+async def test_nobody_waits_for_what_changes_all_the_time(tree: Tree) -> None:
+    """As many clients ask as come: each of them says that its partition is outdated."""
+    _ = await tree.epochs()
+    tree.on_read = lambda: tree.cache.outdated(TopicPartition("t", 1))
+    tree.cache.outdated(TopicPartition("t", 0))
+    tree.elect(0, 7)
+    async with asyncio.timeout(5):
+        assert await tree.epochs() == [7, 1, 1]
+
+
+@pytest.mark.parametrize(("incarnation", "partitions"), [("a", 5), ("b", 2)], ids=["grown", "made-again"])
+async def test_another_topic_than_the_one_known_is_read_as_a_whole(
+    tree: Tree, incarnation: str, partitions: int
+) -> None:
+    _ = await tree.epochs()
+    tree.make(incarnation, partitions)
+    tree.cache.outdated(TopicPartition("t", 4_000))
+    found = await tree.cache.topic("t")
+    assert (found.topic_id[0], len(found.partitions)) == (incarnation, partitions)
+
+
+async def test_a_topic_that_takes_long_to_read_stands_for_longer(tree: Tree) -> None:
+    tree.read_s = 0.02
+    began = tree.clock.now
+    _ = await tree.epochs()
+    took_s = tree.clock.now - began
+    assert AGE_S < took_s / READING_SHARE_MAX < AGE_S_MAX
+    tree.elect(0, 7)
+    tree.clock.now += took_s / READING_SHARE_MAX * 0.9
+    assert await tree.epochs() == [1, 1, 1]
+    tree.clock.now += took_s / READING_SHARE_MAX * 0.2
+    assert await tree.epochs() == [7, 1, 1]
+
+
+async def test_while_zookeeper_is_away_what_was_read_last_is_told(tree: Tree) -> None:
+    tree.away = True
+    with pytest.raises(LeaderNotAvailable, match="'t' cannot be read"):
+        await tree.epochs()
+    tree.away = False
+    _ = await tree.epochs()
+    tree.away = True
+    tree.elect(0, 7)
+    tree.cache.outdated(TopicPartition("t", 0))
+    assert await tree.epochs() == [1, 1, 1]
+    tree.away = False
+    assert await tree.epochs() == [7, 1, 1], "it is still known to be outdated"
+
+
+async def test_a_topic_that_is_gone_is_forgotten(tree: Tree) -> None:
+    _ = await tree.epochs()
+    assert tree.cache.names == ["t"]
+    tree.nodes.clear()
+    tree.cache.outdated(TopicPartition("t", 0))
+    with pytest.raises(UnknownTopicOrPartition, match="'t'"):
+        await tree.epochs()
+    assert tree.cache.names == []
+
+
+async def test_a_leader_of_record_whose_registration_is_gone_leads_nothing(tree: Tree) -> None:
+    """It leads in the life in which it was elected, or not at all: also once it is back (CORRECTNESS E4)."""
+    tree.registered.clear()
+    tree.hear()
+    assert await tree.leaders() == [(NO_BROKER, 1)] * PARTITIONS
+    assert tree.registrations_read == [1], "one look at each broker, however many partitions it led"
+    tree.registered[BrokerId(1)] = BrokerEpoch(99)
+    tree.hear()
+    tree.clock.now += AGE_S
+    assert await tree.leaders() == [(NO_BROKER, 1)] * PARTITIONS
+
+
+async def test_a_death_is_told_at_once_and_its_partitions_are_read_again_once(tree: Tree) -> None:
+    assert await tree.leaders() == [(1, 1)] * PARTITIONS
+    assert tree.registrations_read == [], "who is known to be alive is not looked for"
+    del tree.registered[BrokerId(1)]
+    tree.hear()
+    assert await tree.leaders() == [(NO_BROKER, 1)] * PARTITIONS
+    assert await tree.leaders() == [(NO_BROKER, 1)] * PARTITIONS
+    assert tree.isr_reads == [2] * PARTITIONS
+
+
+async def test_a_death_is_told_while_zookeeper_is_away(tree: Tree) -> None:
+    assert await tree.leaders() == [(1, 1)] * PARTITIONS
+    del tree.registered[BrokerId(1)]
+    tree.hear()
+    tree.away = True
+    assert await tree.leaders() == [(NO_BROKER, 1)] * PARTITIONS
+
+
+async def test_a_leader_that_registered_a_moment_ago_is_told_before_this_broker_heard_of_it(
+    tree: Tree,
+) -> None:
+    tree.live = {}
+    assert await tree.leaders() == [(1, 1)] * PARTITIONS
+    assert tree.registrations_read == [1]

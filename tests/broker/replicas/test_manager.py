@@ -1,0 +1,223 @@
+"""The replicas of one broker over lives and sessions: watermarks kept, roles dropped."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from strandline.adapters.system.memory_files import MemoryFiles
+from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.replica_states import ReplicaState
+from strandline.broker.replicas.manager import ReplicaManager
+from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.retention import flush_aged
+from strandline.broker.storage.state_files.checkpoint import Checkpoint
+from strandline.broker.storage.state_files.data_folder import DataFolder
+from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, TopicPartition
+from strandline.vocabulary.topic_config import TopicConfig
+from tests.broker.support.replicas import ASSIGNED, CLOCK, KEY, NAME, settings, write
+from tests.waiting import eventually
+
+OTHER = TopicPartition("others", 1), KEY._replace(partition=PartitionId(1))
+
+
+@contextmanager
+def life(tmp_path: Path, epoch: int, *, clean: bool = True, **given: int) -> Iterator[ReplicaManager]:
+    """One life of broker 1 on this folder, with what it loads."""
+    boot = tmp_path / "boot"
+    boot.write_text("this one")
+    folder = DataFolder(tmp_path / "data", BrokerId(1), boot)
+    manager = ReplicaManager(settings(data_dir=folder.path, **given), folder, CLOCK)
+    try:
+        manager.load()
+        folder.begin_life(BrokerEpoch(epoch))
+        yield manager
+        manager.close(clean=clean)
+    finally:
+        folder.close()
+
+
+def created(manager: ReplicaManager, config: TopicConfig | None = None) -> Replica:
+    """The one replica, with two records, both committed."""
+    config = config or TopicConfig()
+    replica = manager.create(NAME, KEY, config)
+    manager.reconfigure(replica, Assignment(ASSIGNED), config)
+    write(replica, 1, "a", "b")
+    replica.raise_watermark(Offset(2))
+    return replica
+
+
+def test_what_is_assigned_is_believed_of_one_session(tmp_path: Path) -> None:
+    """CORRECTNESS E8: what comes in late is passed over; but another session may be of a ZooKeeper that was
+    set back, whose versions are lower."""
+    with life(tmp_path, 1) as manager:
+        replica = created(manager)
+        manager.reconfigure(replica, Assignment(ASSIGNED[:2], 7), replica.config)
+        manager.reconfigure(replica, Assignment(ASSIGNED, 6), replica.config)
+        assert replica.assigned == ASSIGNED[:2]
+        manager.end_session()
+        assert replica.assigned == ()
+        manager.reconfigure(replica, Assignment(ASSIGNED, 6), replica.config)
+        assert replica.assigned == ASSIGNED
+
+
+def test_watermarks_outlive_the_process(tmp_path: Path) -> None:
+    """CORRECTNESS H7: written at a clean close, read before anything is truncated."""
+    with life(tmp_path, 1) as manager:
+        created(manager)
+    with life(tmp_path, 2) as manager:
+        assert manager.named(*NAME).high_watermark == 2
+
+
+def test_the_watermark_of_a_replica_that_is_not_there_today_is_kept(tmp_path: Path) -> None:
+    """CORRECTNESS H7: a folder on a disk that is not mounted, and comes back."""
+    with life(tmp_path, 1) as manager:
+        directory = created(manager).log.directory
+        manager.create(*OTHER, TopicConfig())
+    aside = directory.rename(tmp_path / "aside")
+    with life(tmp_path, 2) as manager:
+        assert manager.get(KEY) is None
+    aside.rename(directory)
+    with life(tmp_path, 3) as manager:
+        assert manager.named(*NAME).high_watermark == 2
+
+
+def test_a_watermark_is_never_beyond_the_log(tmp_path: Path) -> None:
+    """CORRECTNESS H7, E2: what a loss of power took is not committed here any more."""
+    with life(tmp_path, 1) as manager:
+        replica = created(manager)
+        directory = replica.log.directory
+    for segment in directory.glob("*.log"):
+        segment.unlink()
+    with life(tmp_path, 2) as manager:
+        found = manager.named(*NAME)
+        assert found.high_watermark == found.log.log_end_offset == 0
+
+
+def test_what_is_forgotten_while_a_checkpoint_is_written_does_not_harm_it() -> None:
+    """CORRECTNESS H7: a topic is deleted just as the watermarks go to the disk, in a thread."""
+    files = MemoryFiles()
+    path = Path("/data/watermarks")
+    checkpoint = Checkpoint(path, files=files)
+    checkpoint.write({"gone": 1})
+    reached, go_on = threading.Event(), threading.Event()
+
+    def slow(operation: str, _: Path) -> int | None:
+        if operation == "sync" and not reached.is_set():
+            reached.set()
+            assert go_on.wait(10)
+        return None
+
+    files.fault = slow
+    writing = threading.Thread(target=checkpoint.write, args=({"kept": 5},))
+    writing.start()
+    assert reached.wait(10)
+    checkpoint.forget("gone")  # never waits: it is the event loop that does this
+    assert checkpoint.get("gone") is None
+    go_on.set()
+    writing.join(10)
+    assert checkpoint.get("gone") is None
+    checkpoint.write({"kept": 6})
+    again = Checkpoint(path, files=files)
+    assert (again.get("kept"), again.get("gone")) == (6, None)
+
+
+def test_what_has_the_name_of_something_forgotten_begins_with_nothing() -> None:
+    """CORRECTNESS H7: a replica that went, and is assigned here again, is empty, whatever crashes then."""
+    files = MemoryFiles()
+    path = Path("/data/watermarks")
+    checkpoint = Checkpoint(path, files=files)
+    checkpoint.write({"back": 7, "kept": 5})
+    checkpoint.forget("back")
+    checkpoint.begin("back")
+    again = Checkpoint(path, files=files)
+    assert (again.get("back"), again.get("kept")) == (None, 5)
+    checkpoint.write({"back": 2})
+    assert checkpoint.get("back") == 2
+
+
+async def test_the_end_of_a_session_ends_every_role(tmp_path: Path) -> None:
+    """CORRECTNESS E13, DESIGN .3: lead nothing, believe in no leader; the epoch known stays."""
+    with life(tmp_path, 1) as manager:
+        replica = created(manager)
+        manager.follow(replica, BrokerId(2), LeaderEpoch(3))
+        manager.end_session()
+        assert (replica.leader, replica.leader_epoch) == (NO_BROKER, 3)
+        assert replica.state is ReplicaState.FOLLOWER
+        manager.follow(replica, BrokerId(3), LeaderEpoch(2))  # E6: a stale command
+        assert (replica.leader, replica.leader_epoch) == (NO_BROKER, 3)
+
+
+async def test_a_flush_that_fails_costs_one_replica_not_the_broker(tmp_path: Path) -> None:
+    """CORRECTNESS E14: the task that flushes goes on with the others."""
+    config = TopicConfig(flush_ms=0)
+    with life(tmp_path, 1, clean=False, flush_check_ms=10) as manager:
+        bad = created(manager, config)
+        for path in bad.log.directory.iterdir():
+            path.unlink()
+        bad.log.directory.rmdir()  # its epoch file cannot be opened for the sync
+        good = manager.create(*OTHER, config)
+        write(good, 1, "c")
+        async with asyncio.TaskGroup() as tasks:
+            flushing = tasks.create_task(flush_aged(manager))
+            await eventually(lambda: bad.log.failed is not None and good.log.unflushed_records == 0)
+            write(good, 1, "d")
+            await eventually(lambda: good.log.unflushed_records == 0)
+            assert not flushing.done()
+            flushing.cancel()
+
+
+@pytest.mark.parametrize("leader", [2, 3])
+def test_an_older_epoch_is_never_followed(tmp_path: Path, leader: int) -> None:
+    """CORRECTNESS E6, T5: commands may come late and in any order."""
+    with life(tmp_path, 1) as manager:
+        replica = created(manager)
+        manager.follow(replica, BrokerId(2), LeaderEpoch(5))
+        manager.follow(replica, BrokerId(leader), LeaderEpoch(4))
+        assert (replica.leader, replica.leader_epoch) == (2, 5)
+
+
+# --- closed replicas ----------------------------------------------------------------------------------
+
+
+def test_a_closed_replica_keeps_its_watermark_and_its_log_over_a_life(tmp_path: Path) -> None:
+    """CORRECTNESS H7, E2: it is closed as in a clean shutdown, whatever becomes of the broker then."""
+    with life(tmp_path, 1, clean=False) as manager:
+        replica = created(manager)
+        manager.close_replica(replica)
+        assert (list(manager), manager.all(), manager.closed(KEY)) == ([], [replica], replica)
+    with life(tmp_path, 2) as manager:
+        found = manager.named(*NAME)
+        assert (found.high_watermark, found.log.log_end_offset) == (2, 2)
+
+
+def test_a_replica_that_is_opened_again_goes_on_where_it_was(tmp_path: Path) -> None:
+    with life(tmp_path, 1) as manager:
+        replica = created(manager)
+        manager.follow(replica, BrokerId(2), LeaderEpoch(3))
+        manager.close_replica(replica)
+        manager.reopen(replica)
+        assert (manager.get(KEY), manager.closed(KEY)) == (replica, None)
+        assert (replica.leader, replica.leader_epoch) == (NO_BROKER, 3)
+        assert (replica.high_watermark, replica.log.log_end_offset) == (2, 2)
+        write(replica, 3, "c")
+
+
+def test_who_cannot_delete_a_log_does_not_say_that_it_closed_cleanly(tmp_path: Path) -> None:
+    """CORRECTNESS E2: it was closed to be removed, so nothing of it was synced."""
+    with life(tmp_path, 1) as manager:
+        replica = created(manager)
+        directory = replica.log.directory
+        aside = directory.rename(tmp_path / "aside")  # the folder cannot be moved where it is not
+        with pytest.raises(OSError, match=directory.name):
+            manager.delete(replica)
+        aside.rename(directory)
+        assert manager.closed(KEY) is replica
+    with life(tmp_path, 2) as manager:
+        assert not manager.folder.clean
+        assert manager.named(*NAME).log.log_end_offset == 2

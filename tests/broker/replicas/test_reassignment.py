@@ -1,0 +1,305 @@
+"""A reassignment with a real leadership and a ZooKeeper in memory: what is written, at once or not at all,
+and what a leader makes of a write whose outcome it does not know.
+
+Broker 1 leads; the original AR is (1, 2, 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.replicas.replica import Replica
+from strandline.errors import NotLeaderOrFollower
+from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
+from strandline.ports import Create, Delete, SetData
+from strandline.vocabulary.metadata import IsrMember, PartitionState, Reassignment
+from strandline.vocabulary.state_changes import Command, Happening, RequestState, StateChange
+from tests.broker.support.replicas import ASSIGNED, KEY, LIVE, NAME, Led, leading, open_replica, subscribe
+from tests.simulation.znode_tree import ZnodeTree
+from tests.waiting import eventually
+
+AR, MOVING = znodes.replicas(*NAME), znodes.reassigned(*NAME)
+
+
+def ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(BrokerId(broker) for broker in brokers)
+
+
+@dataclass(slots=True)
+class Moving:
+    """A leadership under reassignment, and the tree that has both."""
+
+    tree: ZnodeTree
+    led: Led
+    replica: Replica
+
+    def tell(self, *followers: int, subscription: int = 1) -> None:
+        """These have everything."""
+        for broker in followers:
+            self.led.leadership.fetched(
+                BrokerId(broker),
+                LIVE[BrokerId(broker)].epoch,
+                self.replica.log.log_end_offset,
+                subscription=subscription,
+            )
+            self.led.leadership.turn()
+
+    def close(self, *followers: int) -> None:
+        for broker in followers:
+            self.led.leadership.stopped_fetching(
+                BrokerId(broker), LIVE[BrokerId(broker)].epoch, subscription=1
+            )
+            self.led.leadership.turn()
+
+    @property
+    def record(self) -> PartitionState:
+        return znodes.load_isr(*NAME, self.tree.nodes[znodes.isr(*NAME)].data)
+
+    @property
+    def assigned(self) -> tuple[BrokerId, ...]:
+        return znodes.load_replicas(*NAME, self.tree.nodes[AR].data)
+
+    def queued(self, broker: int) -> list[Command]:
+        return [change.command for change in self.requests(broker)]
+
+    def requests(self, broker: int) -> list[StateChange]:
+        prefix = znodes.state_entry_prefix(BrokerId(broker))
+        return [
+            change
+            for path in sorted(self.tree.nodes)
+            if path.startswith(prefix)
+            for change in queue_znodes.load_state_changes(self.tree.nodes[path].data)
+        ]
+
+    def ask_for(self, wanted: Reassignment) -> None:
+        """As a controller does while another one stands."""
+        self.tree.apply(SetData(MOVING, znodes.dump_reassignment(wanted), -1), owner=0)
+        added = tuple(b for b in wanted.replicas if b not in self.assigned)
+        if added:
+            self.tree.apply(SetData(AR, znodes.dump_replicas(self.assigned + added), -1), owner=0)
+
+
+@asynccontextmanager
+async def moving(*wanted: int, isr: tuple[int, ...] = (1, 2, 3), **given: Any) -> AsyncIterator[Moving]:
+    """Asked for, and known to the leader."""
+    tree, replica = ZnodeTree(), open_replica()
+    session = tree.open_session()
+    asked = Reassignment(KEY.topic_id, ids(*wanted), ASSIGNED, request_id="moves", at_ms=12)
+    for path in (AR, MOVING, znodes.elections(BrokerId(2)), znodes.elections(BrokerId(3))):
+        await session.ensure_path(path)
+    await session.set(AR, znodes.dump_replicas(asked.grown))
+    await session.set(MOVING, znodes.dump_reassignment(asked))
+    await session.create(znodes.leader(*NAME), ephemeral=True)
+    replica.assignment = Assignment(asked.grown, 1, asked, 1, tree.nodes[MOVING].mzxid)
+    async with leading(replica, 5, isr=isr, tree=tree, **given) as led:
+        yield Moving(tree, led, replica)
+
+
+def without_trail(state: PartitionState) -> PartitionState:
+    return replace(state, trail=())
+
+
+async def test_a_leader_that_stays_writes_all_in_one_multi_and_leads_on() -> None:
+    """Seed 003's completePartitionReassignment: ISR, AR, the reassignment; and who has to know of it."""
+    async with moving(1, 3) as it:
+        it.tell(2, 3)
+        await eventually(lambda: it.queued(2) == [Command.CLOSE_REPLICA])
+        assert it.requests(2)[0].reason == "its replacements are all in sync"
+        assert it.assigned == ASSIGNED
+        it.close(2)
+        await eventually(lambda: it.assigned == (1, 3))
+        members = (IsrMember(BrokerId(1), BrokerEpoch(10)), IsrMember(BrokerId(3), BrokerEpoch(30)))
+        assert without_trail(it.record) == PartitionState(BrokerId(1), LeaderEpoch(5), members)
+        assert MOVING not in it.tree.nodes
+        assert it.queued(2) == [Command.CLOSE_REPLICA, Command.DELETE_REPLICA]
+        assert it.queued(3) == [Command.START_REPLICA]
+        assert it.queued(1) == []
+        await eventually(lambda: znodes.reassigned_topic(NAME.topic) not in it.tree.nodes)
+        await eventually(lambda: it.replica.assignment == Assignment(ids(1, 3), 2))
+        assert not it.led.leadership.ended()
+        it.led.produce("a")
+        it.tell(3)
+        assert len(it.led.outcomes) == 1
+
+
+async def test_a_leader_that_goes_names_the_preferred_one_and_is_told_to_delete() -> None:
+    """Seed 003, stopCommitThread: in the same `multi` nobody leads, and the next one has a notice."""
+    async with moving(3, 2) as it:
+        it.tell(2, 3)
+        await eventually(lambda: it.led.handed_over == [3])
+        assert it.led.leadership.ended()
+        assert (it.record.leader, it.record.leader_epoch, it.record.isr_ids) == (NO_BROKER, 5, (3, 2))
+        assert znodes.leader(*NAME) not in it.tree.nodes
+        assert it.queued(1) == [Command.DELETE_REPLICA]
+        (path,) = [p for p in it.tree.nodes if p.startswith(znodes.election_notice_prefix(BrokerId(3)))]
+        (notice,) = queue_znodes.load_notices(it.tree.nodes[path].data)
+        assert (notice.key, notice.leader_epoch, notice.reason) == (KEY, 5, "reassignment")
+        assert it.led.stepped_down == []
+
+
+async def test_a_replica_that_fetches_on_is_left_out_and_its_flow_ends() -> None:
+    """Seed 003: wait until closed, or time out and raise error. It is told of whom, and why."""
+    async with moving(1, 3, reassignment_close_ms=50) as it:
+        link = it.led.link(2)
+        link.subscribe(subscribe(5, 0, -1))
+        it.tell(3)
+        await eventually(lambda: it.assigned == (1, 3))
+        assert it.record.isr_ids == (1, 3)
+        told = [(event.command, event.state, event.reason) for event in it.led.recorded.events]
+        why = "broker 2 did not close within 0.05 s"
+        assert (Happening.CHANGE_ISR, RequestState.COMPLETED, why) in told
+        assert (Happening.REASSIGN, RequestState.COMPLETED, why) in told
+        assert it.queued(2) == [Command.CLOSE_REPLICA, Command.DELETE_REPLICA]
+        for sub_id in (1, 2):
+            _, pushes = await link.next_message()
+            (end,) = [push for push in pushes if push.error is not None]
+            assert (end.subscription_id, type(end.error)) == (sub_id, NotLeaderOrFollower)
+            link.acknowledge(sub_id)
+            link.subscribe(subscribe(5, 0, -1, sub_id=2))
+        it.led.produce("a")
+        it.tell(3)
+        assert len(it.led.outcomes) == 1
+
+
+async def test_what_happened_stands_in_the_znode_that_it_happened_to() -> None:
+    """The trail of that very write tells the reassignment's whole life, and why the leader went."""
+    async with moving(3, 2) as it:
+        it.tell(2, 3)
+        await eventually(lambda: it.led.handed_over == [3])
+        told = [(event.id, event.command, event.state) for event in it.record.trail]
+        assert told[-3:] == [
+            ("moves", Happening.REASSIGN, RequestState.REQUESTED),
+            ("moves", Happening.REASSIGN, RequestState.COMPLETED),
+            (f"resign-{KEY.topic_id}-0-5", Happening.RESIGN_LEADER, RequestState.COMPLETED),
+        ]
+        asked, done, resigned = it.record.trail[-3:]
+        assert (asked.at_ms, asked.replicas, done.replicas, done.isr) == (12, (3, 2), (3, 2), (3, 2))
+        assert (resigned.broker, resigned.left, resigned.reason) == (1, (1,), "reassignment")
+        requests = {request.request_id for broker in (1, 2, 3) for request in it.requests(broker)}
+        assert requests <= {event.id for event in it.led.recorded.events}
+
+
+@pytest.mark.parametrize("applied", [True, False], ids=["applied", "not-applied"])
+async def test_a_completion_whose_reply_is_lost_is_found_or_made_again(applied: bool) -> None:
+    """CORRECTNESS I4, E7: once, whatever became of it."""
+    async with moving(3, 2) as it:
+        it.led.session.lose(applied=applied)
+        it.tell(2, 3)
+        await eventually(lambda: it.led.handed_over == [3])
+        assert it.assigned == (3, 2)
+        assert it.queued(1) == [Command.DELETE_REPLICA]
+
+
+@pytest.mark.parametrize("applied", [True, False], ids=["applied", "not-applied"])
+async def test_a_completion_of_a_leader_that_stays_and_does_not_know(applied: bool) -> None:
+    async with moving(1, 3, 2) as it:
+        it.led.session.lose(applied=applied)
+        it.tell(2, 3)
+        await eventually(lambda: it.replica.assignment == Assignment(ids(1, 3, 2), 2))
+        assert it.record.isr_ids == (1, 3, 2)
+        assert not it.led.leadership.ended()
+        assert it.queued(3) == [Command.START_REPLICA]
+
+
+@pytest.mark.parametrize("applied", [True, False], ids=["applied", "not-applied"])
+async def test_an_asking_to_close_whose_reply_is_lost_is_asked_again(applied: bool) -> None:
+    """Twice does no harm; not at all would wait for ever."""
+    async with moving(1, 3) as it:
+        it.led.session.lose(applied=applied)
+        it.tell(2, 3)
+        await eventually(lambda: it.queued(2) == [Command.CLOSE_REPLICA] * (1 + applied))
+        it.close(2)
+        await eventually(lambda: it.assigned == (1, 3))
+
+
+async def test_what_was_decided_for_one_target_is_not_written_for_another() -> None:
+    """CORRECTNESS E16, Q7: a reassignment that was replaced on the way is left alone, and read."""
+    async with moving(1, 3) as it:
+        second = Reassignment(KEY.topic_id, ids(1, 2), ASSIGNED, request_id="moves")
+        it.ask_for(second)
+        it.tell(2, 3)
+        await eventually(lambda: it.replica.reassignment == second)
+        await eventually(lambda: it.queued(3) == [Command.CLOSE_REPLICA])
+        assert it.queued(2) == []
+        it.close(3)
+        await eventually(lambda: it.assigned == (1, 2))
+        assert it.queued(3) == [Command.CLOSE_REPLICA, Command.DELETE_REPLICA]
+
+
+async def test_a_completion_is_not_written_over_a_target_that_came_meanwhile() -> None:
+    """CORRECTNESS E16: also if the leader has heard of it before its own write went out."""
+    async with moving(1, 3, 2) as it:
+        second = Reassignment(KEY.topic_id, ids(2, 1), ASSIGNED, request_id="moves")
+        asked = it.replica.assignment
+        it.ask_for(second)
+        it.tell(2, 3)  # decided on the first one, and on its way
+        node = it.tree.nodes[MOVING]
+        it.replica.assignment = replace(
+            asked,
+            reassignment=second,
+            reassignment_version=node.version,
+            reassignment_mzxid=node.mzxid,
+        )
+        it.led.leadership.reconfigured()
+        await eventually(lambda: it.queued(3) == [Command.CLOSE_REPLICA])
+        it.close(3)
+        await eventually(lambda: it.led.handed_over == [2])
+        assert it.assigned == (2, 1)
+
+
+async def test_a_deposed_leader_completes_nothing() -> None:
+    """CORRECTNESS I3, E5: the completion is a compare-and-set on `isr` as every change of it is."""
+    async with moving(3, 2) as it:
+        state = PartitionState(BrokerId(2), LeaderEpoch(6), (IsrMember(BrokerId(2), BrokerEpoch(20)),))
+        it.tree.apply(SetData(znodes.isr(*NAME), znodes.dump_isr(state)), owner=0)
+        it.tell(2, 3)
+        await eventually(lambda: it.led.stepped_down == [state])
+        assert it.assigned == ASSIGNED
+        assert it.queued(1) == []
+
+
+async def test_a_leadership_that_is_being_given_up_takes_nothing() -> None:
+    """DESIGN .4: who asks is told to look for the next leader; nothing is appended that might be lost."""
+    async with moving(3, 2) as it:
+        taken, go_on = it.led.session.hold(None)
+        it.tell(2, 3)
+        await taken.wait()
+        with pytest.raises(NotLeaderOrFollower):
+            it.led.produce("late")
+        assert it.replica.log.log_end_offset == 0
+        go_on.set()
+        await eventually(lambda: it.led.handed_over == [3])
+
+
+async def test_another_partition_of_the_topic_keeps_its_reassignment() -> None:
+    """Only an empty folder of reassignments goes."""
+    async with moving(1, 3, 2) as it:
+        other = znodes.reassigned(NAME.topic, 7)
+        it.tree.apply(Create(other, it.tree.nodes[MOVING].data), owner=0)
+        it.tell(2, 3)
+        await eventually(lambda: it.replica.assignment == Assignment(ids(1, 3, 2), 2))
+        it.led.produce("a")
+        it.tell(2, 3)
+        await eventually(lambda: len(it.led.outcomes) == 1)
+        assert other in it.tree.nodes
+        it.tree.apply(Delete(other), owner=0)
+
+
+async def test_a_cancelled_one_ends_as_superseded() -> None:
+    """Its events tell that it was taken back, and where the replicas are."""
+    async with moving(1, 3) as it:
+        back = Reassignment(KEY.topic_id, ids(1, 3), ASSIGNED, 0, reverting=True, request_id="moves")
+        it.ask_for(back)
+        it.tell(2, 3)
+        await eventually(lambda: MOVING not in it.tree.nodes)
+        assert it.queued(2) == [Command.START_REPLICA]  # and was never asked to close for what is over
+        assert it.assigned == ASSIGNED
+        ended = next(e for e in reversed(it.record.trail) if e.command is Happening.REASSIGN)
+        assert (ended.state, ended.reason, ended.replicas) == (RequestState.SUPERSEDED, "cancelled", ASSIGNED)

@@ -1,0 +1,316 @@
+"""The follower's end of replication, against a leader that the test plays message by message."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from strandline.adapters.system.memory_files import MemoryFiles
+from strandline.broker.replication.leader_end import Push
+from strandline.errors import FencedLeaderEpoch, OffsetOutOfRange, UnknownLeaderEpoch
+from strandline.ids import BrokerId, LeaderEpoch, Offset
+from strandline.vocabulary.topic_config import TopicConfig
+from tests.broker.support.replicas import Followed, batch, following, open_replica, values, write
+from tests.simulation.memory_stream import Said
+from tests.waiting import eventually
+
+
+async def _first_message(followed: Followed) -> Said:
+    await eventually(lambda: followed.streams)
+    return await followed.stream.heard()
+
+
+async def _subscription(followed: Followed) -> int:
+    """The id of the flow that the follower asks for next."""
+    while True:
+        said = await followed.stream.heard()
+        if said.subscribe:
+            return said.subscribe[0].subscription_id
+
+
+async def _position(followed: Followed) -> int:
+    """The LEO that the follower tells next."""
+    while True:
+        said = await followed.stream.heard()
+        if said.progress:
+            return said.progress[0][1]
+
+
+async def test_a_follower_asks_with_its_epoch_and_that_of_its_last_record() -> None:
+    """CORRECTNESS T7: both, or a diverging log could be in the ISR."""
+    replica = open_replica()
+    write(replica, 3, "a", "b")
+    async with following(replica, 5) as followed:
+        said = await _first_message(followed)
+        assert said.hello is not None
+        assert (said.hello.broker_id, said.hello.broker_epoch, said.hello.leader_id) == (2, 20, 1)
+        (asked,) = said.subscribe
+        assert (asked.leader_epoch, asked.fetch_offset, asked.last_fetched_epoch) == (5, 2, 3)
+
+
+async def test_what_is_appended_is_told_and_messages_are_acknowledged() -> None:
+    """DESIGN .4: append, take the HW, tell the position."""
+    replica = open_replica()
+    async with following(replica, 1) as followed:
+        (asked,) = (await _first_message(followed)).subscribe
+        records = batch("a", "b", leader_epoch=1)
+        followed.stream.push(Push(asked.subscription_id, high_watermark=1, records=records))
+        said = await followed.stream.heard()
+        assert (said.progress, said.acknowledged) == (((asked.subscription_id, 2),), 1)
+        assert replica.high_watermark == 1
+
+
+async def test_data_of_an_older_subscription_is_dropped() -> None:
+    """CORRECTNESS T5, T6: the leader is the same, the epoch is not; what was under way is of another log."""
+    replica = open_replica()
+    async with following(replica, 1) as followed:
+        (old,) = (await _first_message(followed)).subscribe
+        replica.learn_leader(BrokerId(1), LeaderEpoch(2))
+        followed.link.follow(replica)
+        new = await _subscription(followed)
+        assert new != old.subscription_id
+        stale = batch("stale", leader_epoch=1)
+        followed.stream.push(Push(old.subscription_id, high_watermark=1, records=stale))
+        followed.stream.push(Push(new, high_watermark=1, records=batch("fresh", leader_epoch=2)))
+        assert await _position(followed) == 1
+        assert values(replica) == ["fresh"]
+
+
+async def test_data_is_dropped_once_a_younger_epoch_is_known() -> None:
+    """CORRECTNESS T6: even before the flow of that epoch is asked for."""
+    replica = open_replica()
+    async with following(replica, 1) as followed:
+        (old,) = (await _first_message(followed)).subscribe
+        replica.learn_leader(BrokerId(3), LeaderEpoch(2))
+        followed.stream.push(Push(old.subscription_id, records=batch("stale", leader_epoch=1)))
+        assert (await followed.stream.heard()).acknowledged == 1
+        assert values(replica) == []
+
+
+async def test_a_follower_cuts_to_the_lesser_end_and_asks_again() -> None:
+    """CORRECTNESS T3: the leader's epoch 1 is longer than the follower's, whose epoch 2 it never saw."""
+    replica = open_replica()
+    write(replica, 1, "a", "b")
+    write(replica, 2, "c", "d")
+    async with following(replica, 5) as followed:
+        (asked,) = (await _first_message(followed)).subscribe
+        followed.stream.push(Push(asked.subscription_id, diverging=(1, 4)))
+        said = await followed.stream.heard()
+        (again,) = said.subscribe
+        assert (again.fetch_offset, again.last_fetched_epoch) == (2, 1)
+        assert values(replica) == ["a", "b"]
+
+
+async def test_without_an_epoch_in_common_a_follower_begins_where_the_leader_does() -> None:
+    """CORRECTNESS T9, H7: an undefined answer is no guess at the log's end."""
+    replica = open_replica()
+    write(replica, 1, "a", "b")
+    async with following(replica, 5) as followed:
+        (asked,) = (await _first_message(followed)).subscribe
+        followed.stream.push(Push(asked.subscription_id, log_start_offset=7, diverging=(-1, -1)))
+        (again,) = (await followed.stream.heard()).subscribe
+        assert (again.fetch_offset, again.last_fetched_epoch) == (7, -1)
+        assert replica.high_watermark == replica.log.log_start_offset == 7
+
+
+async def test_below_the_watermark_nothing_is_cut() -> None:
+    """CORRECTNESS T11: the replica keeps what was committed, stops, and says so."""
+    replica = open_replica()
+    write(replica, 1, "a", "b", "c")
+    replica.raise_watermark(Offset(3))
+    with capture_logs() as logs:
+        async with following(replica, 5) as followed:
+            (asked,) = (await _first_message(followed)).subscribe
+            followed.stream.push(Push(asked.subscription_id, diverging=(1, 1)))
+            said = await followed.stream.heard()
+            assert said.unsubscribe == (asked.subscription_id,)
+            assert said.subscribe == ()
+    assert values(replica) == ["a", "b", "c"]
+    (refusal,) = [entry for entry in logs if entry["log_level"] == "critical"]
+    assert (refusal["to"], refusal["high_watermark"]) == (1, 3)
+
+
+async def test_what_an_unclean_election_lost_is_told_as_an_exact_range() -> None:
+    """CORRECTNESS T11, DESIGN .4: the topic allows it, and the loss is not silent."""
+    replica = open_replica(TopicConfig(unclean_leader_election_enable=True))
+    write(replica, 1, "a", "b", "c")
+    replica.raise_watermark(Offset(3))
+    with capture_logs() as logs:
+        async with following(replica, 5) as followed:
+            (asked,) = (await _first_message(followed)).subscribe
+            followed.stream.push(Push(asked.subscription_id, diverging=(1, 1)))
+            await followed.stream.heard()
+    assert values(replica) == ["a"]
+    assert replica.high_watermark == 1
+    (loss,) = [entry for entry in logs if entry["event"] == "unclean election lost committed records"]
+    assert (loss["first"], loss["end"], loss["count"]) == (1, 3, 2)
+
+
+async def test_a_follower_that_fell_behind_retention_begins_at_the_leaders_start() -> None:
+    """CORRECTNESS H7, H9: what it lacks is nowhere any more, and its HW moves with the log's start."""
+    replica = open_replica()
+    write(replica, 1, "a")
+    async with following(replica, 1) as followed:
+        (asked,) = (await _first_message(followed)).subscribe
+        error = OffsetOutOfRange("begins at 9", limit=9)
+        followed.stream.push(Push(asked.subscription_id, error=error))
+        (again,) = (await followed.stream.heard()).subscribe
+        assert again.fetch_offset == 9
+        assert replica.high_watermark == 9
+
+
+async def test_the_log_start_travels_with_every_push_and_takes_the_watermark_along() -> None:
+    """CORRECTNESS H9: a new leader deletes what it knows to be committed before it may tell its HW; the
+    follower's HW never lies below its log's start."""
+    replica = open_replica(TopicConfig(segment_bytes=1024))
+    async with following(replica, 1) as followed:
+        (asked,) = (await _first_message(followed)).subscribe
+        records = b"".join(batch(v, base_offset=n, leader_epoch=1) for n, v in enumerate("abcd"))
+        push = Push(asked.subscription_id, high_watermark=-1, log_start_offset=2, records=records)
+        followed.stream.push(push)
+        assert await _position(followed) == 4
+        await eventually(lambda: replica.log.log_start_offset == 2)
+        assert replica.high_watermark == 2
+
+
+async def test_a_watermark_that_is_not_known_is_not_taken() -> None:
+    """CORRECTNESS H1: a new leader's HW may be older than what the follower has shown already."""
+    replica = open_replica()
+    write(replica, 1, "a", "b")
+    replica.raise_watermark(Offset(2))
+    async with following(replica, 2) as followed:
+        (asked,) = (await _first_message(followed)).subscribe
+        followed.stream.push(Push(asked.subscription_id, high_watermark=-1))
+        followed.stream.push(Push(asked.subscription_id, high_watermark=1))
+        await eventually(lambda: replica.high_watermark == 2)
+        while (await followed.stream.heard()).acknowledged < 2:
+            continue
+        assert replica.high_watermark == 2
+
+
+@pytest.mark.parametrize("at", [30, 70, -1], ids=["in-the-header", "in-the-records", "cut-short"])
+async def test_corrupt_bytes_on_the_wire_are_not_appended(at: int) -> None:
+    """CORRECTNESS E15: the CRC is checked on every fetch; the flow begins anew at the same offset."""
+    replica = open_replica()
+    good = batch("some value", leader_epoch=1)
+    bad = good[:-1] if at < 0 else good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :]
+    async with following(replica, 1) as followed:
+        (asked,) = (await _first_message(followed)).subscribe
+        followed.stream.push(Push(asked.subscription_id, high_watermark=1, records=bad))
+        again = await _subscription(followed)
+        assert again != asked.subscription_id
+        assert (values(replica), replica.high_watermark) == ([], 0)
+        followed.stream.push(Push(again, high_watermark=1, records=good))
+        assert await _position(followed) == 1
+
+
+async def test_records_that_do_not_follow_the_log_are_not_appended() -> None:
+    """CORRECTNESS E15, T6: a gap is as bad as a flipped bit."""
+    replica = open_replica()
+    async with following(replica, 1) as followed:
+        (asked,) = (await _first_message(followed)).subscribe
+        gap = batch("b", base_offset=1, leader_epoch=1)
+        followed.stream.push(Push(asked.subscription_id, records=gap))
+        await _subscription(followed)
+        assert values(replica) == []
+
+
+async def test_a_failed_log_is_not_followed_any_more() -> None:
+    """CORRECTNESS E14: the first failed append fences the log; the leader hears no position of it."""
+    files = MemoryFiles()
+    replica = open_replica(files=files)
+
+    def full(operation: str, path: Path) -> int | None:
+        if operation == "append":
+            raise OSError(errno.ENOSPC, "no space left")
+        return None
+
+    async with following(replica, 1) as followed:
+        (asked,) = (await _first_message(followed)).subscribe
+        files.fault = full
+        followed.stream.push(Push(asked.subscription_id, records=batch("a", leader_epoch=1)))
+        said = await followed.stream.heard()
+        assert said.unsubscribe == (asked.subscription_id,)
+        assert (said.progress, said.subscribe) == ((), ())
+        assert replica.log.failed is not None
+        assert not replica.whole
+
+
+async def test_a_leader_that_does_not_know_of_its_election_yet_is_asked_again() -> None:
+    """CORRECTNESS T6: the claim is written, its reply is on the way to the winner."""
+    replica = open_replica()
+    async with following(replica, 2) as followed:
+        (asked,) = (await _first_message(followed)).subscribe
+        error = UnknownLeaderEpoch("epoch 2 is not known here")
+        followed.stream.push(Push(asked.subscription_id, error=error))
+        assert await _subscription(followed) != asked.subscription_id
+        assert followed.refused == []
+
+
+async def test_a_leader_of_another_epoch_is_reported() -> None:
+    """DESIGN .4: a typed error; who leads is found out from ZooKeeper."""
+    replica = open_replica()
+    async with following(replica, 1) as followed:
+        (asked,) = (await _first_message(followed)).subscribe
+        followed.stream.push(Push(asked.subscription_id, error=FencedLeaderEpoch("epoch 1 is over")))
+        await eventually(lambda: followed.refused)
+        assert isinstance(followed.refused[0], FencedLeaderEpoch)
+
+
+async def test_a_flow_of_an_older_epoch_does_not_keep_the_new_one_from_being_asked_for() -> None:
+    """CORRECTNESS T5: the epoch was learned while the leader was suspected; when it is followed again, the
+    flow of the old epoch still seems open, and nothing would ever come of it."""
+    replica = open_replica()
+    async with following(replica, 1) as followed:
+        (asked,) = (await _first_message(followed)).subscribe
+        replica.learn_leader(BrokerId(1), LeaderEpoch(2))
+        followed.link.follow_again(replica)
+        said = await followed.stream.heard()
+        assert said.unsubscribe == (asked.subscription_id,)
+        assert [again.leader_epoch for again in said.subscribe] == [2]
+
+
+async def test_a_broken_stream_is_opened_again_and_everything_asked_anew() -> None:
+    """DESIGN .4: what was under way is lost; the position says where to go on."""
+    replica = open_replica()
+    async with following(replica, 1) as followed:
+        (asked,) = (await _first_message(followed)).subscribe
+        followed.stream.push(Push(asked.subscription_id, records=batch("a", leader_epoch=1)))
+        assert await _position(followed) == 1
+        followed.stream.break_off("reset")
+        await eventually(lambda: len(followed.streams) == 2)
+        (again,) = (await followed.stream.heard()).subscribe
+        assert (again.fetch_offset, again.last_fetched_epoch) == (1, 1)
+        assert again.subscription_id > asked.subscription_id  # numbers of one life count upwards (I2)
+        assert followed.lost == [1]
+
+
+async def test_a_position_is_told_only_once_it_is_synced_on_a_new_stream_too() -> None:
+    """CORRECTNESS E3, DESIGN .5: with `flush.messages=1` an acknowledged record survives the loss of power on
+    all machines at once; the position that a subscription begins with counts like any other."""
+    files = MemoryFiles()
+    replica = open_replica(TopicConfig(flush_messages=1), files=files)
+    write(replica, 1, "a")
+    assert replica.log.unflushed_records == 1
+    async with following(replica, 1) as followed:
+        (asked,) = (await _first_message(followed)).subscribe
+        assert (asked.fetch_offset, replica.log.unflushed_records) == (1, 0)
+        push = Push(asked.subscription_id, records=batch("b", base_offset=1, leader_epoch=1))
+        followed.stream.push(push)
+        assert await _position(followed) == 2
+        assert replica.log.unflushed_records == 0
+
+
+@pytest.mark.parametrize("turns", range(5))
+async def test_a_stream_that_breaks_as_the_session_ends_does_not_keep_the_link_running(turns: int) -> None:
+    """CORRECTNESS E12: whoever wakes from a long pause meets both in one turn of the event loop; a
+    cancellation that is lost there keeps the session's end, and the next session, waiting for ever."""
+    async with asyncio.timeout(5), following(open_replica(), 1) as followed:
+        await _first_message(followed)
+        followed.stream.break_off("reset")
+        for _ in range(turns):
+            await asyncio.sleep(0)

@@ -1,0 +1,190 @@
+"""What a replica that a reassignment adds is sent, and when: real logs, a follower that the test plays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+from strandline.broker.core.replication.reassignment import Assignment
+from strandline.broker.core.replication.throttle import BURST_S
+from strandline.broker.replication.leader_end import FollowerLink, Push
+from strandline.ids import BrokerId, PartitionId, PartitionKey
+from strandline.vocabulary.metadata import Reassignment
+from tests.broker.support.replicas import ASSIGNED, CLOCK, KEY, Led, leading, open_replica, subscribe, write
+from tests.waiting import eventually
+
+NEW = BrokerId(3)
+BATCHES, BYTES = 40, 1_000
+RATE = 20_000
+
+
+def moving(*, rate: int = 0, original: tuple[int, ...] = (1, 2)) -> Assignment:
+    """Broker 3 is new."""
+    brokers = tuple(BrokerId(b) for b in original)
+    return Assignment(ASSIGNED, 1, Reassignment(KEY.topic_id, ASSIGNED, brokers, rate))
+
+
+@asynccontextmanager
+async def copying(assignment: Assignment, **given: Any) -> AsyncIterator[tuple[Led, FollowerLink]]:
+    """A leader with forty thousand bytes, of which broker 3 has nothing, and broker 3's stream."""
+    replica = open_replica()
+    write(replica, 4, *("x" * BYTES for _ in range(BATCHES)))
+    replica.assignment = assignment
+    async with leading(replica, 5, isr=(1, 2)) as leader:
+        link = leader.link(NEW, **{"reassignment_near_bytes": 0, "push_bytes_max": 4_096, **given})
+        link.subscribe(subscribe(5, 0, -1))
+        try:
+            yield leader, link
+        finally:
+            link.close()
+
+
+async def take(link: FollowerLink, pushes: list[tuple[float, Push]]) -> None:
+    """Read, and tell at once that it is written. Runs until cancelled."""
+    while True:
+        sequence, news = await link.next_message()
+        pushes += ((CLOCK.monotonic(), push) for push in news)
+        link.acknowledge(sequence)
+
+
+def size(pushes: list[tuple[float, Push]], *, sub_id: int = 1) -> int:
+    return sum(len(push.records) for _, push in pushes if push.subscription_id == sub_id)
+
+
+async def copied(leader: Led, link: FollowerLink) -> tuple[float, list[tuple[float, Push]]]:
+    """(seconds until all is sent, what was)."""
+    began, pushes = CLOCK.monotonic(), list[tuple[float, Push]]()
+    async with asyncio.TaskGroup() as tasks:
+        reading = tasks.create_task(take(link, pushes))
+        await eventually(lambda: size(pushes) >= leader.replica.log.size_bytes)
+        reading.cancel()
+    return CLOCK.monotonic() - began, pushes
+
+
+async def test_a_new_replica_gets_no_more_than_the_partitions_bound() -> None:
+    """CORRECTNESS I10: at no moment more than the burst, the rate since the beginning and one batch."""
+    async with copying(moving(rate=RATE)) as (leader, link):
+        began = CLOCK.monotonic()
+        seconds, pushes = await copied(leader, link)
+        sent = 0
+        for moment, push in pushes:
+            sent += len(push.records)
+            assert sent <= RATE * (moment - began + BURST_S) + 2 * BYTES
+        assert seconds >= leader.replica.log.size_bytes / RATE - BURST_S - 0.2
+
+
+async def test_a_new_replica_gets_no_more_than_the_brokers_bound() -> None:
+    """CORRECTNESS I10: over all partitions, whatever each asks for itself."""
+    async with copying(moving(rate=1_000_000), reassignment_bytes_per_s=RATE) as (leader, link):
+        seconds, _ = await copied(leader, link)
+        assert seconds >= leader.replica.log.size_bytes / RATE - BURST_S - 0.2
+
+
+async def test_without_a_bound_a_new_replica_gets_everything_at_once() -> None:
+    async with copying(moving()) as (leader, link):
+        await copied(leader, link)
+        assert link.throttle.holds == 0
+
+
+async def test_a_replica_that_was_assigned_before_is_never_held_back() -> None:
+    """CORRECTNESS I10: one that fell behind has to come back as fast as it can."""
+    async with copying(moving(rate=1, original=(1, 2, 3)), reassignment_bytes_per_s=1) as (leader, link):
+        await copied(leader, link)
+        assert link.throttle.holds == 0
+
+
+async def test_near_the_end_nobody_is_held_back() -> None:
+    """CORRECTNESS I10: or it would never join while records are written."""
+    near = 10 * BYTES
+    async with copying(moving(rate=1), reassignment_near_bytes=near) as (leader, link):
+        link.unsubscribe(1)
+        offset = BATCHES - 8
+        link.subscribe(subscribe(5, offset, 4, sub_id=2))
+        pushes: list[tuple[float, Push]] = []
+        async with asyncio.TaskGroup() as tasks:
+            reading = tasks.create_task(take(link, pushes))
+            wanted = leader.replica.log.bytes_from(offset)
+            await eventually(lambda: size(pushes, sub_id=2) == wanted)
+            reading.cancel()
+        assert wanted < near
+
+
+async def test_other_flows_of_the_same_stream_go_on_meanwhile() -> None:
+    """CORRECTNESS I10: a stream carries many partitions; one that waits for a minute is in nobody's way."""
+    other = open_replica()
+    other.key = PartitionKey(KEY.topic_id, PartitionId(1))
+    async with copying(moving(rate=10)) as (leader, link), leading(other, 5) as second:
+        link.find = lambda key, _: other if key == other.key else leader.replica
+        pushes: list[tuple[float, Push]] = []
+        async with asyncio.TaskGroup() as tasks:
+            reading = tasks.create_task(take(link, pushes))
+            await eventually(lambda: link.held)
+            before = size(pushes)
+            assert before <= 2 * (BYTES + 200)
+            link.subscribe(replace(subscribe(5, 0, -1, sub_id=2), key=other.key))
+            for _ in range(50):
+                second.produce("news", acks=1)
+                await eventually(lambda: size(pushes, sub_id=2) == other.log.size_bytes)
+                leader.produce("more", acks=1)  # wakes the one that waits, for nothing
+            assert size(pushes) == before
+            reading.cancel()
+
+
+async def test_the_end_of_the_reassignment_frees_at_once() -> None:
+    """Also that of its bound: what waited for a minute is sent."""
+    async with copying(moving(rate=10)) as (leader, link):
+        pushes: list[tuple[float, Push]] = []
+        async with asyncio.TaskGroup() as tasks:
+            reading = tasks.create_task(take(link, pushes))
+            await eventually(lambda: link.held)
+            leader.replica.assignment = Assignment(ASSIGNED, 2)
+            leader.leadership.reconfigured()
+            await eventually(lambda: size(pushes) == leader.replica.log.size_bytes)
+            reading.cancel()
+
+
+async def test_a_bound_that_is_raised_or_lifted_is_not_waited_out() -> None:
+    """What waits by the old one goes by the new one at once."""
+    async with copying(moving(rate=10)) as (leader, link):
+        pushes: list[tuple[float, Push]] = []
+        async with asyncio.TaskGroup() as tasks:
+            reading = tasks.create_task(take(link, pushes))
+            for rate in (1_000_000, 10, 0):
+                await eventually(lambda: link.held or size(pushes) == leader.replica.log.size_bytes)
+                leader.replica.assignment = replace(moving(rate=rate), version=2 + rate)
+                leader.leadership.reconfigured()
+            await eventually(lambda: size(pushes) == leader.replica.log.size_bytes)
+            reading.cancel()
+
+
+async def test_a_flow_that_ends_while_it_is_held_back_leaves_its_share() -> None:
+    """Nothing is left of it, no timer and no debt."""
+    async with copying(moving(rate=100)) as (_, link):
+        pushes: list[tuple[float, Push]] = []
+        async with asyncio.TaskGroup() as tasks:
+            reading = tasks.create_task(take(link, pushes))
+            await eventually(lambda: link.held)
+            (held,) = link.held
+            assert held.grant is not None
+            (bucket,) = held.grant.buckets
+            owed = bucket.reserve(0, CLOCK.monotonic())
+            link.unsubscribe(1)
+            assert bucket.reserve(0, CLOCK.monotonic()) < owed
+            assert link.held == []
+            assert held.held is None
+            reading.cancel()
+
+
+async def test_the_end_of_the_leadership_is_told_to_one_that_waits() -> None:
+    """CORRECTNESS H2: it has to follow the next leader, however long it would have waited for this one."""
+    async with copying(moving(rate=1)) as (leader, link):
+        pushes: list[tuple[float, Push]] = []
+        async with asyncio.TaskGroup() as tasks:
+            reading = tasks.create_task(take(link, pushes))
+            await eventually(lambda: link.held)
+            leader.leadership.end()
+            await eventually(lambda: any(push.error is not None for _, push in pushes))
+            reading.cancel()

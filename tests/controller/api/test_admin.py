@@ -1,0 +1,432 @@
+"""The admin service on a real ZooKeeper, with brokers that the test registers (DESIGN ..2, 3, 11)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+import pytest
+
+from strandline.adapters.zookeeper import znodes
+from strandline.config import TOPICS_PER_REQUEST_MAX
+from strandline.controller.core.reassignment import Move
+from strandline.controller.core.topics import Alteration, NewTopic
+from strandline.controller.term.results import TopicOutcome
+from strandline.errors import (
+    InvalidConfig,
+    InvalidReplicationFactor,
+    InvalidRequest,
+    InvalidTopic,
+    NotController,
+    TopicAlreadyExists,
+    UnknownTopicOrPartition,
+)
+from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
+from strandline.local.zookeeper_process import four_letter_word
+from strandline.ports import Coordination
+from strandline.vocabulary.metadata import PartitionState
+from strandline.vocabulary.state_changes import Command
+from tests.conftest import SessionFactory
+from tests.controller.support.running import Running, running
+from tests.controller.support.znodes_seen import (
+    assignments,
+    check_replicas_deleted,
+    check_whole,
+    is_gone,
+    register,
+    requests,
+    topic_node,
+)
+from tests.waiting import eventually
+
+LARGE = 1_500
+"""Partitions of a topic that does not fit into one multi."""
+
+
+def errors(outcomes: list[TopicOutcome]) -> list[type[BaseException] | None]:
+    return [None if outcome.error is None else type(outcome.error) for outcome in outcomes]
+
+
+async def create(controller: Running, *topics: NewTopic) -> list[TopicOutcome]:
+    outcomes = await controller.admin.create_topics(topics)
+    assert errors(outcomes) == [None] * len(topics), outcomes
+    return outcomes
+
+
+async def topics(session: Coordination) -> list[str]:
+    return sorted(await session.children(znodes.TOPICS))
+
+
+async def test_a_created_topic_is_whole_and_its_replicas_are_told(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    """The ISR of a new partition is its live replicas in their present lives (CORRECTNESS E4, I6)."""
+    session = await open_session()
+    epochs = await register(session, [1, 2, 3])
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        (outcome,) = await create(controller, NewTopic("t", 3, 2, {"retention.ms": "1000"}))
+        node = await topic_node(session, "t")
+        assert node == znodes.TopicNode(outcome.topic_id or "", 3, {"retention.ms": "1000"})  # type: ignore[arg-type]
+        await check_whole(session, "t", epochs)
+        assert sorted(a[0] for a in await assignments(session, "t")) == [1, 2, 3]
+
+
+async def test_each_broker_gets_one_znode_of_requests_however_many_partitions(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    session = await open_session()
+    await register(session, [1, 2])
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        await create(controller, NewTopic("t", 50, 2))
+        for broker in (1, 2):
+            assert len(await session.children(znodes.state_queue(broker))) == 1
+            assert len(await requests(session, broker)) == 50
+
+
+async def test_one_bad_topic_does_not_spoil_the_others(zookeeper: str, open_session: SessionFactory) -> None:
+    session = await open_session()
+    await register(session, [1, 2])
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        outcomes = await controller.admin.create_topics(
+            [
+                NewTopic("good", 1, 1),
+                NewTopic("bad/name", 1, 1),
+                NewTopic("wide", 1, 3),
+                NewTopic("strict", 1, 2, {"min.insync.replicas": "3"}),
+                NewTopic("twice", 1, 1),
+                NewTopic("twice", 2, 1),
+                NewTopic("also-good", 1, 2),
+            ]
+        )
+        assert errors(outcomes) == [
+            None,
+            InvalidTopic,
+            InvalidReplicationFactor,
+            InvalidConfig,
+            InvalidRequest,
+            InvalidRequest,
+            None,
+        ]
+        assert await topics(session) == ["also-good", "good"]
+
+
+async def test_a_topic_is_created_once_however_many_ask(zookeeper: str, open_session: SessionFactory) -> None:
+    session = await open_session()
+    await register(session, [1])
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        async with asyncio.TaskGroup() as tasks:
+            asked = [
+                tasks.create_task(controller.admin.create_topics([NewTopic("t", 1, 1)])) for _ in range(9)
+            ]
+        found = [errors(task.result())[0] for task in asked]
+        assert found.count(None) == 1
+        assert found.count(TopicAlreadyExists) == 8
+        assert len(await requests(session, 1)) == 1
+
+
+async def test_a_topic_that_only_zookeeper_knows_of_is_not_overwritten(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    session = await open_session()
+    await register(session, [1])
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        await session.create(znodes.topic("t"), b"somebody's")
+        outcomes = await controller.admin.create_topics([NewTopic("t", 1, 1)])
+        assert errors(outcomes) == [TopicAlreadyExists]
+        assert (await session.get(znodes.topic("t"))).data == b"somebody's"
+
+
+async def test_validate_only_refuses_the_same_and_writes_nothing(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    session = await open_session()
+    await register(session, [1])
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        await create(controller, NewTopic("there", 1, 1))
+        wanted = [NewTopic("t", 1, 1), NewTopic("there", 1, 1), NewTopic("wide", 1, 2)]
+        outcomes = await controller.admin.create_topics(wanted, validate_only=True)
+        assert errors(outcomes) == [None, TopicAlreadyExists, InvalidReplicationFactor]
+        known = await topic_node(session, wanted[1].name)
+        assert known is not None
+        assert [outcome.topic_id for outcome in outcomes] == [None, known.topic_id, None]
+        assert await topics(session) == ["there"]
+        await create(controller, NewTopic("t", 1, 1))
+
+
+async def test_the_systems_own_topics_need_the_systems_own_request(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    session = await open_session()
+    await register(session, [1])
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        wanted = [NewTopic("__state_changes", 1, 1)]
+        assert errors(await controller.admin.create_topics(wanted)) == [InvalidTopic]
+        assert errors(await controller.admin.create_topics(wanted, internal=True)) == [None]
+        assert errors(await controller.admin.delete_topics(["__state_changes"])) == [InvalidTopic]
+        assert await topics(session) == ["__state_changes"]
+
+
+async def test_replicas_on_a_dead_broker_are_assigned_and_queued_but_not_in_sync(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    """DESIGN .4: requests are queued for dead brokers too."""
+    session = await open_session()
+    epochs = await register(session, [1])
+    await session.ensure_path(znodes.state_queue(2))
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        await create(controller, NewTopic("t", assignments=((2, 1),)))
+        await check_whole(session, "t", epochs)
+        assert [change.topic for change in await requests(session, 2)] == ["t"]
+
+
+async def test_many_topics_of_one_request_are_spread_evenly(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    session = await open_session()
+    await register(session, [1, 2, 3])
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        await create(controller, *(NewTopic(f"t{i}", 1, 2) for i in range(30)))
+        leaders = [(await assignments(session, f"t{i}"))[0][0] for i in range(30)]
+        assert [leaders.count(broker) for broker in (1, 2, 3)] == [10, 10, 10]
+
+
+async def test_a_topic_larger_than_a_multi_is_created_whole_and_deleted_whole(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    session = await open_session()
+    epochs = await register(session, [1, 2])
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        (outcome,) = await create(controller, NewTopic("t", LARGE, 2))
+        await check_whole(session, "t", epochs)
+        placed = await assignments(session, "t")
+        assert errors(await controller.admin.delete_topics(["t"])) == [None]
+        assert await is_gone(session, "t")
+        await check_replicas_deleted(session, outcome.topic_id or "", placed)
+
+
+async def test_a_deleted_topic_is_gone_its_replicas_are_told_and_its_name_is_free(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    """CORRECTNESS E6: what is deleted is named by its incarnation."""
+    session = await open_session()
+    epochs = await register(session, [1, 2])
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        (first,) = await create(controller, NewTopic("t", 4, 2))
+        placed = await assignments(session, "t")
+        outcomes = await controller.admin.delete_topics(["t", "never", "x", "x"])
+        assert errors(outcomes) == [None, UnknownTopicOrPartition, InvalidRequest, InvalidRequest]
+        assert await is_gone(session, "t")
+        await check_replicas_deleted(session, first.topic_id or "", placed)
+        (second,) = await create(controller, NewTopic("t", 4, 2))
+        assert second.topic_id != first.topic_id
+        await check_whole(session, "t", epochs)
+
+
+async def test_deleting_removes_the_znode_of_a_leader_that_still_stands(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    session, broker = await open_session(), await open_session()
+    await register(broker, [1])
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        await create(controller, NewTopic("t", 2, 1))
+        await broker.create(znodes.leader("t", 0), b"{}", ephemeral=True)
+        assert errors(await controller.admin.delete_topics(["t"])) == [None]
+        assert await is_gone(session, "t")
+
+
+async def test_several_deletions_of_one_topic_at_once_tell_each_replica_once(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    session = await open_session()
+    await register(session, [1, 2])
+    async with running(zookeeper, reconcile_ms=50) as controller:
+        await controller.wait_active()
+        (outcome,) = await create(controller, NewTopic("t", LARGE, 1))
+        placed = await assignments(session, "t")
+        async with asyncio.TaskGroup() as tasks:
+            asked = [tasks.create_task(controller.admin.delete_topics(["t"])) for _ in range(5)]
+        found = {errors(task.result())[0] for task in asked}
+        assert found <= {None, UnknownTopicOrPartition}
+        assert await is_gone(session, "t")
+        await check_replicas_deleted(session, outcome.topic_id or "", placed)
+
+
+async def test_a_topic_under_creation_is_not_taken_for_one_that_was_left(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    """The reconcile that removes unfinished topics runs all the time, and leaves this one alone."""
+    session = await open_session()
+    epochs = await register(session, [1])
+    async with running(zookeeper, reconcile_ms=50) as controller:
+        await controller.wait_active()
+        await create(controller, NewTopic("t", 4 * LARGE, 1))
+        await check_whole(session, "t", epochs)
+
+
+async def test_a_client_that_hangs_up_leaves_a_whole_topic(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    session = await open_session()
+    epochs = await register(session, [1])
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        async with asyncio.TaskGroup() as tasks:
+            call = tasks.create_task(controller.admin.create_topics([NewTopic("t", LARGE, 1)]))
+            await eventually(lambda: session.exists(znodes.topic("t")))
+            call.cancel()
+
+        async def finished() -> bool:
+            node = await topic_node(session, "t")
+            return node is not None and node.partitions == LARGE
+
+        await eventually(finished)
+        await check_whole(session, "t", epochs)
+
+
+async def test_altering_keeps_other_configs_and_tells_every_replica_in_the_present_epoch(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    session = await open_session()
+    await register(session, [1, 2])
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        await create(controller, NewTopic("t", 2, 2, {"retention.ms": "1000", "segment.ms": "7"}))
+        led = PartitionState(BrokerId(1), LeaderEpoch(41), ())
+        await session.set(znodes.isr("t", 1), znodes.dump_isr(led))
+        await controller.admin.alter_topic(Alteration("t", {"retention.ms": "2000"}, ["segment.ms"]))
+        node = await topic_node(session, "t")
+        assert node is not None
+        assert node.config == {"retention.ms": "2000"}
+        for broker in (1, 2):
+            told = (await requests(session, broker))[-2:]
+            assert {change.command for change in told} == {Command.START_REPLICA}
+            assert {change.key.partition: change.leader_epoch for change in told} == {0: -1, 1: 41}
+
+
+async def test_concurrent_changes_of_one_topic_are_all_kept(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    session = await open_session()
+    await register(session, [1])
+    changes = {"retention.ms": "1", "retention.bytes": "2", "segment.ms": "3", "flush.ms": "4"}
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        await create(controller, NewTopic("t", 1, 1))
+        async with asyncio.TaskGroup() as tasks:
+            for name, value in changes.items():
+                tasks.create_task(controller.admin.alter_topic(Alteration("t", {name: value})))
+        node = await topic_node(session, "t")
+        assert node is not None
+        assert node.config == changes
+
+
+async def test_altering_is_refused_for_what_cannot_be(zookeeper: str, open_session: SessionFactory) -> None:
+    """CORRECTNESS I11: the bound is held against the replicas that the topic has."""
+    session = await open_session()
+    await register(session, [1, 2, 3])
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        await create(controller, NewTopic("t", 1, 2))
+        with pytest.raises(InvalidConfig, match="replication factor 2"):
+            await controller.admin.alter_topic(Alteration("t", {"min.insync.replicas": "3"}))
+        with pytest.raises(UnknownTopicOrPartition):
+            await controller.admin.alter_topic(Alteration("never", {"retention.ms": "1"}))
+        node = await topic_node(session, "t")
+        assert node is not None
+        assert node.config == {}
+
+
+async def test_the_cluster_is_described_with_epochs_and_backlogs(
+    zookeeper: str, open_session: SessionFactory
+) -> None:
+    session = await open_session()
+    epochs = await register(session, [1, 2])
+    await register(session, [3], shutting_down=True)
+    async with running(zookeeper, controller_id=7) as controller:
+        await controller.wait_active()
+        await create(controller, NewTopic("t", 5, 2))
+        await create(controller, NewTopic("u", assignments=((2,),)))
+        cluster = await controller.admin.describe_cluster()
+        assert cluster.cluster_id == (await session.get(znodes.CLUSTER_ID)).data.decode()
+        assert cluster.controller.id == 7
+        registered = [broker.registration for broker in cluster.brokers if broker.registration is not None]
+        assert [registration.id for registration in registered] == [1, 2, 3]
+        assert [registration.epoch for registration in registered[:2]] == [epochs[1], epochs[2]]
+        assert [registration.shutting_down for registration in registered] == [False, False, True]
+        assert [broker.backlog.requests for broker in cluster.brokers] == [5, 6, 0]
+
+
+async def test_too_many_topics_at_once_are_refused_as_a_whole(zookeeper: str) -> None:
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        many = [NewTopic(f"t{i}", 1, 1) for i in range(TOPICS_PER_REQUEST_MAX + 1)]
+        with pytest.raises(InvalidRequest) as caught:
+            await controller.admin.create_topics(many)
+        assert caught.value.limit == TOPICS_PER_REQUEST_MAX
+        with pytest.raises(InvalidRequest):
+            await controller.admin.delete_topics([new.name for new in many])
+
+
+async def test_whoever_is_not_active_names_who_is(zookeeper: str) -> None:
+    async with running(zookeeper, 1) as one:
+        await one.wait_active()
+        async with running(zookeeper, 2) as two:
+            await two.wait_knows(1)
+            (outcome,) = await two.admin.create_topics([NewTopic("t", 1, 1)])
+            assert isinstance(outcome.error, NotController)
+            assert outcome.error.leader is not None
+            assert (outcome.error.leader.broker_id, outcome.error.leader.port) == (1, 7001)
+            with pytest.raises(NotController):
+                await two.admin.describe_cluster()
+
+
+async def test_the_controller_sets_no_watch(zookeeper: str, open_session: SessionFactory) -> None:
+    """DESIGN .3: at most 8 watches for the controller; this one needs none."""
+    session = await open_session()
+    await register(session, [1, 2, 3])
+    port = int(zookeeper.partition("/")[0].rpartition(":")[2])
+
+    async def watches() -> list[str]:
+        return re.findall(r"zk_watch_count\t\d+", await four_letter_word(port, "mntr"))
+
+    before = await eventually(watches)
+    async with running(zookeeper, 1) as one:
+        await one.wait_active()
+        async with running(zookeeper, 2) as two:
+            await two.wait_knows(1)
+            await create(one, NewTopic("t", 3, 3))
+            assert await eventually(watches) == before
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "..", "/", "t/0", "t/0/isr", "\0", "é", "x" * 300])
+async def test_what_is_no_topics_name_is_no_path_either(
+    zookeeper: str, open_session: SessionFactory, name: str
+) -> None:
+    """Bad input reaches no znode, whatever is asked, and the controller goes on."""
+    session = await open_session()
+    await register(session, [1])
+    async with running(zookeeper) as controller:
+        await controller.wait_active()
+        await create(controller, NewTopic("t", 1, 1))
+        for alteration in (Alteration(name, {"retention.ms": "1"}), Alteration(name, partitions=4)):
+            with pytest.raises(UnknownTopicOrPartition):
+                await controller.admin.alter_topic(alteration)
+        assert errors(await controller.admin.delete_topics([name])) == [UnknownTopicOrPartition]
+        where = TopicPartition(name, -3)
+        (moved,) = await controller.admin.reassign([Move(where, (1,))])
+        (elected,) = await controller.admin.elect_preferred([where])
+        assert isinstance(moved.error, UnknownTopicOrPartition)
+        assert isinstance(elected.error, UnknownTopicOrPartition)
+        await create(controller, NewTopic("u", 1, 1))

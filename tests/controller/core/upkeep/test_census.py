@@ -1,0 +1,46 @@
+"""The cluster in numbers, as the active controller's metrics tell it (docs/operations.md, "Metrics")."""
+
+from __future__ import annotations
+
+from strandline.controller.core.upkeep.census import take_census
+from tests.controller.core.support.surveys import leads_nothing, partition, survey
+
+NOBODY = -1
+
+
+def test_a_healthy_cluster_has_nothing_to_worry_about() -> None:
+    census = take_census(survey(partition(0, (1, 2, 3)), partition(1, (2, 3, 1))))
+    assert (census.topics, census.partitions, census.brokers_alive) == (1, 2, 3)
+    worries = (census.offline, census.under_replicated, census.under_min_insync, census.not_preferred)
+    assert worries == (0, 0, 0, 0)
+    assert (census.reassigning, census.brokers_gone, census.brokers_drained) == (0, 0, 0)
+
+
+def test_a_partition_is_offline_without_a_leader_that_is_alive_in_the_life_that_was_elected() -> None:
+    """Nobody leads; the leader is gone; it came back, and does not lead in its new life (CORRECTNESS E4)."""
+    nobody = partition(0, (1, 2), leader=NOBODY)
+    gone = partition(1, (4, 2))
+    reborn = partition(2, (1, 2), lives={1: 7})
+    led = partition(3, (1, 2))
+    assert take_census(survey(nobody, gone, reborn, led)).offline == 3
+
+
+def test_who_is_dead_or_reborn_is_not_in_sync_whatever_the_isr_lists() -> None:
+    """As it stands until a leader writes it, or for ever where nobody leads any more."""
+    dead = partition(0, (1, 2, 4), min_insync=2)
+    reborn = partition(1, (1, 2), lives={2: 7}, min_insync=2)
+    left = partition(2, (1, 2, 3), (1, 2), min_insync=2)
+    census = take_census(survey(dead, reborn, left))
+    assert (census.under_replicated, census.under_min_insync) == (3, 1)
+
+
+def test_led_by_another_than_the_first_replica_is_told_apart_from_not_led() -> None:
+    census = take_census(survey(partition(0, (1, 2), leader=2), partition(1, (4, 1))))
+    assert (census.not_preferred, census.offline) == (1, 1)
+
+
+def test_what_moves_and_who_is_away_is_counted() -> None:
+    moving = partition(0, (1, 2), to=(2, 3))
+    census = take_census(survey(moving, dead=(4, 5), drains={1: leads_nothing(1)}))
+    assert (census.reassigning, census.brokers_gone, census.brokers_drained) == (1, 2, 1)
+    assert census.under_replicated == 0

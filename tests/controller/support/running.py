@@ -1,0 +1,132 @@
+"""Controllers for tests: in this process, or as processes that can be killed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import grpc
+
+from strandline.adapters.system.clock import SystemClock
+from strandline.config import ControllerSettings
+from strandline.controller.activity import Activity
+from strandline.controller.api.service import AdminService
+from strandline.local.layout import MemberFile
+from strandline.local.ports import free_ports
+from strandline.local.service import Service, as_environment
+from strandline.rpc import admin_pb2, admin_pb2_grpc
+from strandline.vocabulary.metadata import Endpoint
+from tests.waiting import eventually
+
+CALL_S_MAX = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A controller in this process, without its gRPC listener."""
+
+    activity: Activity
+    admin: AdminService
+
+    async def wait_active(self) -> None:
+        await eventually(lambda: self.activity.active is not None, what="this controller is active")
+
+    async def wait_knows(self, controller_id: int) -> None:
+        def knows() -> bool:
+            known = self.activity.known
+            return known is not None and known.endpoint.id == controller_id
+
+        await eventually(knows, what=f"controller {controller_id} is known as the active one")
+
+
+@asynccontextmanager
+async def running(zookeeper: str, controller_id: int = 1, **settings: Any) -> AsyncIterator[Running]:
+    """Ends as a clean stop does."""
+    given = {"zookeeper": zookeeper, "standby_poll_ms": 10, "controller_id": controller_id, **settings}
+    activity = Activity(
+        Endpoint(controller_id, "localhost", 7000 + controller_id),
+        ControllerSettings(**given),
+        SystemClock(),
+        lambda: None,
+    )
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(activity.run())
+        try:
+            yield Running(activity, AdminService(activity))
+        finally:
+            task.cancel()
+
+
+class ControllerProcess:
+    """`python -m strandline.controller`, and a client of it."""
+
+    def __init__(self, controller_id: int, zookeeper: str, directory: Path, **settings: Any) -> None:
+        given = {
+            "zookeeper": zookeeper,
+            "standby_poll_ms": 50,
+            "zookeeper_session_timeout_ms": 1_500,
+            **settings,
+        }
+        member = MemberFile(id=controller_id, port=free_ports(1)[0])
+        log_path = directory / f"controller-{controller_id}.log"
+        self.service = Service("controller", member, log_path=log_path, detached=False)
+        self.service.start(as_environment("controller", given))
+
+    @property
+    def dead(self) -> bool:
+        return not self.service.alive
+
+    async def create(self, *topics: admin_pb2.NewTopic) -> list[admin_pb2.TopicResult]:
+        async with self._stub() as stub:
+            request = admin_pb2.CreateTopicsRequest(topics=topics)
+            return list((await stub.CreateTopics(request, timeout=CALL_S_MAX)).results)
+
+    async def delete(self, *names: str) -> list[admin_pb2.TopicResult]:
+        async with self._stub() as stub:
+            request = admin_pb2.DeleteTopicsRequest(topics=names)
+            return list((await stub.DeleteTopics(request, timeout=CALL_S_MAX)).results)
+
+    async def drain(self, broker: int) -> None:
+        """Ask for a drain of leaderships; the controller may die under it."""
+        async with self._stub() as stub:
+            with suppress(grpc.aio.AioRpcError):
+                await stub.DrainBroker(admin_pb2.DrainBrokerRequest(broker=broker), timeout=CALL_S_MAX)
+
+    async def reassign(self, *partitions: admin_pb2.PartitionReassignment) -> list[admin_pb2.PartitionResult]:
+        async with self._stub() as stub:
+            request = admin_pb2.ReassignRequest(partitions=partitions)
+            return list((await stub.Reassign(request, timeout=CALL_S_MAX)).results)
+
+    async def grow(self, name: str, partitions: int) -> admin_pb2.AlterTopicResponse:
+        async with self._stub() as stub:
+            request = admin_pb2.AlterTopicRequest(topic=name, partitions=partitions)
+            return await stub.AlterTopic(request, timeout=CALL_S_MAX)
+
+    async def describe(self) -> admin_pb2.DescribeClusterResponse:
+        async with self._stub() as stub:
+            return await stub.DescribeCluster(admin_pb2.DescribeClusterRequest(), timeout=CALL_S_MAX)
+
+    async def is_active(self) -> bool:
+        return not (await self.describe()).error.code
+
+    @asynccontextmanager
+    async def _stub(self) -> AsyncIterator[admin_pb2_grpc.AdminAsyncStub]:
+        async with grpc.aio.insecure_channel(self.service.address) as channel:
+            yield admin_pb2_grpc.AdminStub(channel)
+
+
+@asynccontextmanager
+async def process(
+    controller_id: int, zookeeper: str, directory: Path, **settings: Any
+) -> AsyncIterator[ControllerProcess]:
+    """A controller that serves; killed at the end, if it still runs."""
+    controller = ControllerProcess(controller_id, zookeeper, directory, **settings)
+    try:
+        await controller.service.wait_serving()
+        yield controller
+    finally:
+        await controller.service.stop(clean=False)

@@ -1,0 +1,82 @@
+"""Packing a topic's writes into multis (PLATFORM: a multi above ZooKeeper's limit breaks the connection)."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from strandline.adapters.zookeeper import queue_znodes
+from strandline.config import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
+from strandline.controller.core.cluster import PlacedTopic
+from strandline.controller.term.writes import (
+    HEAD_BYTES_MAX,
+    OPERATION_BYTES,
+    Multi,
+    creation_steps,
+    pack,
+    pack_each,
+)
+from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, TopicId
+from strandline.ports import Create
+from strandline.vocabulary.metadata import Endpoint, Registration
+from strandline.vocabulary.state_changes import RequestState
+
+TOPIC_ID = TopicId("0" * 32)
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    partitions=st.integers(1, 2_000),
+    replication_factor=st.integers(1, 3),
+    name_length=st.integers(1, 249),
+)
+def test_all_is_written_once_in_multis_below_the_limit_each_partition_whole_in_one(
+    partitions: int, replication_factor: int, name_length: int
+) -> None:
+    """DESIGN .3: writes that belong together go into one multi."""
+    name = "n" * name_length
+    assigned = tuple(BrokerId(b) for b in range(replication_factor))
+    live = {b: Registration(Endpoint(b, "h", 1), BrokerEpoch(2**40)) for b in assigned}
+    topic = PlacedTopic(TOPIC_ID, [assigned] * partitions)
+    multis = pack(creation_steps(name, topic, live, at_ms=2**41))
+    placed, requested = [], []
+    for multi in multis:
+        creates = [op for op in multi.operations if isinstance(op, Create)]
+        assert len(creates) == len(multi.operations)
+        sizes = [len(op.path) + len(op.data) + OPERATION_BYTES for op in creates]
+        assert sum(sizes) + HEAD_BYTES_MAX <= MULTI_BYTES_MAX
+        assert all(len(op.data) <= ZNODE_BYTES_MAX for op in creates)
+        here = [int(op.path.split("/")[4]) for op in creates if op.path.endswith("/isr")]
+        placed += here
+        entries = [op for op in creates if op.sequential]
+        assert len(entries) == replication_factor
+        for entry in entries:
+            changes = queue_znodes.load_state_changes(entry.data)
+            assert [change.key.partition for change in changes] == here
+            requested += changes
+        queued = [change for entry in entries for change in queue_znodes.load_state_changes(entry.data)]
+        assert [change for _, change in multi.requested] == queued
+    assert placed == list(range(partitions))
+    assert len({change.request_id for change in requested}) == partitions * replication_factor
+
+
+def test_no_step_is_one_empty_multi() -> None:
+    assert pack([]) == [Multi(())]
+
+
+def test_each_multi_comes_with_what_its_steps_stand_for() -> None:
+    """Whoever wrote several partitions at once has to say of each what became of it."""
+    steps = creation_steps("t", PlacedTopic(TOPIC_ID, [(BrokerId(1),)] * 3_000), {}, at_ms=0)
+    packed = pack_each(zip(steps, range(len(steps)), strict=True))
+    assert len(packed) > 1
+    assert [number for _, numbers in packed for number in numbers] == list(range(3_000))
+    for multi, numbers in packed:
+        assert [change.key.partition for _, change in multi.requested] == numbers
+
+
+def test_it_is_told_that_what_a_multi_queues_was_requested() -> None:
+    """Seed 002, goal 7: the life of a request begins with who asked whom, and why."""
+    (multi,) = pack(creation_steps("t", PlacedTopic(TOPIC_ID, [(BrokerId(1), BrokerId(2))]), {}, at_ms=7))
+    told = [(event.broker, event.state, event.requester, event.at_ms) for event in multi.events()]
+    assert told == [(broker, RequestState.REQUESTED, NO_BROKER, 7) for broker in (1, 2)]
+    assert {event.reason for event in multi.events()} == {"topic created"}

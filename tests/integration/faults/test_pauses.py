@@ -1,0 +1,108 @@
+"""Brokers that hang (SIGSTOP) and wake again: as slow as a machine that swaps, and as convinced of their
+leadership as before (CORRECTNESS E1, H2, H6)."""
+
+from __future__ import annotations
+
+import pytest
+
+from strandline.errors import ErrorCode
+from strandline.records import decode
+from tests.integration.support.harness import KEEP_IN_SYNC_MS, Harness
+from tests.integration.support.history import Value
+from tests.integration.support.raw import Ended
+from tests.integration.support.workload import workload
+from tests.waiting import eventually
+
+REACTION_S = 1.0
+"""What two busy cores may add to KeepInSyncTime."""
+
+
+@pytest.mark.timeout(120)
+async def test_a_paused_follower_leaves_the_isr_and_returns_when_it_wakes(harness: Harness) -> None:
+    """Producers stall for KeepInSyncTime at most, and no record fails (DESIGN .4; CORRECTNESS I1, H10)."""
+    topic = await harness.create_topic([(1, 2, 3)])
+    async with workload(topic) as load:
+        await load.progress()
+        load.longest_gap_s = 0.0
+        harness.cluster.pause_broker(3)
+        await topic.isr_is(1, 2)
+        await load.progress()
+        stall_s = load.longest_gap_s
+        harness.cluster.resume_broker(3)
+        await topic.isr_is(1, 2, 3)
+        await load.progress()
+        history = await load.judge()
+    print(f"longest time without an acknowledgement: {stall_s * 1000:.0f} ms")
+    assert history.failed == []
+    assert KEEP_IN_SYNC_MS / 2000 < stall_s < KEEP_IN_SYNC_MS / 1000 + REACTION_S
+
+
+@pytest.mark.timeout(120)
+async def test_a_woken_leader_acknowledges_nothing_that_its_successor_lacks(harness: Harness) -> None:
+    """Requests wait in the socket of a leader that hangs until another one leads. Woken, it may refuse them
+    or not know what became of them, and says success of nothing that is not in the new leader's log; then
+    it follows, in another life (CORRECTNESS E1, E4, H2, H6, T1)."""
+    topic = await harness.create_topic([(1, 2, 3)])
+    name = topic.partitions[0]
+    before = await topic.state()
+    epoch_before = await harness.broker_epoch(1)
+    assert before.leader == 1
+    stream = harness.brokers.produce(1, name)
+    assert (await stream.one(Value(0, 0, 0).encode(), acks=-1)).error.code == 0
+    harness.cluster.pause_broker(1)
+    buffered: dict[int, tuple[int, Value]] = {}
+    for number, acks in enumerate((-1, 1, 0, -1, 1, 0), start=1):
+        value = Value(0, 0, number)
+        buffered[await stream.write(value.encode(), acks=acks)] = (acks, value)
+    after = await topic.led_above(before.leader_epoch)
+    assert after.leader == 2
+    successor = harness.brokers.produce(2, name)
+    assert (await successor.one(Value(0, 1, 0).encode(), acks=-1)).error.code == 0
+    harness.cluster.resume_broker(1)
+    claimed: dict[Value, int] = {}
+    for correlation_id, (acks, value) in buffered.items():
+        if acks == 0:
+            continue  # is never answered
+        try:
+            result = await stream.result(correlation_id)
+        except Ended:
+            break  # the stream may break instead: nothing is said then
+        if result.error.code == ErrorCode.NONE:
+            claimed[value] = result.base_offset
+    await topic.isr_is(1, 2, 3)
+    await topic.agreed()
+    reader = harness.brokers.fetch((await topic.state()).leader, name)
+    fetched = await reader.fetch(0)
+    assert fetched is not None
+    stored = {Value.decode(record.value): record.offset for record in decode(fetched.records)}
+    assert {value: stored.get(value) for value in claimed} == claimed
+    assert stored.keys() >= {Value(0, 0, 0), Value(0, 1, 0)}
+    assert await harness.broker_epoch(1) > epoch_before
+    for opened in (stream, successor, reader):
+        opened.close()
+
+
+@pytest.mark.timeout(120)
+async def test_leaders_paused_under_load_lose_nothing(harness: Harness) -> None:
+    """Each broker in turn hangs until its session has expired and its partitions are led by others; the
+    load goes on, and all of it is judged (CORRECTNESS E1, H2, T1, T5)."""
+    topic = await harness.create_topic([(1, 2, 3), (2, 3, 1), (3, 1, 2)])
+    async with workload(topic) as load:
+        await load.progress()
+        for broker in (1, 2, 3):
+            epoch = await harness.broker_epoch(broker)
+            harness.cluster.pause_broker(broker)
+
+            async def gone(broker: int = broker) -> bool:
+                return await harness.broker_epoch(broker) == -1
+
+            await eventually(gone, what=f"the session of broker {broker} expires")
+            await load.progress()
+            harness.cluster.resume_broker(broker)
+
+            async def back(broker: int = broker, epoch: int = epoch) -> bool:
+                return await harness.broker_epoch(broker) > epoch
+
+            await eventually(back, deadline_s=20, what=f"broker {broker} has another life")
+            await topic.isr_is(1, 2, 3)
+        await load.judge()

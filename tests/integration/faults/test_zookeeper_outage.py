@@ -1,0 +1,185 @@
+"""ZooKeeper dies, hangs and comes back: what is safe goes on, what is not is refused, and nobody is deposed
+without need (DESIGN .3; CORRECTNESS E1, E8, E10, E11, E12)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from strandline.adapters.rpc.transport import GrpcTransport
+from strandline.adapters.system.clock import SystemClock
+from strandline.client.wire.calls import PARTITION_COUNTS
+from strandline.errors import ErrorCode, LeaderNotAvailable
+from strandline.ids import LeaderEpoch
+from strandline.local.service import STOP_S_MAX
+from tests.integration.support.harness import SESSION_TIMEOUT_MS, Harness, Topic
+from tests.integration.support.history import Value
+from tests.integration.support.workload import workload
+from tests.waiting import eventually
+
+LONG_OUTAGE_S = 30.0
+SPREAD = [(1, 2, 3), (2, 3, 1), (3, 1, 2)]
+
+_CLOCK = SystemClock()
+
+
+async def epochs(topic: Topic) -> list[LeaderEpoch]:
+    return [(await topic.state(name.partition)).leader_epoch for name in topic.partitions]
+
+
+@pytest.mark.timeout(150)
+async def test_for_thirty_seconds_without_zookeeper_safe_writes_go_on_and_unsafe_ones_are_refused(
+    harness: Harness,
+) -> None:
+    """The slow one. acks=all needs nobody's leave while the ISR is whole. acks=1 is refused from the moment
+    that the session may have expired, and taken again afterwards. No leader changes, and no record fails
+    (CORRECTNESS E1, E11)."""
+    topic = await harness.create_topic(SPREAD)
+    before = await epochs(topic)
+    probe = await harness.create_topic([(1, 2, 3)])
+    stream = harness.brokers.produce(1, probe.partitions[0])
+    numbers = iter(range(1_000_000))
+
+    async def alone() -> int:
+        return (await stream.one(Value(0, 0, next(numbers)).encode(), acks=1)).error.code
+
+    async with workload(topic) as load:
+        await load.progress()
+        assert await alone() == ErrorCode.NONE
+        await harness.cluster.kill_zookeeper()
+        began = _CLOCK.monotonic()
+
+        async def refused() -> bool:
+            return await alone() == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+        await eventually(refused, deadline_s=SESSION_TIMEOUT_MS / 1000, what="acks=1 is refused")
+        while _CLOCK.monotonic() - began < LONG_OUTAGE_S:
+            await load.progress(50)
+            assert await refused()
+        await harness.cluster.start_zookeeper()
+
+        async def taken() -> bool:
+            return await alone() == ErrorCode.NONE
+
+        await eventually(taken, deadline_s=20, what="acks=1 is taken again")
+        await load.progress()
+        history = await load.judge()
+    stream.close()
+    assert history.failed == []
+    assert await epochs(topic) == before
+
+
+@pytest.mark.timeout(120)
+async def test_an_election_waits_for_zookeeper(harness: Harness) -> None:
+    """A leader dies while nobody can be elected: its partitions are refused, the others go on as far as
+    their ISR is whole, and all is well when ZooKeeper is back (DESIGN .3; CORRECTNESS E8, E12)."""
+    topic = await harness.create_topic([(1, 2, 3)])
+    async with workload(topic) as load:
+        await load.progress()
+        before = await topic.state()
+        await harness.cluster.kill_zookeeper()
+        await harness.cluster.kill_broker(1)
+        asked = [harness.brokers.produce(broker, topic.partitions[0]) for broker in (2, 3)]
+        for stream in asked:
+            result = await stream.one(b"nobody may take this", acks=-1)
+            assert result.error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            stream.close()
+        await harness.cluster.start_zookeeper()
+        assert (await topic.led_above(before.leader_epoch)).leader in (2, 3)
+        await harness.cluster.start_broker(1)
+        await load.progress()
+        await load.judge()
+
+
+@pytest.mark.timeout(120)
+async def test_a_zookeeper_that_hangs_costs_sessions_and_no_record(harness: Harness) -> None:
+    """It answers nothing and closes nothing for longer than every session's timeout. Brokers may have to
+    begin anew with other lives; nothing that was acknowledged is lost (CORRECTNESS E1, E10, E11)."""
+    topic = await harness.create_topic(SPREAD)
+    async with workload(topic) as load:
+        await load.progress()
+        harness.cluster.pause_zookeeper()
+        began = _CLOCK.monotonic()
+        while _CLOCK.monotonic() - began < 2 * SESSION_TIMEOUT_MS / 1000:
+            await load.progress()
+        harness.cluster.resume_zookeeper()
+        await topic.isr_is(1, 2, 3)
+        await load.progress()
+        await load.judge()
+
+
+@pytest.mark.timeout(120)
+async def test_short_outages_are_not_noticed_by_clients(harness: Harness) -> None:
+    """Shorter than a session: ZooKeeper bounces three times under load, and no record fails (E11)."""
+    topic = await harness.create_topic(SPREAD)
+    async with workload(topic) as load:
+        for _ in range(3):
+            await load.progress()
+            await harness.cluster.kill_zookeeper()
+            await harness.cluster.start_zookeeper()
+        await load.progress()
+        history = await load.judge()
+    assert history.failed == []
+
+
+@pytest.mark.timeout(120)
+async def test_a_broker_that_starts_without_zookeeper_says_so_and_waits(harness: Harness) -> None:
+    """It is not killed by what will pass, and it serves once ZooKeeper does (DESIGN .9)."""
+    topic = await harness.create_topic([(3, 1, 2)])
+    await harness.cluster.kill_broker(3)
+    await harness.cluster.kill_zookeeper()
+    printed = len(harness.log_text(3))
+    await harness.cluster.start_broker(3, wait_s=None)
+    await eventually(
+        lambda: "waiting for ZooKeeper" in harness.log_text(3)[printed:],
+        deadline_s=20,
+        what="broker 3 says that it waits",
+    )
+    assert harness.running(3)
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(harness.cluster.start_zookeeper())
+        tasks.create_task(harness.cluster.wait_serving())
+    await topic.agreed()
+
+
+async def test_how_many_partitions_a_topic_has_is_still_known(harness: Harness) -> None:
+    """A group goes on rebalancing without ZooKeeper; what was never asked for is refused, retriable (E8)."""
+    topic = await harness.create_topic(SPREAD)
+    address, transport = harness.cluster.address(1), GrpcTransport()
+    try:
+        known = await transport.call(address, PARTITION_COUNTS, [topic.name, "nowhere"], timeout_s=10)
+        assert known == {topic.name: 3}
+        everything = await transport.call(address, PARTITION_COUNTS, [], timeout_s=10)
+        assert everything[topic.name] == 3
+        await harness.cluster.kill_zookeeper()
+        assert await transport.call(address, PARTITION_COUNTS, [topic.name], timeout_s=10) == known
+        with pytest.raises(LeaderNotAvailable):
+            await transport.call(address, PARTITION_COUNTS, ["unasked"], timeout_s=10)
+    finally:
+        await transport.close()
+
+
+@pytest.mark.timeout(120)
+async def test_brokers_and_controllers_that_are_told_to_stop_without_zookeeper_end_cleanly(
+    harness: Harness,
+) -> None:
+    """CORRECTNESS E2: a handover that ZooKeeper cannot record takes at most `handover_ms`. The logs are
+    closed as after any clean shutdown, so the tail of none is in doubt if the machine reboots then."""
+    topic = await harness.create_topic(SPREAD)
+    async with workload(topic) as load:
+        await load.progress()
+        await load.judge()
+    leader = (await topic.state()).leader
+    await harness.cluster.kill_broker(leader)
+    await harness.cluster.start_broker(leader, handover_ms=1_000)
+    await topic.settled()
+    await harness.cluster.kill_zookeeper()
+    began = _CLOCK.monotonic()
+    await harness.cluster.stop_broker(leader)
+    await harness.cluster.stop_controller(harness.cluster.controller_ids[0])
+    assert _CLOCK.monotonic() - began < STOP_S_MAX, "it was killed at last"
+    assert (harness.cluster.data_dir(leader) / "clean_shutdown").exists()
+    await harness.cluster.start_zookeeper()
+    await harness.cluster.start_broker(leader)
+    await topic.agreed()

@@ -1,0 +1,128 @@
+"""Starts consumers as processes, and knows what each has told so far."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from strandline import LocalCluster
+from tests.integration.groups.support.group_members import GROUP_SETTINGS
+
+SCRIPT = Path(__file__).with_name("group_process.py")
+
+
+class Process:
+    """One of them. `told` is what it printed, in its order."""
+
+    def __init__(self, process: asyncio.subprocess.Process, log: Path) -> None:
+        self._process = process
+        self._log = log
+        self.told: list[dict[str, Any]] = []
+
+    async def listen(self) -> None:
+        assert self._process.stdout is not None
+        async for line in self._process.stdout:
+            self.told.append(json.loads(line))
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    @property
+    def owned(self) -> set[int]:
+        """The partitions that are its by all that it told."""
+        owned: set[int] = set()
+        for event in self.told:
+            if event["event"] == "assigned":
+                owned |= set(event["partitions"])
+            elif event["event"] in ("revoked", "lost"):
+                owned -= set(event["partitions"])
+        return owned
+
+    @property
+    def generation(self) -> int:
+        """That of the last records."""
+        return max((event["generation"] for event in self.told if event["event"] == "records"), default=-1)
+
+    def seen(self) -> Counter[tuple[int, int]]:
+        """How often each record, by partition and offset, was handed out."""
+        return Counter(
+            (event["partition"], offset)
+            for event in self.told
+            if event["event"] == "records"
+            for offset in event["offsets"]
+        )
+
+    def signal(self, number: signal.Signals) -> None:
+        if self._process.returncode is None:
+            self._process.send_signal(number)
+
+    async def ended(self) -> int:
+        return await self._process.wait()
+
+
+class Processes:
+    """The members of one group."""
+
+    def __init__(
+        self,
+        cluster: LocalCluster,
+        topic: str,
+        group: str,
+        directory: Path,
+        tasks: asyncio.TaskGroup,
+        settings: Mapping[str, Any],
+    ) -> None:
+        self._cluster = cluster
+        self._topic = topic
+        self._settings = {**GROUP_SETTINGS, "group_id": group, **settings}
+        self._directory = directory
+        self._tasks = tasks
+        self.all: list[Process] = []
+
+    async def start(self, **settings: Any) -> Process:
+        """One more; it may not have joined yet."""
+        log = self._directory / f"member-{len(self.all)}.log"
+        with log.open("wb") as output:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                str(SCRIPT),
+                self._cluster.bootstrap,
+                self._topic,
+                json.dumps({**self._settings, **settings}),
+                stdout=asyncio.subprocess.PIPE,
+                stderr=output,
+            )
+        member = Process(process, log)
+        self.all.append(member)
+        self._tasks.create_task(member.listen())
+        return member
+
+    def seen(self) -> Counter[tuple[int, int]]:
+        """Over all who ever took part."""
+        total: Counter[tuple[int, int]] = Counter()
+        for member in self.all:
+            total += member.seen()
+        return total
+
+
+@asynccontextmanager
+async def processes(
+    cluster: LocalCluster, topic: str, group: str, directory: Path, **settings: Any
+) -> AsyncIterator[Processes]:
+    """All of them are dead when the block ends."""
+    async with asyncio.TaskGroup() as tasks:
+        started = Processes(cluster, topic, group, directory, tasks, settings)
+        try:
+            yield started
+        finally:
+            for process in started.all:
+                process.signal(signal.SIGKILL)
+                _ = await process.ended()

@@ -1,0 +1,130 @@
+"""Bad arguments of the public calls, with a real broker: refused by name where they are given, nothing is
+sent, and the client goes on (docs/groups.md)."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable
+from typing import Any
+
+import pytest
+
+from strandline import Admin, CommittedOffset, Consumer, LocalCluster, Producer, TopicPartition
+from strandline.errors import InvalidRequest, InvalidTopic, SettingsError, UnknownTopicOrPartition
+from tests.conftest import ClusterFactory
+from tests.integration.groups.support.group_members import GROUP_SETTINGS
+
+WAIT_MS = 20_000
+TIDES = TopicPartition("tides", 0)
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
+    cluster = await make_module_cluster(brokers=1, broker_settings={"offsets_topic_partitions": 1})
+    async with Admin(cluster.bootstrap) as admin, Producer(cluster.bootstrap) as producer:
+        await admin.create_topic("tides", 1, 1)
+        for value in (b"low", b"high", b"low"):
+            _ = await producer.send_and_wait("tides", value, partition=0)
+    return cluster
+
+
+async def refused(
+    call: Call, *arguments: object, error: type[Exception] = InvalidRequest, **named: object
+) -> None:
+    with pytest.raises(error, match=r"."):
+        made: Awaitable[Any] | None = call(*arguments, **named)
+        if isawaitable(made):
+            await made
+
+
+async def test_a_consumer_refuses_them_and_goes_on(cluster: LocalCluster) -> None:
+    """Its position, its membership and what it commits are as if nothing had been asked."""
+    async with Consumer(cluster.bootstrap, group_id="refuses", **GROUP_SETTINGS) as consumer:
+        for topics in ([1], b"tides", 5, [None], "tides", [], [""]):
+            await refused(consumer.subscribe, topics)
+        for name in ("a/b", "x" * 250, "."):
+            await refused(consumer.subscribe, [name], error=InvalidTopic)
+        for pattern in ("(", re.compile(b"t.*"), 3):
+            await refused(consumer.subscribe, pattern=pattern)
+        assert consumer.subscription() == frozenset()
+
+        consumer.subscribe(["tides"])
+        assert (await consumer.getone()).value == b"low"
+        member = consumer.group_metadata()
+        for offset in (2**63, True, 3.5, "3", None, -1):
+            await refused(consumer.seek, TIDES, offset)
+        for partition in (TopicPartition(3, "x"), "tides", None, TopicPartition("tides", -1)):  # type: ignore[arg-type]
+            await refused(consumer.committed, partition)
+            await refused(consumer.pause, partition)
+        for given in (2**63, True, (3, 5), "3", None, 3.5, CommittedOffset(4, "x")):  # type: ignore[arg-type]
+            await refused(consumer.commit, {TIDES: given})
+        for offsets in (5, [TIDES], {"tides": 3}):
+            await refused(consumer.commit, offsets)
+        for seconds in ("x", math.nan, math.inf, -1, None):
+            await refused(consumer.extend_processing, seconds)
+        await refused(consumer.getmany, timeout_ms=-1)
+        await refused(consumer.getmany, timeout_ms=None)
+        await refused(consumer.getmany, max_records=0)
+        await refused(consumer.getmany, max_records=-1)
+        await refused(consumer.getbatches, timeout_ms=-1)
+        await refused(consumer.offsets_for_times, {TIDES: 2**63})
+        await refused(consumer.end_offsets, TIDES)
+
+        assert (await consumer.getone()).value == b"high"
+        await consumer.commit()
+        assert (told := await consumer.committed(TIDES)) is not None and told.offset == 2
+        assert consumer.group_metadata() == member
+
+
+async def test_what_was_told_of_a_commit_can_be_committed_again(cluster: LocalCluster) -> None:
+    """With its metadata, which somebody keeps there for a reason."""
+    async with Consumer(cluster.bootstrap, group_id="again", **GROUP_SETTINGS) as consumer:
+        consumer.subscribe(["tides"])
+        _ = await consumer.getone()
+        await consumer.commit({TIDES: (3, "spring tide")})
+        told = await consumer.committed(TIDES)
+        assert told is not None
+        await consumer.commit({TIDES: 1})
+        await consumer.commit({TIDES: told})
+        again = await consumer.committed(TIDES)
+        assert again is not None and (again.offset, again.metadata) == (3, "spring tide")
+
+
+@pytest.mark.parametrize("assignors", [(3,), (), "sticky", ("foo",)])
+def test_assignors_that_are_none_are_refused_at_construction(assignors: Any) -> None:
+    with pytest.raises(SettingsError, match="assignor"):
+        Consumer("127.0.0.1:1", group_id="g", assignors=assignors)
+
+
+async def test_an_administrator_is_told_what_is_wrong_with_an_argument(cluster: LocalCluster) -> None:
+    """And not that the group "" is empty."""
+    async with Admin(cluster.bootstrap) as admin:
+        group: Any
+        for group in (3, None, "\ud800", b"x"):
+            for call in (admin.describe_group, admin.group_offsets, admin.delete_group):
+                with pytest.raises(InvalidRequest, match="group = "):
+                    await call(group)
+            with pytest.raises(InvalidRequest, match="group = "):
+                await admin.alter_group_offsets(group, {TIDES: 1})
+        offsets: Any
+        for offsets in ({TIDES: -1}, {TIDES: 2**63}, {TIDES: "x"}, {TIDES: True}, {"x": 1}, None, [TIDES]):
+            with pytest.raises(InvalidRequest, match=": give "):
+                await admin.alter_group_offsets("altered", offsets)
+        assert await admin.group_offsets("altered") == {}
+
+
+async def test_offsets_are_altered_of_partitions_that_exist_only(cluster: LocalCluster) -> None:
+    """None is written if one is refused. A group that nobody knows begins with its offsets, as in Kafka."""
+    async with Admin(cluster.bootstrap) as admin:
+        for name in (TopicPartition("nope", 0), TopicPartition("tides", 1)):
+            with pytest.raises(UnknownTopicOrPartition, match=name.topic):
+                await admin.alter_group_offsets("begins", {TIDES: 1, name: 1})
+            assert await admin.group_offsets("begins") == {}
+        await admin.alter_group_offsets("begins", {TIDES: 1})
+        assert {name: told.offset for name, told in (await admin.group_offsets("begins")).items()} == {
+            TIDES: 1
+        }

@@ -1,0 +1,240 @@
+"""A coordinator that dies, hangs or hands over: its groups go on elsewhere, in their generation."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from strandline import Admin
+from strandline.adapters.system.clock import SystemClock
+from strandline.client.wire import groups as group_wire
+from strandline.errors import OutcomeUnknown, RebalanceInProgress
+from strandline.ids import OFFSETS_TOPIC, TopicPartition
+from strandline.local.cluster import LocalCluster
+from strandline.vocabulary.groups import CommittedOffset, OffsetCommit
+from tests.conftest import ClusterFactory
+from tests.integration.groups.support.group_rpcs import NOT_NOW, GroupRpcs, Member, stable
+from tests.integration.support.harness import FAULT_SETTINGS, SESSION_TIMEOUT_MS
+from tests.waiting import eventually
+
+SETTINGS = {**FAULT_SETTINGS, "group_initial_rebalance_delay_ms": 0, "offsets_topic_partitions": 3}
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture(scope="module")
+async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
+    found = await make_module_cluster(brokers=3, broker_settings=SETTINGS)
+    async with Admin(found.bootstrap) as admin:
+        await admin.create_topic("orders", partitions=2, replication_factor=3)
+    return found
+
+
+@pytest.fixture
+async def rpcs(cluster: LocalCluster) -> AsyncIterator[GroupRpcs]:
+    """With every broker alive and in sync, before and after."""
+    await whole(cluster)
+    async with GroupRpcs(cluster) as found:
+        yield found
+    await whole(cluster)
+
+
+async def whole(cluster: LocalCluster) -> None:
+    running = {member.id for member in cluster.members() if member.kind == "broker" and member.alive}
+    for broker in cluster.broker_ids:
+        cluster.resume_broker(broker) if broker in running else await cluster.start_broker(broker)
+
+    async def in_sync() -> bool:
+        async with Admin(cluster.bootstrap) as admin:
+            if OFFSETS_TOPIC not in await admin.list_topics():
+                return True
+            (topic,) = await admin.describe_topics([OFFSETS_TOPIC])
+        return all(len(p.isr) == len(p.replicas) and p.leader >= 0 for p in topic.partitions)
+
+    await eventually(in_sync, deadline_s=30)
+
+
+async def commit_until(rpcs: GroupRpcs, member: Member, stop: asyncio.Event) -> int:
+    """Commit 1, 2, 3, …, each until it is acknowledged; returns the last acknowledged."""
+    offset = 0
+    while not stop.is_set():
+        try:
+            results = await member.commit({ORDERS: offset + 1})
+        except NOT_NOW:
+            member.address = ""
+            continue
+        assert results == {ORDERS: None}
+        offset += 1
+    return offset
+
+
+async def beat_until(member: Member, stop: asyncio.Event) -> None:
+    """As a member does: every error but a missing coordinator is raised."""
+    while not stop.is_set():
+        try:
+            await member.heartbeat(max_wait_ms=100)
+        except NOT_NOW:
+            member.address = ""
+
+
+async def survives(rpcs: GroupRpcs, members: Sequence[Member], generation: int) -> None:
+    """The members are what they were, and so is what they were assigned."""
+    described = await rpcs.asked(members[0].group, group_wire.DESCRIBE_GROUP, members[0].group)
+    assert (described.state, described.generation) == ("Stable", generation)
+    assert {m.member: m.assignment for m in described.members} == {
+        member.member: member.member.encode() for member in members
+    }
+
+
+async def test_a_coordinator_that_is_killed_hands_its_groups_over_as_they_are(
+    cluster: LocalCluster, rpcs: GroupRpcs
+) -> None:
+    """CORRECTNESS G12, G13: no new generation, no member lost, no acknowledged offset lost."""
+    members = [Member(rpcs, "killed") for _ in range(3)]
+    generation = await stable(members)
+    before = await rpcs.coordinator("killed")
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        committing = tasks.create_task(commit_until(rpcs, members[0], stop))
+        for member in members[1:]:
+            tasks.create_task(beat_until(member, stop))
+        await members[0].heartbeat()
+        await cluster.kill_broker(before.id)
+        after = await rpcs.coordinator("killed", other_than=before.id)
+        await survives(rpcs, members, generation)
+        stop.set()
+    assert after.id != before.id
+    for member in members:
+        member.address = after.address
+        await member.heartbeat()
+    committed = (await members[0].committed())[ORDERS]
+    # The next one may have been written without its answer having come.
+    assert committed is not None and committed.offset in (committing.result(), committing.result() + 1)
+    assert committing.result() > 0
+
+
+async def test_groups_survive_the_death_of_every_broker_in_turn(
+    cluster: LocalCluster, rpcs: GroupRpcs
+) -> None:
+    """Each load reads what the coordinators before it wrote."""
+    members = [Member(rpcs, "in-turn") for _ in range(2)]
+    generation = await stable(members)
+    for number in range(3):
+        coordinator = await rpcs.coordinator("in-turn")
+        await members[0].find()
+        await members[0].commit({ORDERS: number})
+        await cluster.kill_broker(coordinator.id)
+        await rpcs.coordinator("in-turn", other_than=coordinator.id)
+        await survives(rpcs, members, generation)
+        await cluster.start_broker(coordinator.id)
+        await whole(cluster)
+    await members[0].find()
+    committed = (await members[0].committed())[ORDERS]
+    assert committed is not None and committed.offset == 2
+
+
+async def test_a_coordinator_that_shuts_down_sends_its_members_on(
+    cluster: LocalCluster, rpcs: GroupRpcs
+) -> None:
+    """A held heartbeat is answered by the old one, not by a broken connection, and the next one goes on."""
+    members = [Member(rpcs, "handed") for _ in range(2)]
+    generation = await stable(members)
+    before = await rpcs.coordinator("handed")
+    async with asyncio.TaskGroup() as tasks:
+        held = tasks.create_task(answered(members[0]))
+        await members[1].heartbeat()
+        stopping = tasks.create_task(cluster.stop_broker(before.id))
+        error = await held
+        await stopping
+    assert isinstance(error, NOT_NOW)
+    assert not isinstance(error, OutcomeUnknown), error
+    await survives(rpcs, members, generation)
+
+
+async def answered(member: Member) -> Exception | None:
+    try:
+        await member.heartbeat(max_wait_ms=9_000)
+    except Exception as error:
+        return error
+    return None
+
+
+async def test_a_coordinator_that_hangs_and_wakes_commits_nothing_in_its_old_epoch(
+    cluster: LocalCluster, rpcs: GroupRpcs
+) -> None:
+    """CORRECTNESS E1, G1: another coordinates meanwhile; what the old one is asked then it cannot commit."""
+    member = Member(rpcs, "hung")
+    await stable([member])
+    before = await rpcs.coordinator("hung")
+    old_address = member.address
+    cluster.pause_broker(before.id)
+    after = await rpcs.coordinator("hung", other_than=before.id)
+    request = OffsetCommit("hung", member.member, member.generation, {ORDERS: CommittedOffset(10)})
+    results = await rpcs.asked("hung", group_wire.OFFSET_COMMIT, request)
+    assert results == {ORDERS: None}
+    cluster.resume_broker(before.id)
+    stale = OffsetCommit("hung", member.member, member.generation, {ORDERS: CommittedOffset(3)})
+    with pytest.raises(NOT_NOW):
+        await rpcs.call(old_address, group_wire.OFFSET_COMMIT, stale, timeout_s=10)
+    member.address = after.address
+    committed = (await member.committed())[ORDERS]
+    assert committed is not None and committed.offset == 10
+
+
+async def test_a_rebalance_that_is_under_way_when_the_coordinator_dies_is_finished_elsewhere(
+    cluster: LocalCluster, rpcs: GroupRpcs
+) -> None:
+    """The members join again, at the next coordinator, and every one of them is in its next generation."""
+    members = [Member(rpcs, "half-way") for _ in range(3)]
+    generation = await stable(members[:2])
+    before = await rpcs.coordinator("half-way")
+    async with asyncio.TaskGroup() as tasks:
+        joining = tasks.create_task(answered_join(members[2]))
+        with pytest.raises(RebalanceInProgress):
+            while True:
+                await members[0].heartbeat(max_wait_ms=100)
+        await cluster.kill_broker(before.id)
+        assert isinstance(await joining, NOT_NOW)
+    await rpcs.coordinator("half-way", other_than=before.id)
+    for member in members:
+        member.address = ""
+    members[2].member = ""  # whoever was about to join is not known to the next coordinator
+    assert await stable(members) > generation
+
+
+async def answered_join(member: Member) -> Exception | None:
+    """The error of one held join."""
+    await member.find()
+    given = await member.rpcs.call(member.address, group_wire.JOIN_GROUP, member.join_request())
+    member.member = given.member
+    try:
+        await member.rpcs.call(member.address, group_wire.JOIN_GROUP, member.join_request())
+    except Exception as error:
+        return error
+    return None
+
+
+async def test_groups_go_on_while_zookeeper_is_away(cluster: LocalCluster, rpcs: GroupRpcs) -> None:
+    """DESIGN .3: past every session's timeout; nobody else was elected while all replicas still follow."""
+    members = [Member(rpcs, "alone") for _ in range(2)]
+    generation = await stable(members)
+    await rpcs.coordinator("alone")
+    clock = SystemClock()
+    await cluster.kill_zookeeper()
+    until = clock.monotonic() + 2 * SESSION_TIMEOUT_MS / 1000
+    offsets = itertools.count(1)
+    try:
+        while clock.monotonic() < until:
+            for member in members:
+                await member.heartbeat(max_wait_ms=50)
+            assert await members[0].commit({ORDERS: next(offsets)}) == {ORDERS: None}
+        assert (await rpcs.coordinator("alone")).address == members[0].address
+    finally:
+        await cluster.start_zookeeper()
+    await whole(cluster)
+    await survives(rpcs, members, generation)
+    await members[0].find()
+    committed = (await members[0].committed())[ORDERS]
+    assert committed is not None and committed.offset == next(offsets) - 1

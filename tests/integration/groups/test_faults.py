@@ -1,0 +1,158 @@
+"""Members that die, hang or cannot reach anybody, and a coordinator that dies (docs/groups.md)."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from strandline import Consumer, LocalCluster, TopicPartition
+from strandline.adapters.rpc.transport import GrpcTransport
+from strandline.client.wire.groups import FIND_COORDINATOR
+from tests.conftest import ClusterFactory
+from tests.integration.groups.support.group_members import (
+    GROUP_SETTINGS,
+    SETTLE_S,
+    Members,
+    loading,
+    new_group,
+    new_topic,
+)
+from tests.integration.groups.support.group_processes import Processes, processes
+from tests.waiting import eventually
+
+PARTITIONS = 4
+SESSION_S = GROUP_SETTINGS["session_timeout_ms"] / 1000
+
+both_protocols = pytest.mark.parametrize("protocol", ["eager", "cooperative"])
+
+
+async def all_owned(members: Processes, *indices: int) -> None:
+    """Return once these members have all partitions between them."""
+    everything = set(range(PARTITIONS))
+
+    def shared() -> bool:
+        owned = [members.all[index].owned for index in indices]
+        return set().union(*owned) == everything and sum(map(len, owned)) == PARTITIONS and all(owned)
+
+    await eventually(shared, deadline_s=SETTLE_S + SESSION_S, what=f"members {indices} share everything")
+
+
+@both_protocols
+async def test_a_member_that_is_killed_loses_no_record(
+    cluster: LocalCluster, protocol: str, tmp_path: Path
+) -> None:
+    """At least once: what it had not committed is read by who gets its partitions."""
+    topic = await new_topic(cluster, PARTITIONS)
+    async with (
+        loading(cluster, {topic: PARTITIONS}) as load,
+        processes(cluster, topic, new_group(), tmp_path, rebalance_protocol=protocol) as members,
+    ):
+        for _ in range(3):
+            _ = await members.start()
+        await all_owned(members, 0, 1, 2)
+        victim = members.all[1]
+        await eventually(victim.seen, what="the victim has read")
+        victim.signal(signal.SIGKILL)
+        _ = await victim.ended()
+        await all_owned(members, 0, 2)
+        await load.finish()
+        written = {(partition, offset) for _, partition, offset in load.acked}
+        await eventually(lambda: written <= set(members.seen()), deadline_s=SETTLE_S, what="all is read")
+        assert [member.told[-1]["event"] for member in (members.all[0], members.all[2])] == ["records"] * 2
+
+
+async def test_a_member_that_was_paused_past_its_session_commits_nothing(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """(G1) it wakes up as nobody: its partitions are lost, not revoked, and no offset goes back."""
+    topic = await new_topic(cluster, PARTITIONS)
+    group = new_group()
+    async with (
+        loading(cluster, {topic: PARTITIONS}) as load,
+        processes(cluster, topic, group, tmp_path, rebalance_protocol="cooperative") as members,
+    ):
+        for _ in range(2):
+            _ = await members.start()
+        await all_owned(members, 0, 1)
+        sleeper, other = members.all
+        await eventually(sleeper.seen, what="the sleeper has read")
+        sleeper.signal(signal.SIGSTOP)
+        had = set(sleeper.owned)
+        await eventually(
+            lambda: len(other.owned) == PARTITIONS, deadline_s=SETTLE_S, what="the other has all"
+        )
+        read_up_to = {partition: _next(other.seen(), partition) for partition in had}
+        await eventually(
+            lambda: all(_next(other.seen(), partition) > read_up_to[partition] + 5 for partition in had),
+            what="the other reads on from there",
+        )
+        before = len(sleeper.told)
+        async with Consumer(cluster.bootstrap, group_id=group) as looker:
+            committed = {partition: await _committed(looker, topic, partition) for partition in had}
+            sleeper.signal(signal.SIGCONT)
+            await all_owned(members, 0, 1)
+            after = {partition: await _committed(looker, topic, partition) for partition in had}
+        assert all(after[partition] >= committed[partition] for partition in had), (committed, after)
+        events = [event["event"] for event in sleeper.told[before:] if event["event"] != "records"]
+        assert events[:2] == ["lost", "assigned"], events
+        assert "heartbeat refused" in sleeper.log or "commit refused" in sleeper.log
+        await load.finish()
+        written = {(partition, offset) for _, partition, offset in load.acked}
+        await eventually(lambda: written <= set(members.seen()), deadline_s=SETTLE_S, what="all is read")
+
+
+def _next(seen: dict[tuple[int, int], int], partition: int) -> int:
+    return max((offset for place, offset in seen if place == partition), default=-1) + 1
+
+
+async def _committed(consumer: Consumer, topic: str, partition: int) -> int:
+    found = await consumer.committed(TopicPartition(topic, partition))
+    return -1 if found is None else found.offset
+
+
+async def test_members_outlive_their_coordinator(make_cluster: ClusterFactory) -> None:
+    """Its death costs a reload, not the group: same members, same generation, and commits go on."""
+    cluster = await make_cluster(brokers=3)
+    topic = await new_topic(cluster, PARTITIONS)
+    async with (
+        loading(cluster, {topic: PARTITIONS}) as load,
+        Members(cluster, [topic], rebalance_protocol="cooperative", session_timeout_ms=10_000) as members,
+    ):
+        one, two = await members.join(), await members.join()
+        await members.settled(one, two, partitions=PARTITIONS)
+        before = [member.consumer.group_metadata() for member in (one, two)]
+        broker = await coordinator_of(cluster, members.group)
+        await cluster.kill_broker(broker)
+        read = [len(one.records), len(two.records)]
+        names = [min(member.owned) for member in (one, two)]
+        async with Consumer(cluster.bootstrap, group_id=members.group) as looker:
+            offsets = [await _committed(looker, *name) for name in names]
+
+            async def going_on() -> bool:
+                now = [await _committed(looker, *name) for name in names]
+                return all(new > old for new, old in zip(now, offsets, strict=True))
+
+            await eventually(going_on, deadline_s=SETTLE_S, what="both commit to the next coordinator")
+        await eventually(
+            lambda: len(one.records) > read[0] and len(two.records) > read[1],
+            deadline_s=SETTLE_S,
+            what="both read on",
+        )
+        assert [member.consumer.group_metadata() for member in (one, two)] == before
+        assert one.heard.kinds() + two.heard.kinds() == ["assigned"] * 2
+        await load.finish()
+        await eventually(lambda: set(load.acked) <= set(members.seen()), what="all is read")
+        assert set(members.seen().values()) == {1}
+        assert [one.errors, two.errors] == [[], []]
+
+
+async def coordinator_of(cluster: LocalCluster, group: str) -> int:
+    """The broker that coordinates the group."""
+    transport = GrpcTransport()
+    try:
+        address = cluster.bootstrap.split(",")[0]
+        return (await transport.call(address, FIND_COORDINATOR, group, timeout_s=10)).id
+    finally:
+        await transport.close()

@@ -1,0 +1,225 @@
+"""Applications that take their time: heartbeats go on, until max_poll_interval_ms says enough."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+from strandline import Consumer, ConsumerRecord, LocalCluster, TopicPartition
+from strandline.adapters.system.clock import SystemClock
+from tests.integration.groups.support.group_members import (
+    GROUP_SETTINGS,
+    SETTLE_S,
+    Heard,
+    Members,
+    new_group,
+    new_topic,
+    write,
+)
+from tests.integration.groups.support.group_processes import processes
+from tests.waiting import eventually
+
+SESSION_MS = 1_000
+BLOCKED_S = 2.5
+
+_CLOCK = SystemClock()
+
+
+def block_the_loop(seconds: float) -> None:
+    """As a handler does that only computes."""
+    until = _CLOCK.monotonic() + seconds
+    while _CLOCK.monotonic() < until:
+        pass
+
+
+async def test_a_handler_that_blocks_the_loop_keeps_its_membership(cluster: LocalCluster) -> None:
+    """Heartbeats come from a thread of their own: two and a half sessions without the loop cost nothing."""
+    topic = await new_topic(cluster, 2)
+    async with Members(cluster, [topic], session_timeout_ms=SESSION_MS) as members:
+        member = await members.join()
+        await members.settled(member, partitions=2)
+        before = member.consumer.group_metadata()
+
+        async def stuck(record: ConsumerRecord) -> None:
+            block_the_loop(BLOCKED_S)
+
+        member.handle = stuck
+        await write(cluster, topic, 0)
+        await eventually(lambda: member.records, what="the record is handled")
+        member.handle = None
+        await write(cluster, topic, 1)
+        await eventually(lambda: len(member.records) == 2, what="it reads on")
+        assert member.heard.kinds() == ["assigned"]
+        assert member.consumer.group_metadata() == before
+        assert member.errors == []
+
+
+async def test_a_handler_that_blocks_the_loop_is_rebalanced_all_the_same(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    """(G8) each record takes longer than a session and nothing else gets the loop, yet a rebalance ends after
+    a few records, with nobody expelled in its middle."""
+    topic = await new_topic(cluster, 2)
+    group = new_group()
+    protocol = {"session_timeout_ms": SESSION_MS, "rebalance_protocol": "cooperative"}
+    heard = Heard()
+    for partition in (0, 1):
+        await write(cluster, topic, partition, 100)
+    async with (
+        processes(cluster, topic, group, tmp_path, **protocol) as members,
+        Consumer(cluster.bootstrap, group_id=group, **{**GROUP_SETTINGS, **protocol}) as consumer,
+    ):
+        consumer.subscribe([topic], listener=heard)
+        handled = 0
+        async for _ in consumer:
+            if handled == 0:
+                _ = await members.start()
+            handled += 1
+            block_the_loop(SESSION_MS / 1000 * 1.5)
+            if len(consumer.assignment()) == 1:
+                break
+            assert handled < 15, "the rebalance gets nowhere"
+        assert heard.kinds() == ["assigned", "revoked"]
+        await eventually(lambda: members.all[0].owned, deadline_s=SETTLE_S, what="the other has its share")
+
+
+async def test_a_listener_may_take_longer_than_a_session(cluster: LocalCluster) -> None:
+    """(G8) heartbeats go on while a member prepares to join again."""
+    topic = await new_topic(cluster, 2)
+    settings = {"session_timeout_ms": SESSION_MS, "rebalance_protocol": "eager"}
+    async with Members(cluster, [topic], **settings) as members:
+        slow = await members.join()
+        await members.settled(slow, partitions=2)
+
+        async def slowly(kind: str, partitions: set[TopicPartition]) -> None:
+            if kind == "revoked":
+                until = _CLOCK.monotonic() + BLOCKED_S
+                await eventually(lambda: _CLOCK.monotonic() > until, what="two and a half sessions are over")
+
+        slow.heard.before = slowly
+        other = await members.join()
+        await members.settled(slow, other, partitions=2)
+        assert slow.heard.kinds() == ["assigned", "revoked", "assigned"]
+        assert slow.errors == []
+
+
+async def test_who_never_asks_for_records_leaves_and_comes_back(
+    cluster: LocalCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """max_poll_interval_ms: others take over, the log names the setting, the next get call joins again."""
+    topic = await new_topic(cluster, 2)
+    async with Members(cluster, [topic], rebalance_protocol="cooperative") as members:
+        slow = await members.join(max_poll_interval_ms=1_000, session_timeout_ms=60_000)
+        await members.settled(slow, partitions=2)
+        go_on = asyncio.Event()
+
+        async def slowly(record: ConsumerRecord) -> None:
+            await go_on.wait()
+
+        slow.handle = slowly
+        with caplog.at_level(logging.WARNING, "consumer"):
+            await write(cluster, topic, 0)
+            await eventually(
+                lambda: slow.heard.kinds() == ["assigned", "lost"], what="it has lost everything"
+            )
+        assert "max_poll_interval_ms=1000" in caplog.text and "extend_processing" in caplog.text
+        other = await members.join()
+        await members.settled(other, partitions=2)
+        await eventually(lambda: other.records, what="the other reads what was not done")
+        assert slow.generation == -1
+        slow.handle = None
+        go_on.set()
+        await members.settled(slow, other, partitions=2)
+        assert slow.heard.kinds() == ["assigned", "lost", "assigned"]
+        assert slow.errors == []
+
+
+async def test_a_blocked_loop_is_overdue_too(cluster: LocalCluster) -> None:
+    """The thread leaves by itself: others need not wait until the loop is free to say so."""
+    topic = await new_topic(cluster, 1)
+    group = new_group()
+    await write(cluster, topic, 0)
+    settings = {**GROUP_SETTINGS, "session_timeout_ms": 60_000, "max_poll_interval_ms": 700}
+    heard = Heard()
+    async with Consumer(cluster.bootstrap, group_id=group, **settings) as consumer:
+        consumer.subscribe([topic], listener=heard)
+        first = await consumer.getone()
+        member = consumer.group_metadata().member_id
+        block_the_loop(BLOCKED_S)
+        # Joins as somebody else, since the group does not know the old member any more.
+        again = await consumer.getone()
+        assert again.offset == first.offset
+        assert consumer.group_metadata().member_id not in ("", member)
+    assert heard.kinds() == ["assigned", "lost", "assigned", "revoked"]
+
+
+async def test_a_blocked_loop_with_records_fetched_reads_on(cluster: LocalCluster) -> None:
+    """What was fetched before it was found overdue is lost; the call that comes back joins again, and gets
+    all that was not committed."""
+    topic = await new_topic(cluster, 1)
+    await write(cluster, topic, 0, 6)
+    settings = {**GROUP_SETTINGS, "session_timeout_ms": 60_000, "max_poll_interval_ms": 700}
+    async with Consumer(cluster.bootstrap, group_id=new_group(), **settings) as consumer:
+        consumer.subscribe([topic])
+        _ = await consumer.getone()
+        await eventually(lambda: consumer.highwater(TopicPartition(topic, 0)) == 6, what="all is fetched")
+        block_the_loop(BLOCKED_S)
+        async with asyncio.timeout(SETTLE_S):
+            assert [(await consumer.getone()).offset for _ in range(6)] == list(range(6))
+
+
+async def test_more_time_can_be_asked_for(cluster: LocalCluster) -> None:
+    topic = await new_topic(cluster, 1)
+    group = new_group()
+    await write(cluster, topic, 0)
+    heard = Heard()
+    settings = {**GROUP_SETTINGS, "max_poll_interval_ms": 700}
+    async with Consumer(cluster.bootstrap, group_id=group, **settings) as consumer:
+        consumer.subscribe([topic], listener=heard)
+        _ = await consumer.getone()
+        before = consumer.group_metadata()
+        consumer.extend_processing(60)
+        block_the_loop(BLOCKED_S)
+        assert await consumer.getmany() == {}
+        assert consumer.group_metadata() == before
+        await write(cluster, topic, 0)
+        assert (await consumer.getone()).offset == 1
+        assert heard.kinds() == ["assigned"]
+
+
+async def test_who_waits_for_records_is_not_slow(cluster: LocalCluster) -> None:
+    """A get call that waits, however long, is no reason to leave: there is nothing to be handed out."""
+    topic = await new_topic(cluster, 1)
+    settings = {**GROUP_SETTINGS, "max_poll_interval_ms": 500}
+    heard = Heard()
+    async with Consumer(cluster.bootstrap, group_id=new_group(), **settings) as consumer:
+        consumer.subscribe([topic], listener=heard)
+        assert await consumer.getmany(timeout_ms=2_500) == {}
+        assert heard.kinds() == ["assigned"]
+        assert consumer.group_metadata().generation == 1
+
+
+async def test_a_drain_waits_no_longer_than_the_others_do(cluster: LocalCluster) -> None:
+    """Who is still at work on a revoked partition when max_poll_interval_ms is up loses it."""
+    topic = await new_topic(cluster, 2)
+    async with Members(cluster, [topic], rebalance_protocol="eager") as members:
+        slow = await members.join(max_poll_interval_ms=1_500)
+        await members.settled(slow, partitions=2)
+        go_on = asyncio.Event()
+
+        async def slowly(record: ConsumerRecord) -> None:
+            await go_on.wait()
+
+        slow.handle = slowly
+        await write(cluster, topic, 0)
+        await eventually(lambda: slow.consumer.assignment() and not slow.records, what="it is at work")
+        other = await members.join()
+        await eventually(
+            lambda: len(other.owned) == 2, deadline_s=SETTLE_S, what="the other gets everything in the end"
+        )
+        assert "lost" in slow.heard.kinds() or "revoked" in slow.heard.kinds()
+        await eventually(lambda: other.records, what="the record that was in hand is read again")
+        go_on.set()

@@ -1,0 +1,185 @@
+"""Followers that are none: streams of another cluster, life, epoch or imagination change nothing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+
+from strandline.adapters.rpc.wire_errors import error_of_call
+from strandline.adapters.zookeeper import znodes
+from strandline.errors import ErrorCode
+from strandline.rpc import replication_pb2, replication_pb2_grpc
+from tests.integration.support.harness import Harness, Topic
+from tests.integration.support.raw import CALL_S_MAX
+
+Request, Response = replication_pb2.ReplicaFetchRequest, replication_pb2.ReplicaFetchResponse
+
+
+@pytest.fixture
+async def topic(shared: Harness) -> AsyncIterator[Topic]:
+    """A partition that broker 1 alone has; the tests pretend to be broker 3, which follows nothing here."""
+    topic = await shared.create_topic([(1,)])
+    yield topic
+    await topic.isr_is(1)
+
+
+class Impostor:
+    """A replication stream opened by hand."""
+
+    def __init__(self, topic: Topic, channel: grpc.aio.Channel) -> None:
+        self._topic = topic
+        self.call = replication_pb2_grpc.ReplicationStub(channel).ReplicaFetch(timeout=CALL_S_MAX)
+
+    async def hello(self, **wrong: Any) -> None:
+        harness = self._topic.harness
+        cluster_id = (await harness.session.get(znodes.CLUSTER_ID)).data.decode()
+        epoch = await harness.broker_epoch(3)
+        right: dict[str, Any] = {
+            "broker_id": 3,
+            "broker_epoch": epoch,
+            "leader_id": 1,
+            "cluster_id": cluster_id,
+        }
+        await self.send(hello=replication_pb2.FollowerHello(**(right | wrong)))
+
+    async def send(self, **fields: Any) -> None:
+        await self.call.write(Request(**fields))
+
+    async def subscribe(self, **wrong: Any) -> replication_pb2.PartitionPush:
+        state = await self._topic.state()
+        node = await self._topic.harness.session.get(znodes.topic(self._topic.name))
+        right: dict[str, Any] = {
+            "subscription_id": 1,
+            "topic": self._topic.name,
+            "topic_id": znodes.load_topic(self._topic.name, node.data).topic_id,
+            "partition": 0,
+            "leader_epoch": state.leader_epoch,
+            "fetch_offset": 0,
+            "last_fetched_epoch": -1,
+        }
+        await self.send(subscribe=[replication_pb2.Subscribe(**(right | wrong))])
+        return await self.push()
+
+    async def push(self) -> replication_pb2.PartitionPush:
+        response = await self.call.read()
+        assert isinstance(response, Response), await self.call.details()
+        return response.pushes[0]
+
+    async def refusal(self) -> int:
+        """The number of the error that the broker ended the stream with."""
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            while isinstance(await self.call.read(), Response):
+                pass
+        ended = grpc.aio.AioRpcError(
+            await self.call.code(), await self.call.initial_metadata(), await self.call.trailing_metadata()
+        )
+        typed = error_of_call(ended)
+        assert typed is not None, await self.call.details()
+        return typed.code
+
+
+@pytest.fixture
+async def impostor(topic: Topic) -> AsyncIterator[Impostor]:
+    async with grpc.aio.insecure_channel(topic.harness.cluster.address(1)) as channel:
+        stream = Impostor(topic, channel)
+        yield stream
+        stream.call.cancel()
+
+
+async def test_a_stream_says_first_who_follows(impostor: Impostor) -> None:
+    await impostor.send(acknowledged=0)
+    assert await impostor.refusal() == ErrorCode.INVALID_REQUEST
+
+
+async def test_a_follower_of_another_cluster_is_refused(impostor: Impostor) -> None:
+    await impostor.hello(cluster_id="another")
+    assert await impostor.refusal() == ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+async def test_a_follower_that_means_another_broker_is_refused(impostor: Impostor) -> None:
+    """Two brokers that swapped their ports must not replicate from themselves."""
+    await impostor.hello(leader_id=2)
+    assert await impostor.refusal() == ErrorCode.INVALID_REQUEST
+
+
+async def test_an_earlier_life_of_a_broker_is_refused(topic: Topic, impostor: Impostor) -> None:
+    """CORRECTNESS I6, E4: a zombie's fetch never counts."""
+    await impostor.hello(broker_epoch=await topic.harness.broker_epoch(3) - 1)
+    assert await impostor.refusal() == ErrorCode.STALE_BROKER_EPOCH
+
+
+async def test_a_life_that_is_not_registered_is_refused(topic: Topic, impostor: Impostor) -> None:
+    """CORRECTNESS X4: a hello out of the future would let anybody count as a follower, for ever."""
+    await impostor.hello(broker_epoch=await topic.harness.broker_epoch(3) + 1_000_000)
+    assert await impostor.refusal() == ErrorCode.BROKER_NOT_AVAILABLE
+
+
+async def test_a_broker_that_is_not_registered_is_refused(impostor: Impostor) -> None:
+    """CORRECTNESS X4."""
+    await impostor.hello(broker_id=77)
+    assert await impostor.refusal() == ErrorCode.BROKER_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize(
+    ("ahead", "code"), [(-1, ErrorCode.FENCED_LEADER_EPOCH), (1, ErrorCode.UNKNOWN_LEADER_EPOCH)]
+)
+async def test_a_subscription_of_another_epoch_is_refused(
+    topic: Topic, impostor: Impostor, ahead: int, code: ErrorCode
+) -> None:
+    """CORRECTNESS H2, T6: only a position told in the current epoch counts."""
+    await impostor.hello()
+    epoch = (await topic.state()).leader_epoch
+    assert (await impostor.subscribe(leader_epoch=epoch + ahead)).error.code == code
+
+
+async def test_a_subscription_of_another_incarnation_is_refused(impostor: Impostor) -> None:
+    """CORRECTNESS E6: a topic created again under its old name is another one."""
+    await impostor.hello()
+    push = await impostor.subscribe(topic_id="0" * 32)
+    assert push.error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_a_log_that_runs_ahead_is_told_where_it_diverges(topic: Topic, impostor: Impostor) -> None:
+    """CORRECTNESS T3: (largest epoch not above the one asked, where it ends)."""
+    await impostor.hello()
+    epoch = (await topic.state()).leader_epoch
+    push = await impostor.subscribe(fetch_offset=1_000, last_fetched_epoch=epoch)
+    assert (push.diverging.epoch, push.diverging.end_offset) == (epoch, 0)
+
+
+async def test_a_position_without_an_epoch_is_no_position(impostor: Impostor) -> None:
+    """CORRECTNESS T9: an undefined epoch is answered as undefined, never with the LEO."""
+    await impostor.hello()
+    push = await impostor.subscribe(fetch_offset=5, last_fetched_epoch=-1)
+    assert (push.diverging.epoch, push.diverging.end_offset) == (-1, -1)
+
+
+async def test_a_position_that_was_never_sent_ends_the_stream(topic: Topic, impostor: Impostor) -> None:
+    """Nobody may claim records that the leader did not give it."""
+    await impostor.hello()
+    await impostor.subscribe()
+    await impostor.send(progress=[replication_pb2.Progress(subscription_id=1, log_end_offset=10)])
+    assert await impostor.refusal() == ErrorCode.INVALID_REQUEST
+
+
+async def test_an_acknowledgement_of_what_was_not_sent_ends_the_stream(impostor: Impostor) -> None:
+    await impostor.hello()
+    await impostor.send(acknowledged=99)
+    assert await impostor.refusal() == ErrorCode.INVALID_REQUEST
+
+
+async def test_a_reader_that_is_not_assigned_never_enters_the_isr(topic: Topic, impostor: Impostor) -> None:
+    """CORRECTNESS I1: whoever is not among the assigned replicas may read, and does not count."""
+    await impostor.hello()
+    push = await impostor.subscribe()
+    assert not push.HasField("error")
+    await impostor.send(progress=[replication_pb2.Progress(subscription_id=1, log_end_offset=0)])
+    await impostor.send(acknowledged=1)
+    produce = topic.harness.brokers.produce(1, topic.partitions[0])
+    await produce.one(b"another turn of the commit loop", acks=-1)
+    produce.close()
+    assert (await topic.state()).isr_ids == (1,)

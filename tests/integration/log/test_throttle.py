@@ -1,0 +1,114 @@
+"""A replica that a reassignment adds is copied at the pace that was asked for; nobody else waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from itertools import pairwise
+
+import pytest
+
+from strandline import Admin, Producer
+from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.zookeeper import znodes
+from strandline.config import KIB, MIB
+from strandline.ids import TopicPartition
+from tests.conftest import ClusterFactory
+from tests.integration.support.harness import FAULT_SETTINGS, Harness, Topic
+from tests.integration.support.lives import judged
+from tests.waiting import eventually
+
+RATE = 1 * MIB
+NEAR = 256 * KIB
+COPIED = 6 * MIB
+RECORD = b"x" * 8 * KIB
+BATCH_MAX = 512 * KIB
+SLACK_S = 0.5
+"""Between what a leader sends and what the test sees on a disk."""
+
+
+@pytest.fixture(scope="module")
+async def shared(make_module_cluster: ClusterFactory) -> AsyncIterator[Harness]:
+    """Three brokers that call a replica near the end a little sooner than by default."""
+    settings = {**FAULT_SETTINGS, "reassignment_near_bytes": NEAR}
+    cluster = await make_module_cluster(brokers=3, broker_settings=settings)
+    async with judged(cluster) as harness:
+        yield harness
+
+
+async def fill(topic: Topic) -> None:
+    """Write more than is copied in a moment."""
+    async with Producer(topic.harness.cluster.bootstrap, compression="none") as producer:
+        futures = [await producer.send(topic.name, RECORD, partition=0) for _ in range(COPIED // len(RECORD))]
+        for future in futures:
+            await future
+
+
+def on_disk(topic: Topic, broker: int) -> int:
+    """Bytes of records that this replica has by now."""
+    folders = topic.harness.cluster.data_dir(broker).glob(f"{topic.name}-0-*")
+    return sum(file.stat().st_size for folder in folders for file in folder.glob("*.log"))
+
+
+@pytest.mark.timeout(120)
+async def test_a_new_replica_is_copied_at_the_pace_that_was_asked_for(harness: Harness) -> None:
+    """CORRECTNESS I10: what it has on its disk never runs ahead of the rate; near the end it is let go, and
+    joins while records are written; members of the ISR acknowledge all the while."""
+    topic = await harness.create_topic([(1, 2)])
+    await fill(topic)
+    monotonic = SystemClock().monotonic
+    seen: list[tuple[float, int]] = []
+    acked: list[float] = []
+
+    async def done() -> bool:
+        seen.append((monotonic(), on_disk(topic, 3)))
+        return 3 in await topic.state()
+
+    async with Admin(harness.cluster.bootstrap) as admin, Producer(harness.cluster.bootstrap) as producer:
+        stop = asyncio.Event()
+
+        async def write() -> None:
+            while not stop.is_set():
+                await producer.send_and_wait(topic.name, b"v", partition=0)
+                acked.append(monotonic())
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(write())
+            await eventually(lambda: acked)
+            began = monotonic()
+            name = TopicPartition(topic.name, 0)
+            await admin.reassign({name: [1, 2, 3]}, throttle_bytes_per_s=RATE)
+            await eventually(done, deadline_s=60, what="broker 3 is in sync")
+            joined = monotonic()
+            stop.set()
+        gaps = [after - before for before, after in pairwise(acked)]
+        await eventually(lambda: _over(harness, topic), what="the reassignment is over")
+    for moment, size in seen:
+        bound = RATE * (moment - began + SLACK_S) + BATCH_MAX + NEAR
+        assert size <= bound, f"{size} bytes after {moment - began:.2f} s, at most {bound:.0f} were expected"
+    assert joined - began >= (COPIED - NEAR - BATCH_MAX) / RATE - SLACK_S
+    print(f"{COPIED / (joined - began) / MIB:.2f} MiB/s; longest gap meanwhile {max(gaps) * 1000:.0f} ms")
+    assert len(acked) >= 100 * (joined - began) / 10, "acknowledgements waited for the copy"
+    await Topic(harness, topic.name, [(1, 2, 3)]).agreed()
+
+
+async def _over(harness: Harness, topic: Topic) -> bool:
+    return await harness.session.exists(znodes.reassigned(topic.name, 0)) is None
+
+
+@pytest.mark.timeout(120)
+async def test_a_member_that_fell_behind_comes_back_as_fast_as_it_can(harness: Harness) -> None:
+    """CORRECTNESS I10: the bound is for what a reassignment adds; an original replica that was away while it
+    stands is not in its way."""
+    topic = await harness.create_topic([(1, 2)])
+    await harness.cluster.kill_broker(2)
+    await topic.isr_is(1)
+    await fill(topic)
+    async with Admin(harness.cluster.bootstrap) as admin:
+        await admin.reassign({TopicPartition(topic.name, 0): [1, 2, 3]}, throttle_bytes_per_s=KIB)
+        await harness.cluster.start_broker(2)
+        await topic.isr_is(1, 2)
+        assert on_disk(topic, 3) < COPIED / 2
+        await admin.cancel_reassignment([TopicPartition(topic.name, 0)])
+    await eventually(lambda: _over(harness, topic), deadline_s=30, what="it is taken back")
+    assert set((await topic.state()).isr_ids) == {1, 2}

@@ -1,0 +1,52 @@
+"""A topic grows in use: producers write to the new partitions, groups read them (KIP-429, trigger a)."""
+
+from __future__ import annotations
+
+import pytest
+
+from strandline import Admin, LocalCluster, Producer
+from tests.integration.groups.support.group_members import Members, loading, new_topic
+from tests.waiting import eventually
+
+
+async def grow(cluster: LocalCluster, topic: str, partitions: int) -> None:
+    async with Admin(cluster.bootstrap) as admin:
+        await admin.alter_topic(topic, partitions=partitions)
+
+
+@pytest.mark.parametrize("protocol", ["eager", "cooperative"])
+async def test_partitions_added_to_the_topic_of_a_live_group_are_read(
+    cluster: LocalCluster, protocol: str
+) -> None:
+    """The leader notices and joins again; a member that has not heard of a new partition can be given it."""
+    topic = await new_topic(cluster, 3)
+    quick = {"rebalance_protocol": protocol, "topics_refresh_ms": 200}
+    async with Members(cluster, [topic], **quick) as members:
+        first, second = await members.join(), await members.join()
+        await members.settled(first, second, partitions=3)
+        await grow(cluster, topic, 7)
+        await members.settled(first, second, partitions=7)
+        async with loading(cluster, {topic: 7}) as load:
+            await eventually(lambda: len(load.acked) > 100, what="something is written")
+            await load.finish()
+            written = load.acked
+            assert {partition for _, partition, _ in written} == set(range(7))
+            await eventually(lambda: sum(members.seen().values()) >= len(written), what="everything is read")
+        assert members.seen() == dict.fromkeys(written, 1)
+        assert [member.errors for member in members.all] == [[], []]
+
+
+async def test_a_running_producer_uses_partitions_that_are_added(cluster: LocalCluster) -> None:
+    """By its number at once, and for records without a key from the next look at the metadata on."""
+    topic = await new_topic(cluster, 1)
+    async with Producer(cluster.bootstrap, metadata_max_age_ms=200) as producer:
+        assert (await producer.send_and_wait(topic, b"v")).partition == 0
+        await grow(cluster, topic, 3)
+        assert (await producer.send_and_wait(topic, b"v", partition=2)).offset == 0
+        reached = set()
+
+        async def everywhere() -> bool:
+            reached.add((await producer.send_and_wait(topic, b"v")).partition)
+            return reached == {0, 1, 2}
+
+        await eventually(everywhere, what="records without a key go to every partition")

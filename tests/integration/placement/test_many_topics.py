@@ -1,0 +1,101 @@
+"""Topics grow and go while the controller that does it dies, and a broker is away: the next controller ends
+what was begun, and nobody keeps what is gone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import pytest
+
+from strandline import Admin, NewTopic, Producer
+from strandline.adapters.zookeeper import znodes
+from strandline.errors import NotController, OutcomeUnknown, UnknownTopicOrPartition
+from tests.conftest import ClusterFactory
+from tests.integration.support.controllers import armed_controller
+from tests.integration.support.harness import FAULT_SETTINGS, Harness, Topic
+from tests.integration.support.lives import judged
+from tests.integration.support.workload import workload
+from tests.waiting import eventually
+
+TOPICS, PARTITIONS = 20, 3
+
+
+@pytest.fixture(scope="module")
+async def shared(make_module_cluster: ClusterFactory) -> AsyncIterator[Harness]:
+    """Three brokers, and a controller to take over."""
+    cluster = await make_module_cluster(brokers=3, controllers=2, broker_settings=FAULT_SETTINGS)
+    async with judged(cluster) as harness:
+        yield harness
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("point", ["controller.grow.before", "controller.grow.written"])
+async def test_a_topic_grows_under_load_though_its_controller_dies(harness: Harness, point: str) -> None:
+    """Partitions are added all or none; the old ones are written meanwhile, and then all (CORRECTNESS E7)."""
+    old, new = [(1, 2, 3), (2, 3, 1)], [(3, 1, 2), (1, 3, 2), (2, 1, 3)]
+    topic = await harness.create_topic(old)
+    async with Admin(harness.cluster.bootstrap) as admin, workload(topic) as load:
+        await load.progress()
+        async with armed_controller(harness, point):
+            with pytest.raises(OutcomeUnknown):
+                await admin.alter_topic(topic.name, partitions=5, assignments=new)
+        assert len(await written(topic)) == (2 if point.endswith("before") else 5)
+        if point.endswith("before"):
+            await admin.alter_topic(topic.name, partitions=5, assignments=new)
+        await load.progress()
+        history = await load.judge()
+    assert history.failed == []
+    grown = Topic(harness, topic.name, [*old, *new])
+    await grown.settled()
+    async with Producer(harness.cluster.bootstrap, metadata_max_age_ms=200) as producer:
+        for name in grown.partitions:
+            await producer.send_and_wait(name.topic, b"v", partition=name.partition)
+    assert await written(topic) == [0, 1, 2, 3, 4]
+    await grown.agreed()
+
+
+async def written(topic: Topic) -> list[int]:
+    """The partitions that the topic says it has, each with its replicas."""
+    session = topic.harness.session
+    node = znodes.load_topic(topic.name, (await session.get(znodes.topic(topic.name))).data)
+    numbers = sorted(int(number) for number in await session.children(znodes.topic(topic.name)))
+    assert numbers == list(range(node.partitions))
+    return numbers
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("point", ["controller.delete.marked:3", "controller.delete.removed:3"])
+async def test_topics_go_though_their_controller_dies_and_a_broker_is_away(
+    harness: Harness, point: str
+) -> None:
+    """What is marked is deleted by the next controller; the broker that was away has nothing of it when it
+    serves again, and each request to it has its end (CORRECTNESS Q1, Q2)."""
+    cluster, run = harness.cluster, uuid4().hex[:8]
+    names = [f"bulk-{run}-{number}" for number in range(TOPICS)]
+    async with Admin(cluster.bootstrap) as admin:
+        await admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in names])
+        homes = [cluster.data_dir(broker) for broker in cluster.broker_ids]
+        folders = [folder for home in homes for folder in home.glob(f"bulk-{run}-*")]
+        assert len(folders) == TOPICS * PARTITIONS * 3
+        await cluster.kill_broker(3)
+        # An Admin that never spoke with a controller: the other's connection breaks with the one before.
+        async with armed_controller(harness, point), Admin(cluster.bootstrap) as asked:
+            with pytest.raises(OutcomeUnknown):
+                await asked.delete_topics(names)
+
+        async def gone() -> bool:
+            left = [name for name in names if name in await admin.list_topics()]
+            if left:
+                try:
+                    await admin.delete_topics(left)
+                except (OutcomeUnknown, NotController, UnknownTopicOrPartition):
+                    return False  # the one before had marked it, and the next one ends that
+            return not left
+
+        await eventually(gone, deadline_s=30, what="all topics are gone")
+    assert await harness.session.children(znodes.DELETE_TOPICS) == []
+    await cluster.start_broker(3)
+    await eventually(
+        lambda: not any(folder.exists() for folder in folders), deadline_s=30, what="nobody has any of them"
+    )

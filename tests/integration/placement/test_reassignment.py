@@ -1,0 +1,174 @@
+"""Replicas move while records are written: nothing acknowledged is lost, no producer sees an error unless
+its leader is killed, and the replicas end where they were asked to be, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from strandline.adapters.zookeeper import znodes
+from tests.conftest import ClusterFactory
+from tests.integration.support.harness import FAULT_SETTINGS, Harness, Topic
+from tests.integration.support.lives import judged
+from tests.integration.support.placements import cancel, moved, reassign, standing
+from tests.integration.support.workload import workload
+from tests.waiting import eventually
+
+
+@pytest.fixture(scope="module")
+async def shared(make_module_cluster: ClusterFactory) -> AsyncIterator[Harness]:
+    """Five brokers, so that all replicas of a partition may move."""
+    cluster = await make_module_cluster(brokers=5, broker_settings=FAULT_SETTINGS)
+    async with judged(cluster) as harness:
+        yield harness
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param((1, 2, 3), (1, 4, 5), id="leader-stays"),
+        pytest.param((1, 2, 3), (4, 5, 2), id="leader-goes"),
+        pytest.param((1, 2, 3), (4, 1, 2), id="another-is-preferred"),
+        pytest.param((1, 2, 3), (3, 2, 1), id="another-order"),
+        pytest.param((1, 2), (3, 4), id="everybody-goes"),
+        pytest.param((1,), (3, 1, 2), id="more-replicas"),
+        pytest.param((1, 2, 3), (5,), id="fewer-replicas"),
+    ],
+)
+async def test_replicas_move_and_no_producer_notices(
+    harness: Harness, before: tuple[int, ...], after: tuple[int, ...]
+) -> None:
+    """Seed 003's checkReassignedReplicas, both branches, under load (CORRECTNESS E16, Q6): the handover at
+    the end drains first."""
+    topic = await harness.create_topic([before])
+    async with workload(topic) as load:
+        await load.progress()
+        await reassign(topic, *after)
+        await load.progress()
+        await moved(topic)
+        assert (await topic.state()).leader == after[0]
+        await load.progress()
+        history = await load.judge()
+    print(f"longest time without an acknowledgement: {load.longest_gap_s * 1000:.0f} ms")
+    assert history.failed == []
+    assert await harness.session.exists(znodes.reassigned_topic(topic.name)) is None
+    await topic.agreed()
+
+
+@pytest.mark.timeout(120)
+async def test_many_partitions_move_at_once(harness: Harness) -> None:
+    """Each goes at its own pace, and none is in another's way (CORRECTNESS Q6)."""
+    topic = await harness.create_topic([(1, 2), (2, 3), (3, 1)])
+    async with workload(topic, producers=1) as load:
+        await load.progress()
+        for partition, replicas in enumerate([(4, 5), (5, 4), (4, 1)]):
+            await reassign(topic, *replicas, partition=partition)
+        await moved(topic)
+        await load.progress()
+        history = await load.judge()
+    assert history.failed == []
+
+
+# --- somebody dies ------------------------------------------------------------------------------
+
+
+async def the_leader(harness: Harness, topic: Topic) -> None:
+    await harness.cluster.kill_broker((await topic.state()).leader)
+
+
+async def a_new_replica(harness: Harness, topic: Topic) -> None:
+    await harness.cluster.kill_broker(4)
+
+
+async def an_old_replica(harness: Harness, topic: Topic) -> None:
+    await harness.cluster.kill_broker(2)
+
+
+async def the_controller(harness: Harness, topic: Topic) -> None:
+    (controller, *_) = harness.cluster.controller_ids
+    await harness.cluster.kill_controller(controller)
+    await harness.cluster.start_controller(controller)
+
+
+async def zookeeper(harness: Harness, topic: Topic) -> None:
+    await harness.cluster.kill_zookeeper()
+    await harness.cluster.start_zookeeper()
+
+
+Harm = Callable[[Harness, Topic], Awaitable[None]]
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    "harm", [the_leader, a_new_replica, an_old_replica, the_controller, zookeeper], ids=lambda h: h.__name__
+)
+async def test_a_reassignment_survives_the_death_of(harness: Harness, harm: Harm) -> None:
+    """CORRECTNESS E13, E16, Q2: what stands in ZooKeeper is gone on with, by whoever leads then."""
+    topic = await harness.create_topic([(1, 2, 3)])
+    async with workload(topic) as load:
+        await load.progress()
+        await reassign(topic, 4, 5, 2)
+        await harm(harness, topic)
+        await harness.heal()
+        await moved(topic)
+        await load.progress()
+        await load.judge()
+    await topic.agreed()
+
+
+@pytest.mark.timeout(120)
+async def test_an_old_replica_that_is_dead_loses_its_replica_when_it_returns(harness: Harness) -> None:
+    """CORRECTNESS Q2: it holds nothing up; its request waits for it."""
+    topic = await harness.create_topic([(1, 2, 3)])
+    await harness.cluster.kill_broker(3)
+    await reassign(topic, 1, 2, 4)
+
+    async def over() -> bool:
+        return await standing(topic) is None
+
+    await eventually(over, deadline_s=30, what="it is complete without broker 3")
+    assert list(harness.cluster.data_dir(3).glob(f"{topic.name}-0-*"))
+    await harness.cluster.start_broker(3)
+    await moved(topic)
+
+
+# --- another target, or none --------------------------------------------------------------------
+
+
+@pytest.mark.timeout(120)
+async def test_a_new_replica_that_is_dead_is_waited_for_until_it_is_cancelled(harness: Harness) -> None:
+    """CORRECTNESS E16: never early; and what it added goes, the dead one's too."""
+    topic = await harness.create_topic([(1, 2, 3)])
+    await harness.cluster.kill_broker(5)
+    async with workload(topic) as load:
+        await load.progress()
+        await reassign(topic, 1, 4, 5)
+        await topic.isr_is(1, 2, 3, 4)
+        await load.progress()
+        assert await standing(topic) is not None
+        await cancel(topic, 1, 2, 3)
+        await topic.isr_is(1, 2, 3)
+        await harness.heal()
+        await moved(topic)
+        await load.progress()
+        history = await load.judge()
+    assert history.failed == []
+
+
+@pytest.mark.timeout(120)
+async def test_another_target_is_gone_to_instead(harness: Harness) -> None:
+    """Nothing of the first one stays (CORRECTNESS E16)."""
+    topic = await harness.create_topic([(1, 2, 3)])
+    await harness.cluster.kill_broker(5)
+    async with workload(topic) as load:
+        await load.progress()
+        await reassign(topic, 1, 4, 5)
+        await topic.isr_is(1, 2, 3, 4)
+        await reassign(topic, 3, 2)
+        await harness.heal()
+        await moved(topic)
+        await load.progress()
+        history = await load.judge()
+    assert history.failed == []

@@ -1,0 +1,148 @@
+"""A broker's lives: sessions that expire, bounces that nobody had time to notice, and starts that must be
+refused (CORRECTNESS E4, E10, I6; DESIGN .9)."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from strandline.local.layout import MemberFile
+from strandline.local.process import Process
+from strandline.local.service import Service
+from tests.integration.support.harness import SESSION_TIMEOUT_MS, Harness
+from tests.integration.support.workload import workload
+from tests.waiting import eventually
+
+SETTINGS_REFUSED = 2
+"""The exit status of a process whose settings are wrong."""
+
+
+@pytest.mark.timeout(120)
+async def test_a_broker_whose_session_expired_leads_nothing_and_comes_back_in_another_life(
+    harness: Harness,
+) -> None:
+    """It slept longer than its session. Awake, it gives up whatever it led, and joins again under a broker
+    epoch of its own; the ISR names it with that epoch (CORRECTNESS E1, E4, E10, I6)."""
+    topic = await harness.create_topic([(1, 2, 3)])
+    before, life = await topic.state(), await harness.broker_epoch(1)
+    harness.cluster.pause_broker(1)
+    led = await topic.led_above(before.leader_epoch)
+    assert led.leader != 1
+    harness.cluster.resume_broker(1)
+    state = await topic.isr_is(1, 2, 3)
+    assert (state.leader, state.leader_epoch) == (led.leader, led.leader_epoch)
+    (member,) = (member for member in state.isr if member.broker == 1)
+    assert member.broker_epoch > life
+    assert "session over" in harness.log_text(1)
+    await topic.agreed()
+
+
+@pytest.mark.timeout(120)
+async def test_a_bounce_faster_than_the_session_is_another_life(harness: Harness) -> None:
+    """A leader is killed and started again while its old registration still stands: it removes that, gets
+    another broker epoch, and a new leader epoch begins, whoever leads (CORRECTNESS E4, E10, T5, I2)."""
+    topic = await harness.create_topic([(1, 2, 3)])
+    async with workload(topic) as load:
+        await load.progress()
+        before, life = await topic.state(), await harness.broker_epoch(1)
+        await harness.cluster.kill_broker(1)
+        await harness.cluster.start_broker(1, zookeeper_session_timeout_ms=60_000)
+        second = await harness.broker_epoch(1)
+        assert second > life
+        assert (await topic.led_above(before.leader_epoch)).leader_epoch > before.leader_epoch
+        await topic.isr_is(1, 2, 3)
+        # This life's session would outlast the test by far: only its own successor can end it.
+        await harness.cluster.kill_broker(1)
+        await harness.cluster.start_broker(1, zookeeper_session_timeout_ms=SESSION_TIMEOUT_MS)
+        assert await harness.broker_epoch(1) > second
+        assert "removing the registration of an earlier life" in harness.log_text(1)
+        await topic.isr_is(1, 2, 3)
+        await load.progress()
+        await load.judge()
+
+
+class Intruder:
+    """A broker process that does not belong to the cluster."""
+
+    def __init__(self, harness: Harness, directory: Path) -> None:
+        self._zookeeper = harness.cluster.zookeeper
+        self._directory = directory
+        self.process: Process | None = None
+
+    async def refused(self, *, broker_id: int, port: int = 0, **settings: Any) -> str:
+        """Start it, wait for its end, and return what it printed."""
+        log_path = self._directory / "intruder.log"
+        service = Service("broker", MemberFile(id=broker_id, port=port), log_path=log_path, detached=False)
+        fixed = {
+            "zookeeper": self._zookeeper,
+            "data_dir": self._directory / "data",
+            "zookeeper_session_timeout_ms": SESSION_TIMEOUT_MS,
+        }
+        service.start({**fixed, **settings})
+        process = service.process
+        assert process is not None
+        self.process = process
+        await eventually(lambda: not process.alive, deadline_s=30, what=f"{log_path} says why it ended")
+        assert process.exit_status == SETTINGS_REFUSED, log_path.read_text()
+        return log_path.read_text()
+
+
+@pytest.fixture
+async def intruder(harness: Harness, tmp_path: Path) -> AsyncIterator[Intruder]:
+    one = Intruder(harness, tmp_path)
+    yield one
+    if one.process is not None:
+        await one.process.stop(clean=False, timeout_s=0)
+
+
+@pytest.mark.timeout(60)
+async def test_a_second_broker_with_the_same_id_refuses_to_start(
+    harness: Harness, intruder: Intruder
+) -> None:
+    """It says whose the id is and what to change, and harms nobody (E10)."""
+    life = await harness.broker_epoch(2)
+    said = await intruder.refused(broker_id=2)
+    assert f"broker 2 is alive at {harness.cluster.address(2)}" in said
+    assert "STRANDLINE_BROKER_ID" in said
+    assert await harness.broker_epoch(2) == life
+
+
+@pytest.mark.timeout(60)
+async def test_a_data_folder_of_another_cluster_is_refused(intruder: Intruder, tmp_path: Path) -> None:
+    """Its logs would be taken for this cluster's (E10)."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "meta.json").write_text(json.dumps({"cluster_id": "another", "broker_id": 9}))
+    said = await intruder.refused(broker_id=9)
+    assert "holds data of cluster another" in said
+    assert "data_dir" in said
+
+
+@pytest.mark.timeout(60)
+async def test_a_data_folder_of_another_broker_is_refused(intruder: Intruder, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "meta.json").write_text(json.dumps({"cluster_id": "any", "broker_id": 8}))
+    assert "belongs to broker 8" in await intruder.refused(broker_id=9)
+
+
+@pytest.mark.timeout(60)
+async def test_a_data_folder_in_use_is_refused(harness: Harness, intruder: Intruder) -> None:
+    said = await intruder.refused(broker_id=1, data_dir=harness.cluster.data_dir(1))
+    assert "another process uses this folder" in said
+    assert harness.running(1)
+
+
+@pytest.mark.timeout(60)
+async def test_a_port_that_is_taken_is_refused(intruder: Intruder) -> None:
+    """Two processes on one port would share its clients between them."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        said = await intruder.refused(broker_id=9, port=port)
+    assert f"port = {port}" in said
+    assert "STRANDLINE_PORT" in said

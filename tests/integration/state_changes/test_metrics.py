@@ -1,0 +1,225 @@
+"""Metrics and health of a whole cluster of processes, through what goes wrong with it
+(docs/operations.md, "Metrics", "What to alarm on")."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from strandline import Consumer, Producer
+from tests.integration.faults.test_power_loss import watermark_on_disk
+from tests.integration.state_changes.test_lives import Intruder
+from tests.integration.support.harness import Harness, Topic, present
+from tests.scraping import Scrape, scrape, scraped
+from tests.waiting import eventually
+
+KAFKA_TOPIC = "kafka_server_brokertopicmetrics_"
+REPLICAS = "kafka_server_replicamanager_"
+CONTROLLER = "kafka_controller_kafkacontroller_"
+TOTAL_MS = "kafka_network_requestmetrics_totaltimems_count"
+ELECTIONS = "kafka_controller_controllerstats_leaderelectionrateandtimems_count"
+UNCLEAN = "kafka_controller_controllerstats_uncleanleaderelections_total"
+EXPIRED = "kafka_server_sessionexpirelistener_zookeeperexpires_total"
+
+RECORDS = 50
+ROUND_S_MAX = 40.0
+"""The controller looks at the cluster every five seconds, or more rarely."""
+
+WATCHES_MAX = 4
+BROKER_SERVICES = ("", "strandline.v1.Log", "strandline.v1.Replication", "strandline.v1.Groups")
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+def port_of(harness: Harness, broker: int) -> int:
+    port = harness.cluster.metrics_port(broker)
+    assert port is not None
+    return port
+
+
+async def broker_says(harness: Harness, broker: int, what: Callable[[Scrape], bool]) -> Scrape:
+    return await scraped(port_of(harness, broker), what, deadline_s=30)
+
+
+async def controller_says(harness: Harness, what: Callable[[Scrape], bool]) -> Scrape:
+    port = harness.cluster.controller_metrics_port(1)
+    assert port is not None
+    return await scraped(port, what, deadline_s=ROUND_S_MAX)
+
+
+async def produce(harness: Harness, topic: Topic, count: int = RECORDS) -> None:
+    async with Producer(harness.cluster.bootstrap) as producer:
+        for number in range(count):
+            await producer.send_and_wait(topic.name, b"%d" % number, partition=0)
+
+
+@pytest.mark.timeout(120)
+async def test_records_are_told_where_they_came_went_and_were_copied(harness: Harness) -> None:
+    """MessagesIn, BytesIn and BytesOut at the leader; ReplicationBytesIn of each follower are the leader's
+    BytesIn, and the leader's ReplicationBytesOut are all of them."""
+    topic = await harness.create_topic([(1, 2, 3)])
+    await produce(harness, topic)
+    async with Consumer(harness.cluster.bootstrap, offset_reset="earliest") as consumer:
+        consumer.assign(topic.partitions)
+        got = 0
+        while got < RECORDS:
+            got += sum([len(records) for records in (await consumer.getmany(timeout_ms=1_000)).values()])
+    leader = (await topic.state()).leader
+
+    def of(scrape: Scrape, name: str) -> float:
+        return scrape(f"{KAFKA_TOPIC}{name}_total", topic=topic.name)
+
+    led = await broker_says(harness, leader, lambda s: of(s, "bytesout") > 0)
+    taken = of(led, "bytesin")
+    assert of(led, "messagesin") == RECORDS
+    assert of(led, "failedproducerequests") == 0
+    assert taken > 0
+    for follower in {1, 2, 3} - {leader}:
+        found = await broker_says(harness, follower, lambda s: of(s, "replicationbytesin") >= taken)
+        assert of(found, "replicationbytesin") == taken
+        assert of(found, "messagesin") == of(found, "bytesin") == 0
+    assert of(led, "replicationbytesout") == 2 * taken
+    for request in ("Produce", "Fetch", "Metadata"):
+        assert led(TOTAL_MS, request=request) > 0
+    assert led("strandline_lost_records_total", topic=topic.name) == 0
+
+
+@pytest.mark.timeout(180)
+async def test_a_death_is_told_by_brokers_and_controller_until_it_is_mended(harness: Harness) -> None:
+    """Under-replicated and offline partitions, ISR shrinks and expands, elections at who won them, and the
+    queue of the dead broker with the age of its oldest request."""
+    topic = await harness.create_topic([(1, 2, 3), (2, 3, 1), (3, 1, 2)])
+    victim = (await topic.state()).leader
+    others = tuple(sorted({1, 2, 3} - {victim}))
+    await harness.create_topic([(victim,)])
+    before = {
+        broker: await broker_says(harness, broker, lambda s: s(f"{REPLICAS}underreplicatedpartitions") == 0)
+        for broker in others
+    }
+    await harness.cluster.kill_broker(victim)
+    await controller_says(
+        harness,
+        lambda s: (
+            s(f"{CONTROLLER}offlinepartitionscount") >= 1
+            and s("strandline_underreplicated_partitions") >= 4
+            and s("strandline_broker_alive", broker=str(victim)) == 0
+        ),
+    )
+    left = await _sum(harness, others, lambda s: s(f"{REPLICAS}underreplicatedpartitions"), at_least=3)
+    assert left >= 3
+    await _sum(harness, others, lambda s: s(f"{REPLICAS}isrshrinks_total"), at_least=1)
+    elections = sum(each(ELECTIONS) for each in before.values())
+    await _sum(harness, others, lambda s: s(ELECTIONS), at_least=elections + 1)
+    # Whoever leads now asked the dead one to follow.
+    waiting = await controller_says(
+        harness, lambda s: s("strandline_state_queue_requests", broker=str(victim)) > 0
+    )
+    assert waiting("strandline_state_queue_oldest_age_seconds", broker=str(victim)) > 0
+    await harness.cluster.start_broker(victim)
+    well = await controller_says(
+        harness,
+        lambda s: (
+            s(f"{CONTROLLER}offlinepartitionscount") == 0
+            and s("strandline_underreplicated_partitions") == 0
+            and s("strandline_broker_alive", broker=str(victim)) == 1
+            and s("strandline_state_queue_requests", broker=str(victim)) == 0
+        ),
+    )
+    assert well(f"{CONTROLLER}activecontrollercount") == 1
+    await _sum(harness, others, lambda s: s(f"{REPLICAS}isrexpands_total"), at_least=1)
+    for broker in others:
+        found = await broker_says(harness, broker, lambda s: s(f"{REPLICAS}underreplicatedpartitions") == 0)
+        assert 0 < found("strandline_zookeeper_watches") <= WATCHES_MAX
+        assert found(UNCLEAN) == before[broker](UNCLEAN)
+
+
+async def _sum(
+    harness: Harness, brokers: tuple[int, ...], value: Callable[[Scrape], float], *, at_least: float
+) -> float:
+    async def enough() -> float | None:
+        found = sum([value(await scrape(port_of(harness, broker))) for broker in brokers])
+        return found if found >= at_least else None
+
+    return await present(enough, what=f"{at_least} over brokers {brokers}")
+
+
+@pytest.mark.timeout(180)
+async def test_an_unclean_election_and_its_loss_are_told(harness: Harness) -> None:
+    """The winner counts the election; whoever has to cut what it had counts the records (CORRECTNESS T11)."""
+    config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    topic = await harness.create_topic([(1, 2)], config)
+    await harness.cluster.kill_broker(2)
+    await topic.isr_is(1)
+    await produce(harness, topic)
+    state = await topic.state()
+    await eventually(lambda: watermark_on_disk(harness, 1, topic) == RECORDS)  # else nobody knows it was
+    await harness.cluster.kill_broker(1)
+    await harness.cluster.start_broker(2)
+    led = await topic.led_above(state.leader_epoch)
+    assert led.leader == 2
+    await broker_says(harness, 2, lambda s: s(UNCLEAN) == 1)
+    await harness.cluster.start_broker(1)
+    lost = await broker_says(harness, 1, lambda s: s("strandline_lost_records_total", topic=topic.name) > 0)
+    assert lost("strandline_lost_records_total", topic=topic.name) == RECORDS
+    assert lost("strandline_truncated_records_total", topic=topic.name) == RECORDS
+
+
+@asynccontextmanager
+async def health_of(address: str, service: str) -> AsyncIterator[asyncio.Queue[int]]:
+    """Every status that the standard health service tells of this name, as it comes."""
+    told: asyncio.Queue[int] = asyncio.Queue()
+
+    async def follow() -> None:
+        async for answer in stub.Watch(health_pb2.HealthCheckRequest(service=service)):
+            told.put_nowait(answer.status)
+
+    async with grpc.aio.insecure_channel(address) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        async with asyncio.TaskGroup() as tasks:
+            following = tasks.create_task(follow())
+            try:
+                yield told
+            finally:
+                following.cancel()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("service", BROKER_SERVICES)
+async def test_a_broker_that_lost_its_session_is_not_serving_until_it_has_another(
+    harness: Harness, service: str
+) -> None:
+    """It slept longer than its session. Awake, it says that it does not serve before it serves again, under
+    its own name and that of each service; the session that ended is counted (CORRECTNESS E1, E4)."""
+    topic = await harness.create_topic([(1, 2, 3)])
+    state = await topic.state()
+    sleeper = state.leader
+    before = (await scrape(port_of(harness, sleeper)))(EXPIRED)
+    async with health_of(harness.cluster.address(sleeper), service) as told:
+        assert await told.get() == SERVING
+        harness.cluster.pause_broker(sleeper)
+        await topic.led_above(state.leader_epoch)
+        harness.cluster.resume_broker(sleeper)
+        assert await told.get() == NOT_SERVING
+        assert await told.get() == SERVING
+    found = await broker_says(harness, sleeper, lambda s: s("strandline_zookeeper_lease_seconds") > 0)
+    assert found("strandline_zookeeper_connected") == 1
+    assert found(EXPIRED) > before
+    await topic.settled()
+
+
+@pytest.mark.timeout(60)
+async def test_a_port_for_metrics_that_is_taken_ends_a_brokers_start(
+    harness: Harness, tmp_path: Path
+) -> None:
+    """A wrong setting ends the start with a sentence that names it."""
+    port = port_of(harness, 1)
+    intruder = Intruder(harness, tmp_path)
+    said = await intruder.refused(broker_id=9, metrics_port=port)
+    assert f"metrics_port = {port}" in said
+    assert "STRANDLINE_METRICS_PORT" in said

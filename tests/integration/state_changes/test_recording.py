@@ -1,0 +1,149 @@
+"""Elections, ISR changes, resignations and cuts are in `__state_changes`, whoever dies in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from strandline import Producer
+from strandline.vocabulary.state_changes import Happening, RequestState, StateChangeEvent
+from tests.integration.faults.test_crash_points import POINTS
+from tests.integration.support.harness import Harness, Topic
+from tests.integration.support.state_changes import Witness, told, witness
+from tests.waiting import eventually
+
+
+def about(
+    topic: Topic, happening: Happening, *, broker: int | None = None, left: int | None = None
+) -> Callable[[StateChangeEvent], bool]:
+    def wanted(event: StateChangeEvent) -> bool:
+        return (
+            (event.topic, event.command) == (topic.name, happening)
+            and broker in (None, event.broker)
+            and (left is None or left in event.left)
+        )
+
+    return wanted
+
+
+async def kill(harness: Harness, *brokers: int) -> None:
+    """All at once."""
+    async with asyncio.TaskGroup() as tasks:
+        for broker in brokers:
+            tasks.create_task(harness.cluster.kill_broker(broker))
+
+
+# --- between the write and the record -----------------------------------------------------------------
+
+DYING = {
+    "election.after_claim": Happening.ELECT_LEADER,
+    "isr.after_write": Happening.CHANGE_ISR,
+    "handover.after_notice": Happening.RESIGN_LEADER,
+}
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("point", DYING)
+async def test_what_a_leader_did_last_is_recorded_by_the_next_one(harness: Harness, point: str) -> None:
+    """CORRECTNESS E7: the process that dies there has written it and recorded nothing; each epoch that there
+    ever was has its election, and each event of a trail its record."""
+    topic = await harness.create_topic([(1, 2, 3)])
+    async with witness(harness, topic.partitions) as seen, told(harness) as reader:
+        await POINTS[point](harness, topic, point)
+        await harness.heal()
+        await topic.settled()
+        await reader.all_of(seen)
+        reader.once()
+        dead = 2 if point.startswith("election") else 1
+        assert any(event.command is DYING[point] and event.broker == dead for event in seen.trails.values())
+
+
+@pytest.mark.timeout(120)
+async def test_what_happened_before_all_died_at_once_is_recorded_when_they_are_back(own: Harness) -> None:
+    """CORRECTNESS E7, Q5: no process remembers anything; the znodes do."""
+    topic = await own.create_topic([(1, 2, 3), (2, 3, 1), (3, 1, 2)])
+    async with witness(own, topic.partitions) as seen:
+        await own.cluster.stop_broker(3)
+        await eventually(lambda: any(e.left == (3,) for e in seen.trails.values()))
+        await kill(own, 1, 2)
+        await own.heal()
+        await topic.settled()
+        async with told(own) as reader:
+            await reader.all_of(seen)
+            reader.once()
+
+
+@pytest.mark.timeout(120)
+async def test_what_happens_while_the_topic_takes_nothing_is_recorded_later(own: Harness) -> None:
+    """CORRECTNESS E7: one broker is left and no controller, so `__state_changes` is short of min in-sync
+    replicas; what that broker did is recorded by others, for it dies without having recorded it."""
+    topic = await own.create_topic([(1, 2, 3), (2, 3, 1)])
+    async with told(own) as reader, witness(own, topic.partitions) as seen:
+        await reader.until(about(topic, Happening.ELECT_LEADER), count=2, what="the first elections")
+        for controller in own.cluster.controller_ids:
+            await own.cluster.stop_controller(controller)
+        await kill(own, 2, 3)
+        for number in (0, 1):
+            await topic.isr_is(1, partition=number)
+        await eventually(lambda: _alone(seen, topic))
+        await reader.to_the_end()
+        meanwhile = [e for e in seen.trails.values() if e.isr == (1,)]
+        assert not [event for event in reader.events if event in meanwhile]
+        await own.cluster.kill_broker(1)
+        for controller in own.cluster.controller_ids:
+            await own.cluster.start_controller(controller)
+        await own.heal()
+        await topic.settled()
+        await reader.all_of(seen)
+        reader.once()
+        reasons = {e.reason for e in reader.events if e.command is Happening.ELECT_LEADER}
+        assert "broker 2 is gone" in reasons or "broker 2 does not answer" in reasons
+
+
+def _alone(seen: Witness, topic: Topic) -> bool:
+    """The trails say for each partition how broker 1 came to be alone."""
+    alone = {event.key.partition for event in seen.trails.values() if event.isr == (1,)}
+    return alone >= {name.partition for name in topic.partitions}
+
+
+# --- what is lost -------------------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(120)
+async def test_an_unclean_election_tells_its_exact_loss(harness: Harness) -> None:
+    """CORRECTNESS T11: which records went is in the topic, not only in the log of the broker that cut."""
+    config = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    topic = await harness.create_topic([(1, 2)], config)
+    cluster = harness.cluster
+    async with told(harness) as reader:
+        await produce(topic, 3)
+        await cluster.kill_broker(2)
+        await topic.isr_is(1)
+        await produce(topic, 5)
+        epoch = (await topic.state()).leader_epoch
+        await cluster.stop_broker(1)  # its high watermark is on the disk
+        await cluster.start_broker(2)
+        unclean = await topic.led_above(epoch)
+        await produce(topic, 1)
+        await harness.heal()
+        await topic.agreed()
+        (election,) = await reader.until(
+            lambda e: about(topic, Happening.ELECT_LEADER)(e) and e.unclean, what="the unclean election"
+        )
+        assert (election.broker, election.epoch, election.isr) == (2, unclean.leader_epoch, (2,))
+        assert election.reason.startswith(
+            "handed over by broker 1: shutting down, and nobody in sync is alive; "
+        )
+        (cut,) = await reader.until(about(topic, Happening.TRUNCATE), what="the cut")
+        assert (cut.broker, cut.state) == (1, RequestState.COMPLETED)
+        assert (cut.first, cut.end, cut.lost) == (3, 8, 5)
+        assert cut.epoch >= unclean.leader_epoch
+
+
+async def produce(topic: Topic, count: int) -> None:
+    """As somebody whom no broker remembers."""
+    async with Producer(topic.harness.cluster.bootstrap) as producer:
+        for number in range(count):
+            await (await producer.send(topic.name, str(number).encode(), partition=0))

@@ -1,0 +1,164 @@
+"""State-change requests over the death of who executes them, and what is left on the disk of who was away."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from strandline import Admin, NewTopic
+from strandline.adapters.zookeeper import znodes
+from strandline.vocabulary.state_changes import ENDS, Command, Happening, RequestState, StateChangeEvent
+from tests.conftest import ClusterFactory
+from tests.integration.faults.test_crash_points import POINTS
+from tests.integration.support.harness import Harness, Topic, watching
+from tests.integration.support.state_changes import Told, told
+from tests.integration.support.workload import workload
+from tests.waiting import eventually
+
+TOPICS, PARTITIONS = 1_000, 3
+TOPICS_AT_ONCE = 100
+
+
+async def queue_is_empty(harness: Harness, broker: int, *, deadline_s: float = 30) -> None:
+    """Everything was executed, recorded and removed."""
+
+    async def empty() -> bool:
+        return await harness.session.children(znodes.state_queue(broker)) == []
+
+    await eventually(empty, deadline_s=deadline_s, what=f"the queue of broker {broker} is empty")
+
+
+def lives(events: Iterable[StateChangeEvent]) -> dict[str, list[StateChangeEvent]]:
+    """What was told of each request, in the order of the topic."""
+    found: defaultdict[str, list[StateChangeEvent]] = defaultdict(list)
+    for event in events:
+        if isinstance(event.command, Command):
+            found[event.id].append(event)
+    return found
+
+
+async def each_ended_once(reader: Told) -> dict[str, list[StateChangeEvent]]:
+    """CORRECTNESS Q2: a request whose queue is empty has all its life in the topic, and one end."""
+    await reader.to_the_end()
+    found = lives(reader.events)
+    for life in found.values():
+        states = {event.state for event in life}
+        assert len(states & ENDS) == 1, life
+        assert RequestState.REQUESTED in states, life
+        assert len({(e.command, e.key, e.broker, e.epoch, e.requester) for e in life}) == 1, life
+    return found
+
+
+def folders(harness: Harness, broker: int, topic: str) -> list[Path]:
+    """Of its replicas, whichever incarnation they are of."""
+    return list(harness.cluster.data_dir(broker).glob(f"{topic}-*"))
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("point", [point for point in POINTS if point.startswith("state_change.")])
+async def test_a_request_ends_once_wherever_its_broker_dies(harness: Harness, point: str) -> None:
+    """CORRECTNESS Q2: executed again if need be, ended once, told completely."""
+    topic = await harness.create_topic([(1, 2, 3)])
+    await POINTS[point](harness, topic, point)
+    await harness.heal()
+    await topic.settled()
+    for broker in (1, 2, 3):
+        await queue_is_empty(harness, broker)
+    async with told(harness) as reader:
+        found = await each_ended_once(reader)
+    asked_while_dead = [
+        life for life in found.values() if life[0].topic == topic.name and life[0].broker == 2
+    ]
+    assert len(asked_while_dead) >= 2, "by the controller, and by broker 3 when it was elected"
+
+
+@pytest.mark.timeout(120)
+async def test_a_topic_deleted_and_made_anew_while_a_broker_was_away(harness: Harness) -> None:
+    """CORRECTNESS Q1: when it returns its old data goes, and the new topic of the name is unharmed."""
+    old = await harness.create_topic([(1, 2, 3)])
+    async with workload(old, producers=1) as load:
+        await load.progress()
+    await harness.cluster.kill_broker(3)
+    (remains,) = folders(harness, 3, old.name)
+    async with Admin(harness.cluster.bootstrap) as admin:
+        await admin.delete_topics([old.name])
+        await admin.create_topics([NewTopic(old.name, 1, assignments=[(1, 2, 3)])])
+    new = Topic(harness, old.name, [(1, 2, 3)])
+    await new.isr_is(1, 2)
+    async with workload(new, producers=1) as load:
+        await load.progress()
+        await harness.cluster.start_broker(3)
+        await new.isr_is(1, 2, 3)
+        await eventually(lambda: not remains.exists(), what="the old data is gone")
+        await load.progress()
+        await load.judge()
+    assert len(folders(harness, 3, old.name)) == 1
+    await queue_is_empty(harness, 3)
+    async with told(harness) as reader:
+        found = await each_ended_once(reader)
+    (deletion,) = [
+        life
+        for life in found.values()
+        if (life[0].topic, life[0].broker, life[0].command) == (old.name, 3, Command.DELETE_REPLICA)
+    ]
+    assert deletion[-1].state is RequestState.COMPLETED
+
+
+@pytest.mark.timeout(120)
+async def test_a_replica_that_nobody_assigns_is_removed_at_start(harness: Harness) -> None:
+    """CORRECTNESS Q7: the queue is a hint, and what it lost is found; what is assigned stays."""
+    topic = await harness.create_topic([(1, 2, 3)])
+    await harness.cluster.stop_broker(3)
+    mine = topic.folder(3)
+    stranger = mine.with_name(f"nobodys-0-{uuid4().hex}")
+    shutil.copytree(mine, stranger)
+    description = json.loads((stranger / "partition.json").read_text())
+    topic_id = stranger.name.rpartition("-")[2]
+    (stranger / "partition.json").write_text(
+        json.dumps({**description, "topic": "nobodys", "topic_id": topic_id})
+    )
+    await harness.cluster.start_broker(3)
+    assert not stranger.exists(), "before it serves"
+    await topic.isr_is(1, 2, 3)
+    assert topic.folder(3) == mine
+    async with told(harness) as reader:
+        (event,) = await reader.until(
+            lambda e: e.command is Happening.DELETE_STRAY and e.topic == "nobodys", what="it is told"
+        )
+    assert (event.broker, event.key.topic_id, event.state) == (3, topic_id, RequestState.COMPLETED)
+
+
+@pytest.mark.timeout(400)
+async def test_three_thousand_partitions_deleted_while_a_broker_was_away(
+    make_cluster: ClusterFactory,
+) -> None:
+    """CORRECTNESS Q1, Q4: 1,000 topics of 3 partitions; it drains its queue, and has none of them."""
+    cluster = await make_cluster(brokers=3, broker_settings={"zookeeper_session_timeout_ms": 20_000})
+    names = [f"bulk-{number}" for number in range(TOPICS)]
+    async with watching(cluster) as harness, Admin(cluster.bootstrap, request_timeout_ms=60_000) as admin:
+        for begin in range(0, TOPICS, TOPICS_AT_ONCE):
+            some = names[begin : begin + TOPICS_AT_ONCE]
+            await admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in some])
+        replicas = list(cluster.data_dir(3).glob("bulk-*"))
+        assert len(replicas) == TOPICS * PARTITIONS
+        await cluster.kill_broker(3)
+        for begin in range(0, TOPICS, TOPICS_AT_ONCE):
+            await admin.delete_topics(names[begin : begin + TOPICS_AT_ONCE])
+        await cluster.start_broker(3, wait_s=120)
+        assert not any(path.exists() for path in replicas), "drained before it serves"
+        await queue_is_empty(harness, 3, deadline_s=60)
+        async with told(harness) as reader:
+            found = await each_ended_once(reader)
+    deleted = [
+        life[-1]
+        for life in found.values()
+        if life[0].broker == 3 and life[0].command is Command.DELETE_REPLICA
+    ]
+    assert len(deleted) == TOPICS * PARTITIONS
+    assert {event.state for event in deleted} == {RequestState.COMPLETED}

@@ -1,0 +1,391 @@
+"""The lives of state changes as they are read: each step once, whoever dies meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from typing import Any
+
+import grpc
+import pytest
+
+from strandline import Admin
+from strandline.adapters.rpc.transport import GrpcTransport
+from strandline.adapters.rpc.wire_errors import error_from_wire
+from strandline.client.events.reader import EventReader
+from strandline.client.messages import StateChangesAnswer, StateChangesQuery
+from strandline.client.wire.state_changes import STATE_CHANGES
+from strandline.errors import (
+    ErrorCode,
+    InvalidRequest,
+    NotController,
+    StrandlineError,
+    ThrottlingQuotaExceeded,
+)
+from strandline.ids import STATE_CHANGES_TOPIC, BrokerId, PartitionId, PartitionKey, TopicId
+from strandline.local.cluster import LocalCluster
+from strandline.ports import Stream, StreamEnded
+from strandline.rpc import admin_pb2, admin_pb2_grpc
+from strandline.vocabulary.state_changes import RequestState, StateChangeEvent
+from tests.conftest import ClusterFactory
+from tests.integration.support.harness import FAULT_SETTINGS, Harness
+from tests.integration.support.told_events import Told, telling
+from tests.waiting import eventually
+
+STREAMS_MAX = 3
+
+
+@pytest.fixture(scope="module")
+async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
+    """Three brokers, two controllers."""
+    return await make_module_cluster(
+        brokers=3,
+        controllers=2,
+        broker_settings=FAULT_SETTINGS,
+        controller_settings={
+            "state_change_streams_max": STREAMS_MAX,
+            "zookeeper_session_timeout_ms": FAULT_SETTINGS["zookeeper_session_timeout_ms"],
+        },
+    )
+
+
+@pytest.fixture
+async def told(cluster: LocalCluster) -> AsyncIterator[Told]:
+    async with telling(cluster) as events:
+        yield events
+
+
+async def active_controller(cluster: LocalCluster) -> int:
+    async def found() -> int | None:
+        async with Admin(cluster.bootstrap) as admin:
+            controller = (await admin.metadata([])).controller
+        return None if controller is None else controller.id
+
+    number = await eventually(found, deadline_s=20)
+    assert number is not None
+    return number
+
+
+@asynccontextmanager
+async def asked(cluster: LocalCluster, controller: int) -> AsyncIterator[Callable[..., Any]]:
+    """Opens streams to one controller: `await ask(topic=…)`."""
+    async with AsyncExitStack() as opened:
+        transport = GrpcTransport()
+        opened.push_async_callback(transport.close)
+
+        async def ask(**query: Any) -> Stream[StateChangesQuery, StateChangesAnswer]:
+            address = cluster.controller_address(controller)
+            stream = await transport.open(address, STATE_CHANGES, timeout_s=5)
+            opened.callback(stream.close)
+            await stream.write(StateChangesQuery(**query))
+            return stream
+
+        yield ask
+
+
+async def read_all(stream: Stream[StateChangesQuery, StateChangesAnswer]) -> StateChangesAnswer:
+    """All that the stream tells until it ends, in one answer."""
+    events: list[StateChangeEvent] = []
+    offsets: tuple[int, ...] = ()
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                answer = await stream.read()
+            except StreamEnded:
+                return StateChangesAnswer(tuple(events), offsets)
+            events += answer.events
+            offsets = answer.next_offsets or offsets
+
+
+class Following:
+    """Follows the events of one topic in a task."""
+
+    def __init__(self, cluster: LocalCluster, **query: Any) -> None:
+        self.events: list[StateChangeEvent] = []
+        self._cluster = cluster
+        self._query = query
+
+    async def run(self) -> None:
+        async with (
+            Admin(self._cluster.bootstrap) as admin,
+            aclosing(admin.state_changes(follow=True, **self._query)) as events,
+        ):
+            async for event in events:
+                self.events.append(event)
+
+    async def has(self, how_many: int) -> None:
+        await eventually(lambda: len(self.events) >= how_many, deadline_s=30, what=f"{how_many} events")
+
+
+@asynccontextmanager
+async def following(cluster: LocalCluster, **query: Any) -> AsyncIterator[Following]:
+    found = Following(cluster, **query)
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(found.run())
+        yield found
+        task.cancel()
+
+
+async def test_who_follows_gets_each_step_once_in_order_though_controllers_die(
+    cluster: LocalCluster, told: Told
+) -> None:
+    """The next controller goes on at the offsets that came with the last answer; one stops, one is killed."""
+    expected = told.put(50)
+    async with following(cluster, topic=told.topic) as follower:
+        await follower.has(50)
+        for harm in (cluster.kill_controller, cluster.stop_controller):
+            number = await active_controller(cluster)
+            await harm(number)
+            expected += told.put(50)
+            await follower.has(len(expected))
+            await cluster.start_controller(number)
+    assert follower.events == expected
+
+
+async def test_a_reader_gets_each_record_once_though_the_leaders_of_the_topic_die(
+    cluster: LocalCluster, told: Told
+) -> None:
+    """CORRECTNESS H8: only what is committed is read, so no leader takes back what another one told."""
+    transport = GrpcTransport()
+    async with EventReader(
+        cluster.bootstrap, STATE_CHANGES_TOPIC, follow=True, transport=transport
+    ) as reader:
+        found: list[str] = []
+        offsets: list[int] = []
+
+        async def has(how_many: int) -> None:
+            async def grown() -> bool:
+                for record in await reader.read(0.1):
+                    offsets.append(record.offset)
+                    event = json.loads(record.value or b"")
+                    if event["topic"] == told.topic:
+                        found.append(event["id"])
+                return len(found) >= how_many
+
+            await eventually(grown, deadline_s=40)
+
+        for round_ in (1, 2):
+            told.put(1_000)
+            async with Admin(cluster.bootstrap) as admin:
+                (described,) = await admin.describe_topics([STATE_CHANGES_TOPIC])
+            leader = described.partitions[0].leader
+            await cluster.kill_broker(leader)
+            told.put(1_000)
+            await told.written()
+            await has(round_ * 2_000)
+            await cluster.start_broker(leader)
+    await transport.close()
+    assert found == [f"{told.topic}-{number}" for number in range(4_000)]
+    assert offsets == sorted(set(offsets))
+
+
+async def test_what_happens_to_a_topic_can_be_watched_from_its_creation_to_the_loss_of_its_leader(
+    own: Harness,
+) -> None:
+    """Seed 002: the entire life of a state change, and who leads why."""
+    async with following(own.cluster, topic="orders") as follower:
+        async with Admin(own.cluster.bootstrap) as admin:
+            await admin.create_topic("orders", 1, 3)
+        steps: dict[str, set[str]] = {}
+
+        def lives_are_complete() -> bool:
+            for event in follower.events:
+                if event.command.value == "start-replica":
+                    steps.setdefault(event.id, set()).add(event.state.value)
+            ends = [states & {"completed", "superseded"} for states in steps.values()]
+            return len(ends) >= 3 and all(ends)
+
+        await eventually(lives_are_complete, deadline_s=20)
+        assert all("requested" in states for states in steps.values())
+        (first,) = [event for event in follower.events if event.command.value == "elect-leader"]
+        await own.cluster.kill_broker(first.broker)
+
+        def elected() -> StateChangeEvent | None:
+            later = [
+                e for e in follower.events if e.command.value == "elect-leader" and e.epoch > first.epoch
+            ]
+            return later[0] if later else None
+
+        second = await eventually(elected, deadline_s=20)
+        assert second is not None and second.broker != first.broker
+        assert str(int(first.broker)) in second.reason
+
+
+async def test_a_reading_without_follow_ends_with_what_is_there(cluster: LocalCluster, told: Told) -> None:
+    expected = told.put(20)
+    await told.written()
+    async with Admin(cluster.bootstrap) as admin:
+        assert [event async for event in admin.state_changes(topic=told.topic)] == expected
+
+
+async def test_a_step_that_was_written_twice_is_told_once(cluster: LocalCluster, told: Told) -> None:
+    """Who cannot know whether a record is in the log writes it again: of one identity the first counts."""
+    (first,) = told.put(at_ms=1_000)
+    (other,) = told.put(at_ms=1_001)
+    told.put_again(first)
+    await told.written()
+    async with asked(cluster, await active_controller(cluster)) as ask:
+        answer = await read_all(await ask(topic=told.topic))
+    assert answer.events == (first, other)
+
+
+async def test_what_is_no_state_change_is_passed_over(cluster: LocalCluster, told: Told) -> None:
+    (first,) = told.put()
+    for value in (b"", b"\xff", b"[]", b"{}", b'{"id":1}', b"null"):
+        told.put_raw(value)
+    (last,) = told.put()
+    await told.written()
+    async with asked(cluster, await active_controller(cluster)) as ask:
+        assert (await read_all(await ask(topic=told.topic))).events == (first, last)
+
+
+async def test_filters(cluster: LocalCluster, told: Told) -> None:
+    """By broker, by partition, by time: what is told is what is about it."""
+
+    def key(partition: int) -> PartitionKey:
+        return PartitionKey(TopicId("cd" * 16), PartitionId(partition))
+
+    (one,) = told.put(broker=BrokerId(1), key=key(0), at_ms=1_000)
+    (two,) = told.put(broker=BrokerId(2), key=key(0), at_ms=2_000)
+    (three,) = told.put(broker=BrokerId(2), key=key(1), at_ms=3_000, state=RequestState.COMPLETED)
+    await told.written()
+    async with Admin(cluster.bootstrap) as admin:
+
+        async def found(**query: Any) -> set[str]:
+            return {event.id async for event in admin.state_changes(topic=told.topic, **query)}
+
+        assert await found(brokers=[2]) == {two.id, three.id}
+        assert await found(brokers=[1, 2]) == {one.id, two.id, three.id}
+        assert await found(partition=0) == {one.id, two.id}
+        assert await found(since_ms=2_000) == {two.id, three.id}
+        assert await found(brokers=[2], partition=1, since_ms=1_000) == {three.id}
+        assert await found(brokers=[9]) == set()
+
+
+async def test_since_begins_near_the_time_and_not_at_the_start(cluster: LocalCluster, told: Told) -> None:
+    """The topic's time index is used: a reading of the last minutes does not cost the whole week."""
+    told.put(100, at_ms=1_000)
+    young = told.put(3, at_ms=4_000_000_000_000)
+    await told.written()
+    transport = GrpcTransport()
+    async with EventReader(
+        cluster.bootstrap,
+        STATE_CHANGES_TOPIC,
+        follow=False,
+        since_ms=3_999_999_999_999,
+        transport=transport,
+    ) as reader:
+        records = await reader.read(20)
+    await transport.close()
+    ids = [json.loads(record.value or b"")["id"] for record in records]
+    assert ids[-3:] == [event.id for event in young]
+    assert f"{told.topic}-0" not in ids
+
+
+async def test_who_knows_the_offsets_goes_on_there(cluster: LocalCluster, told: Told) -> None:
+    before = told.put(5)
+    await told.written()
+    async with asked(cluster, await active_controller(cluster)) as ask:
+        first = await read_all(await ask(topic=told.topic))
+        after = told.put(5)
+        await told.written()
+        second = await read_all(await ask(topic=told.topic, from_offsets=first.next_offsets))
+    assert list(first.events) == before
+    assert list(second.events) == after
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ({"partition": 0}, "partition = 0 without a topic"),
+        ({"topic": "t", "partition": -2}, "partition = -2"),
+        ({"since_ms": -1}, "since_ms = -1"),
+        ({"from_offsets": (0, 0, 0)}, "from_offsets = [0, 0, 0]"),
+        ({"from_offsets": (-5,)}, "-5"),
+        ({"brokers": (-1,)}, "-1"),
+        ({"brokers": tuple(range(10_001))}, "10001 brokers"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused_with_its_value(
+    cluster: LocalCluster, told: Told, query: dict[str, Any], says: str
+) -> None:
+    async with asked(cluster, await active_controller(cluster)) as ask:
+        with pytest.raises(InvalidRequest) as caught:
+            await read_all(await ask(**query))
+    assert says in caught.value.message
+
+
+async def test_an_offset_that_the_log_does_not_reach_is_an_error_and_not_a_wait(
+    cluster: LocalCluster, told: Told
+) -> None:
+    for follow in (False, True):
+        async with asked(cluster, await active_controller(cluster)) as ask:
+            with pytest.raises(StrandlineError) as caught:
+                await read_all(await ask(from_offsets=(10**12,), follow=follow))
+        assert caught.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+        assert str(10**12) in caught.value.message
+
+
+async def test_garbage_on_the_wire_harms_nobody(cluster: LocalCluster, told: Told) -> None:
+    (event,) = told.put()
+    await told.written()
+    number = await active_controller(cluster)
+    async with grpc.aio.insecure_channel(cluster.controller_address(number)) as channel:
+        raw: grpc.aio.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(STATE_CHANGES.path)
+        with pytest.raises(grpc.aio.AioRpcError):
+            await raw(b"\xff\xff\xff\xff", timeout=10).read()
+    async with asked(cluster, number) as ask:
+        assert (await read_all(await ask(topic=told.topic))).events == (event,)
+
+
+async def test_a_controller_that_waits_its_turn_names_the_active_one(
+    cluster: LocalCluster, told: Told
+) -> None:
+    number = await active_controller(cluster)
+    (standby,) = [each for each in cluster.controller_ids if each != number]
+    async with asked(cluster, standby) as ask:
+        with pytest.raises(NotController) as caught:
+            await read_all(await ask(topic=told.topic))
+    assert caught.value.leader is not None and caught.value.leader.broker_id == number
+
+
+async def test_a_stream_ends_with_not_controller_when_its_controller_stops(
+    cluster: LocalCluster, told: Told
+) -> None:
+    """At once, and not with the grace that requests get: the next controller waits for this one to go."""
+    number = await active_controller(cluster)
+    async with grpc.aio.insecure_channel(cluster.controller_address(number)) as channel:
+        stub: admin_pb2_grpc.AdminAsyncStub = admin_pb2_grpc.AdminStub(channel)
+        request = admin_pb2.StateChangesRequest(topic=told.topic, partition=-1, follow=True)
+        stream = stub.StateChanges(request)
+        assert isinstance(await stream.read(), admin_pb2.StateChangesResponse)
+        errors: list[StrandlineError | None] = []
+        async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+            tasks.create_task(cluster.stop_controller(number))
+            while isinstance(answer := await stream.read(), admin_pb2.StateChangesResponse):
+                errors.append(error_from_wire(answer.error))
+    await cluster.start_controller(number)
+    assert isinstance(errors[-1], NotController)
+
+
+async def test_so_many_streams_and_no_more(cluster: LocalCluster, told: Told) -> None:
+    """`state_change_streams_max`; who goes makes room."""
+    async with asked(cluster, await active_controller(cluster)) as ask:
+        streams = [await ask(topic=told.topic, follow=True) for _ in range(STREAMS_MAX)]
+        for stream in streams:
+            await stream.read()
+        with pytest.raises(ThrottlingQuotaExceeded) as caught:
+            await read_all(await ask(topic=told.topic))
+        assert caught.value.limit == STREAMS_MAX
+        streams[0].close()
+
+        async def room() -> bool:
+            try:
+                await read_all(await ask(topic=told.topic))
+            except ThrottlingQuotaExceeded:
+                return False
+            return True
+
+        await eventually(room)

@@ -1,0 +1,274 @@
+"""What `__state_changes` told of a whole run, and what must hold of it.
+
+A request has one life and one end (CORRECTNESS Q2), an epoch one election, and each change of an ISR begins
+where the one before it ended. The checks are pure: each returns sentences that name the request or the
+partition; none means that the story is sound. `judged` holds a cluster against them at its end, once its
+brokers are whole and their queues empty.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.auditing import reigns
+from strandline.auditing.checks import Finding
+from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
+from strandline.ids import PartitionId, PartitionKey, TopicPartition
+from strandline.local.cluster import LocalCluster
+from strandline.ports import NoNode
+from strandline.tasks import pipelined
+from strandline.vocabulary.metadata import PartitionState
+from strandline.vocabulary.state_changes import (
+    ENDS,
+    LEGAL,
+    Command,
+    Happening,
+    RequestState,
+    StateChangeEvent,
+)
+from tests.integration.support.harness import Harness, watching
+from tests.integration.support.state_changes import told
+from tests.waiting import eventually
+
+SETTLE_S_MAX = 60.0
+SHOWN = 20
+
+_FACTS = frozenset({*Command, Happening.ELECT_LEADER, Happening.RESIGN_LEADER, Happening.CHANGE_ISR})
+"""Of these all records of one identity are alike: one compare-and-set decided what they say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """A partition as ZooKeeper has it at the end."""
+
+    name: TopicPartition
+    key: PartitionKey
+    state: PartitionState
+    moving: bool = False
+
+
+@dataclass(slots=True)
+class Story:
+    """Everything that was told, in the order of the topic, repeats too; and how it ended."""
+
+    records: list[StateChangeEvent] = field(default_factory=list)
+    waiting: dict[str, str] = field(default_factory=dict)
+    """Requests that are in a queue still; whose, and what they are about."""
+    present: list[Present] = field(default_factory=list)
+
+    def first(self) -> list[StateChangeEvent]:
+        """As every reader takes it: of one identity the first counts."""
+        found: dict[tuple[str, str], StateChangeEvent] = {}
+        for event in self.records:
+            found.setdefault(event.identity, event)
+        return list(found.values())
+
+
+def faults(story: Story) -> list[str]:
+    """All that is wrong with a story that is over."""
+    events = story.first()
+    return [
+        *(f"{request} waits still, {about}" for request, about in story.waiting.items()),
+        *contradicted(story.records),
+        *unfinished(events),
+        *out_of_order(events),
+        *usurped(events),
+        *disconnected(events),
+        *elected_out_of_sync(events),
+        *untold(events, story.present),
+        *moves_without_an_end(events, story.present),
+    ]
+
+
+# --- requests ---------------------------------------------------------------------------------
+
+
+def contradicted(records: Iterable[StateChangeEvent]) -> list[str]:
+    """What was told twice, and not alike."""
+    first: dict[tuple[str, str], StateChangeEvent] = {}
+    return [
+        f"{event.id} was told as {first[event.identity]}, then as {event}"
+        for event in records
+        if event.command in _FACTS and first.setdefault(event.identity, event) != event
+    ]
+
+
+def _lives(events: Iterable[StateChangeEvent]) -> Mapping[str, Sequence[StateChangeEvent]]:
+    found: defaultdict[str, list[StateChangeEvent]] = defaultdict(list)
+    for event in events:
+        if isinstance(event.command, Command):
+            found[event.id].append(event)
+    return found
+
+
+def unfinished(events: Iterable[StateChangeEvent]) -> list[str]:
+    """Requests that nobody asked for, that have no end, or more than one."""
+    found = []
+    for request, life in _lives(events).items():
+        states = {event.state for event in life}
+        ends = sorted(state.value for state in states & ENDS)
+        if len(ends) != 1:
+            found.append(f"{request} has {len(ends)} ends {ends}: {life}")
+        if RequestState.REQUESTED not in states:
+            found.append(f"{request} was never requested: {life}")
+    return found
+
+
+def out_of_order(events: Iterable[StateChangeEvent]) -> list[str]:
+    """Requests whose steps are no legal path in the order of their times, or are about different things."""
+    order = list(RequestState)
+    found = []
+    for request, life in _lives(events).items():
+        path = sorted(life, key=lambda event: (event.at_ms, order.index(event.state)))
+        found += [
+            f"{request} was {before.state.value} at {before.at_ms}, then {after.state.value} at {after.at_ms}"
+            for before, after in pairwise(path)
+            if after.state not in LEGAL[before.state]
+        ]
+        if len({(e.command, e.topic, e.key, e.broker, e.epoch, e.requester) for e in life}) != 1:
+            found.append(f"{request} is about different things: {life}")
+    return found
+
+
+# --- leaders and their ISR --------------------------------------------------------------------
+
+
+def usurped(events: Iterable[StateChangeEvent]) -> list[str]:
+    """Epochs with no election or two, and deeds in an epoch of who did not win it."""
+    return _said(reigns.usurped(reigns.reigns_in(events)))
+
+
+def disconnected(events: Iterable[StateChangeEvent]) -> list[str]:
+    """Changes of an ISR that do not begin where the one before ended: something in between was not told."""
+    return _said(reigns.disconnected(reigns.reigns_in(events)))
+
+
+def elected_out_of_sync(events: Iterable[StateChangeEvent]) -> list[str]:
+    """Elections, none of them unclean, of who was not in the last ISR, or that let somebody into it
+    (CORRECTNESS E2, I1)."""
+    return _said(reigns.elected_out_of_sync(reigns.reigns_in(events)))
+
+
+def _said(found: Iterable[Finding]) -> list[str]:
+    return [f"{each.topic}-{each.partition}: {each.detail}" for each in found]
+
+
+# --- what ZooKeeper has at the end ------------------------------------------------------------
+
+
+def untold(events: Iterable[StateChangeEvent], present: Collection[Present]) -> list[str]:
+    """What stands in an `isr` znode, and is in no record."""
+    events = list(events)
+    identities = {event.identity for event in events}
+    told_reigns = reigns.reigns_in(events)
+    found = []
+    for partition in present:
+        state, name = partition.state, partition.name
+        found += [
+            f"{name}: {event.id} stands in its trail only"
+            for event in state.trail
+            if event.identity not in identities
+        ]
+        if state.leader_epoch < 0:
+            continue
+        reign = told_reigns.get(partition.key, {}).get(state.leader_epoch)
+        if reign is None or not reign.elections:
+            found.append(f"{name}: nobody told who was elected in epoch {state.leader_epoch}")
+        elif reign.last_isr != set(state.isr_ids):
+            found.append(
+                f"{name}, epoch {state.leader_epoch}: in sync is {state.isr_ids}, "
+                f"and told was {sorted(reign.last_isr)}"
+            )
+    return found
+
+
+def moves_without_an_end(events: Iterable[StateChangeEvent], present: Collection[Present]) -> list[str]:
+    """Reassignments of partitions that are still there, that neither stand nor ended once."""
+    over = {partition.key for partition in present if not partition.moving}
+    states: defaultdict[str, set[RequestState]] = defaultdict(set)
+    for event in events:
+        if event.command is Happening.REASSIGN and event.key in over:
+            states[event.id].add(event.state)
+    return [
+        f"reassignment {request} has no end, or more than one: {sorted(state.value for state in told_states)}"
+        for request, told_states in states.items()
+        if len(told_states & ENDS) != 1
+    ]
+
+
+# --- a cluster --------------------------------------------------------------------------------
+
+
+async def waiting(harness: Harness) -> dict[str, str]:
+    """The requests in all queues."""
+    found: dict[str, str] = {}
+    for broker in harness.cluster.broker_ids:
+        queue = znodes.state_queue(broker)
+        for entry in await harness.session.children(queue):
+            try:
+                node = await harness.session.get(f"{queue}/{entry}")
+            except NoNode:
+                continue  # its broker works it off just now
+            for change in queue_znodes.load_state_changes(node.data):
+                found[change.request_id] = f"in the queue of broker {broker}: {change}"
+    return found
+
+
+async def present(harness: Harness) -> list[Present]:
+    """Every partition that there is."""
+    session = harness.session
+
+    async def of_topic(topic: str) -> list[Present]:
+        try:
+            node = znodes.load_topic(topic, (await session.get(znodes.topic(topic))).data)
+            return [await of_partition(topic, node, number) for number in range(node.partitions)]
+        except NoNode:
+            return []  # deleted meanwhile
+
+    async def of_partition(topic: str, node: znodes.TopicNode, number: int) -> Present:
+        name = TopicPartition(topic, number)
+        data = (await session.get(znodes.isr(*name))).data
+        moving = await session.exists(znodes.reassigned(*name)) is not None
+        key = PartitionKey(node.topic_id, PartitionId(number))
+        return Present(name, key, znodes.load_isr(topic, number, data), moving)
+
+    topics = await session.children(znodes.TOPICS)
+    found = await pipelined(of_topic, topics, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+    return [partition for partitions in found for partition in partitions]
+
+
+async def judge(harness: Harness, *, deadline_s: float = SETTLE_S_MAX) -> Story:
+    """Wait until all of the cluster's story is told, and hold it against the rules."""
+    story, found = Story(), ["nothing was read"]
+
+    async def sound() -> bool:
+        nonlocal story, found
+        queued, partitions = await waiting(harness), await present(harness)
+        await reader.to_the_end()
+        story = Story([*reader.events, *reader.again], queued, partitions)
+        found = faults(story)
+        return not found
+
+    async with told(harness) as reader:
+        try:
+            await eventually(sound, deadline_s=deadline_s)
+        except AssertionError:
+            shown = "\n".join(found[:SHOWN])
+            raise AssertionError(f"{len(found)} faults in what was told, the first:\n{shown}") from None
+    return story
+
+
+@asynccontextmanager
+async def judged(cluster: LocalCluster) -> AsyncIterator[Harness]:
+    """A cluster to be harmed whose story is judged at the end, unless a test left it useless."""
+    async with watching(cluster) as harness:
+        yield harness
+        if harness.usable:
+            await harness.heal()
+            if await harness.session.children(znodes.TOPICS):
+                await judge(harness)

@@ -1,0 +1,292 @@
+"""A stream's reader as Spark calls it on the driver, over brokers in memory."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from strandline.errors import UnknownTopicOrPartition
+from strandline.pipeline.core.options import source_options
+from strandline.pipeline.core.ranges import OffsetRange
+from strandline.pipeline.errors import DataLost
+from strandline.pipeline.reading.batch_source import RangePartition
+from strandline.pipeline.reading.cluster_facts import ClusterFacts
+from strandline.pipeline.reading.stream_source import StreamReader
+from tests.pipeline.log_world import CLOCK, LogWorld
+
+ALL = ReadAllAvailable()
+Offset = dict[str, Any]
+
+
+class Query:
+    """What Spark does: it asks for the end of a batch, writes it down, reads the batch, and goes on."""
+
+    def __init__(self, world: LogWorld, **options: str) -> None:
+        self._world = world
+        self._options = {
+            "bootstrap": "broker1:1,broker2:1",
+            "subscribe": "t",
+            "fetchOffset.numRetries": "1",
+            "fetchOffset.retryIntervalMs": "1",
+            **options,
+        }
+        self.offset: Offset | None = None
+        self.written: list[Offset] = []
+        """The checkpoint's, batch by batch."""
+        self._start()
+
+    def _start(self) -> None:
+        given = {name: text for name, text in self._options.items() if text}
+        options = source_options(given, stream=True)
+        self.reader = StreamReader(
+            options,
+            lambda _: ClusterFacts(
+                options.bootstrap, retries=1, retry_interval_ms=1, transport=self._world, clock=CLOCK
+            ),
+        )
+
+    def restart(self, **options: str) -> None:
+        """As after a crash: only the checkpoint is left."""
+        self.reader.stop()
+        self._options |= options
+        self._start()
+
+    def batch(self, *, fails: bool = False) -> list[tuple[int, int, int]]:
+        """The next micro-batch, as (partition, start, end); none if there is nothing new."""
+        start = self.offset or self.reader.initialOffset()
+        end = self.reader.latestOffset(start, self.reader.getDefaultReadLimit())
+        if json.dumps(end) == json.dumps(start):
+            return []
+        self.written.append(end)
+        return self.repeat(fails=fails)
+
+    def repeat(self, *, fails: bool = False) -> list[tuple[int, int, int]]:
+        """The last batch that was written down, from the checkpoint."""
+        planned = self.reader.partitions(self.offset or self.reader.initialOffset(), self.written[-1])
+        ranges = [part.value for part in planned if isinstance(part, RangePartition)]
+        if not fails:
+            self.offset = self.written[-1]
+        return [(one.partition, one.start, one.end) for one in ranges]
+
+
+@pytest.fixture
+def world() -> LogWorld:
+    return LogWorld()
+
+
+@pytest.fixture
+def started(world: LogWorld) -> Iterator[list[Query]]:
+    """Queries to stop at the end."""
+    queries: list[Query] = []
+    yield queries
+    for query in queries:
+        query.reader.stop()
+
+
+def query(world: LogWorld, started: list[Query], **options: str) -> Query:
+    started.append(Query(world, **options))
+    return started[-1]
+
+
+def test_a_stream_is_what_comes_after_its_begin(world: LogWorld, started: list[Query]) -> None:
+    (log,) = world.create("t")
+    log.write(5)
+    stream = query(world, started)
+    assert stream.batch() == []
+    log.write(3)
+    assert stream.batch() == [(0, 5, 8)]
+    assert stream.batch() == []
+    assert stream.reader.reportLatestOffset() == {"t": {"0": 8}, "@ids": {"t": "first"}}
+
+
+def test_latest_is_found_once_though_spark_asks_again_and_again(
+    world: LogWorld, started: list[Query]
+) -> None:
+    (log,) = world.create("t")
+    stream = query(world, started)
+    begin = stream.reader.initialOffset()
+    log.write(4)
+    assert stream.reader.initialOffset() == begin
+    assert stream.batch() == [(0, 0, 4)]
+
+
+def test_a_first_batch_that_fails_is_repeated_from_where_it_began(
+    world: LogWorld, started: list[Query]
+) -> None:
+    (log,) = world.create("t")
+    log.write(2)
+    stream = query(world, started)
+    stream.reader.initialOffset()
+    log.write(4)
+    assert stream.batch(fails=True) == [(0, 2, 6)]
+    log.write(10)
+    stream.restart()
+    assert stream.repeat() == [(0, 2, 6)]
+    assert stream.batch() == [(0, 6, 16)]
+
+
+def test_new_partitions_and_topics_begin_at_their_first_record(world: LogWorld, started: list[Query]) -> None:
+    first, second = world.create("t", 2)
+    stream = query(world, started, subscribe="", subscribePattern="t.*")
+    stream.reader.initialOffset()
+    first.write(1)
+    world.create("t2")[0].write(3)
+    stream.restart()
+    stream.offset = {"t": {"0": 0}, "@ids": {"t": "first"}}
+    second.write(2)
+    assert stream.batch() == [(0, 0, 1), (1, 0, 2), (0, 0, 3)]
+
+
+def test_a_limit_is_kept_and_what_is_left_comes_next(world: LogWorld, started: list[Query]) -> None:
+    one, other = world.create("t", 2)
+    one.write(90)
+    other.write(10)
+    stream = query(world, started, startingOffsets="earliest", maxOffsetsPerTrigger="50")
+    assert stream.reader.getDefaultReadLimit() == ReadMaxRows(50)
+    assert stream.batch() == [(0, 0, 45), (1, 0, 5)]
+    assert stream.batch() == [(0, 45, 90), (1, 5, 10)]
+    assert stream.batch() == []
+
+
+def test_all_that_there_is_is_given_where_spark_wants_all(world: LogWorld, started: list[Query]) -> None:
+    (log,) = world.create("t")
+    log.write(90)
+    stream = query(world, started, startingOffsets="earliest", maxOffsetsPerTrigger="50")
+    end = stream.reader.latestOffset(stream.reader.initialOffset(), ALL)
+    assert end["t"] == {"0": 90}
+
+
+def test_a_batch_waits_until_there_is_enough_or_long_enough(world: LogWorld, started: list[Query]) -> None:
+    (log,) = world.create("t")
+    patient = query(
+        world, started, minOffsetsPerTrigger="10", maxTriggerDelay="1h", startingOffsets="earliest"
+    )
+    hasty = query(
+        world, started, minOffsetsPerTrigger="10", maxTriggerDelay="0ms", startingOffsets="earliest"
+    )
+    log.write(1)
+    for stream in (patient, hasty):
+        assert stream.batch() == [(0, 0, 1)], "nothing says how long it has waited before"
+    log.write(5)
+    assert patient.batch() == []
+    assert hasty.batch() == [(0, 1, 6)]
+    log.write(5)
+    assert patient.batch() == [(0, 1, 11)]
+
+
+def test_available_now_ends_at_what_was_there_whatever_comes(world: LogWorld, started: list[Query]) -> None:
+    (log,) = world.create("t")
+    log.write(5)
+    stream = query(
+        world, started, startingOffsets="earliest", maxOffsetsPerTrigger="3", minOffsetsPerTrigger="3"
+    )
+    stream.reader.prepareForTriggerAvailableNow()
+    log.write(100)
+    world.topics["t"][1].append(world.create("other")[0])
+    world.topics["t"][1][1].write(7)
+    assert [stream.batch(), stream.batch(), stream.batch()] == [[(0, 0, 3)], [(0, 3, 5)], []]
+
+
+# --- what is lost -------------------------------------------------------------------------------
+
+
+def test_a_topic_that_is_gone_is_an_error_or_left_out(
+    world: LogWorld, started: list[Query], caplog: pytest.LogCaptureFixture
+) -> None:
+    world.create("t")[0].write(5)
+    world.create("other")[0].write(1)
+    stream = query(world, started, subscribe="t,other", startingOffsets="earliest")
+    stream.batch()
+    del world.topics["t"]
+    stream.restart()
+    with pytest.raises(DataLost, match=r"^t-0 has lost from offset 5 on: the topic does not exist any more"):
+        stream.batch()
+    stream.restart(failOnDataLoss="false")
+    with caplog.at_level(logging.WARNING):
+        assert stream.batch() == []
+    assert "t-0 has lost" in caplog.text
+    world.topics["other"][1][0].write(2)
+    assert stream.batch() == [(0, 1, 3)]
+
+
+def test_a_topic_that_was_created_again_is_an_error_or_begun_anew(
+    world: LogWorld, started: list[Query]
+) -> None:
+    world.create("t")[0].write(5)
+    stream = query(world, started, startingOffsets="earliest")
+    stream.batch()
+    world.create("t", topic_id="second", epoch=7)[0].write(9)
+    stream.restart()
+    with pytest.raises(DataLost, match="another one has its name now"):
+        stream.batch()
+    stream.restart(failOnDataLoss="false")
+    assert stream.batch() == [(0, 0, 9)]
+    assert stream.batch() == []
+
+
+def test_a_log_that_was_truncated_is_an_error_or_read_from_its_end(
+    world: LogWorld, started: list[Query]
+) -> None:
+    (log,) = world.create("t")
+    for _ in range(2):
+        log.write(5)
+    stream = query(world, started, startingOffsets="earliest")
+    stream.batch()
+    del log.batches[1:]
+    with pytest.raises(DataLost, match=r"^t-0 has lost offsets 5 to 9: the log ends at offset 5 now"):
+        stream.batch()
+    stream.restart(failOnDataLoss="false")
+    assert stream.batch() == []
+    log.write(2)
+    assert stream.batch() == [(0, 5, 7)]
+
+
+def test_what_retention_took_is_an_error_or_left_out(world: LogWorld, started: list[Query]) -> None:
+    (log,) = world.create("t")
+    stream = query(world, started, startingOffsets="earliest")
+    stream.reader.initialOffset()
+    for _ in range(3):
+        log.write(10)
+    log.forget(20)
+    with pytest.raises(DataLost, match="t-0 has lost offsets 0 to 19: the log starts at offset 20"):
+        stream.batch()
+    stream.written.clear()
+    stream.restart(failOnDataLoss="false")
+    assert stream.batch() == [(0, 20, 30)]
+
+
+def test_a_topic_that_never_was_is_said_to_be_missing(world: LogWorld, started: list[Query]) -> None:
+    with pytest.raises(UnknownTopicOrPartition, match="there is no topic 't': create it first"):
+        query(world, started).batch()
+
+
+# --- tasks and groups ---------------------------------------------------------------------------
+
+
+def test_batches_are_cut_into_tasks_that_know_their_topic(world: LogWorld, started: list[Query]) -> None:
+    (log,) = world.create("t")
+    log.write(10)
+    stream = query(world, started, startingOffsets="earliest", minPartitions="2")
+    start = stream.reader.initialOffset()
+    planned = stream.reader.partitions(start, stream.reader.latestOffset(start, ALL))
+    assert [part.value for part in planned] == [
+        OffsetRange("t", 0, 0, 5, "first"),
+        OffsetRange("t", 0, 5, 10, "first"),
+    ]
+
+
+def test_a_group_that_cannot_be_told_costs_nothing_but_a_warning(
+    world: LogWorld, started: list[Query], caplog: pytest.LogCaptureFixture
+) -> None:
+    world.create("t")[0].write(3)
+    stream = query(world, started, startingOffsets="earliest", commitGroup="lag")
+    stream.batch()
+    world.dead |= {1, 2}
+    with caplog.at_level(logging.WARNING):
+        stream.reader.commit(stream.offset or {})
+    assert "commitGroup = lag is not told" in caplog.text

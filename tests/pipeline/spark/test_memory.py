@@ -1,0 +1,45 @@
+"""How much memory a local Spark is given."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from strandline.config import MIB
+from strandline.pipeline.spark.memory import driver_memory_mib, is_said, machine_bytes
+
+GIB = 1024 * MIB
+
+
+@pytest.mark.parametrize(
+    ("machine", "mib"), [(2 * GIB, 1_024), (6 * GIB, 1_536), (32 * GIB, 8_192), (256 * GIB, 8_192)]
+)
+def test_it_is_a_quarter_of_the_machine_within_bounds(machine: int, mib: int) -> None:
+    assert driver_memory_mib(machine) == mib
+
+
+def test_a_container_that_has_less_than_the_machine_counts(tmp_path: Path) -> None:
+    none, some = tmp_path / "none", tmp_path / "some"
+    none.write_text("max\n")
+    some.write_text(f"{3 * MIB}\n")
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert machine_bytes([none, tmp_path / "nowhere"]) == machine
+    assert machine_bytes([none, some]) == 3 * MIB
+
+
+def test_what_a_user_said_elsewhere_stands(tmp_path: Path) -> None:
+    defaults = tmp_path / "conf" / "spark-defaults.conf"
+    defaults.parent.mkdir()
+    home = {"SPARK_HOME": str(tmp_path)}
+    defaults.write_text("# spark.driver.memory 3g\nspark.driver.cores 2\n")
+    assert not is_said(home)
+    assert not is_said({})
+    defaults.write_text("spark.driver.cores 2\nspark.driver.memory   3g\n")
+    assert is_said(home)
+    defaults.write_text("spark.driver.cores=2\nspark.driver.memory=3g\n")
+    assert is_said(home)
+    assert is_said({"SPARK_CONF_DIR": str(defaults.parent)})
+    assert is_said({"SPARK_DRIVER_MEMORY": "3g"})
+    assert is_said({"PYSPARK_SUBMIT_ARGS": "--driver-memory 3g pyspark-shell"})

@@ -1,0 +1,144 @@
+"""What counts as a defect, where defects are heard of, and how a process ends by one (seed 002, goal 2)."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import pytest
+
+from strandline.adapters.rpc.guarded_calls import GuardedCalls
+from strandline.adapters.rpc.wire_errors import abort
+from strandline.adapters.system.fail_fast import DEFECT_STATUS, defect_in
+from strandline.errors import InvalidRequest, StorageFailed
+from strandline.rpc import log_pb2
+from strandline.vocabulary.states import IllegalTransition
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [
+        (IllegalTransition("x"), True),
+        (AssertionError("x"), True),
+        (KeyError("x"), True),
+        (StorageFailed("x"), False),
+        (ConnectionResetError("x"), False),
+        (asyncio.CancelledError(), False),
+        (grpc.aio.UsageError("x"), False),
+        (ExceptionGroup("x", [StorageFailed("x"), ExceptionGroup("y", [KeyError("x")])]), True),
+        (ExceptionGroup("x", [StorageFailed("x"), ConnectionResetError("x")]), False),
+    ],
+)
+def test_a_defect_is_what_nobody_expects(error: BaseException, found: bool) -> None:
+    assert (defect_in(error) is not None) is found
+
+
+Behavior = Callable[[Any, Any], Awaitable[Any]]
+
+
+@asynccontextmanager
+async def serving(**behaviors: Behavior) -> AsyncIterator[tuple[grpc.aio.Channel, list[BaseException]]]:
+    """A channel to a server of these streams of `strandline.v1.Log`, and what the loop's handler is told."""
+    heard: list[BaseException] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: heard.append(context["exception"]))
+    server = grpc.aio.server(interceptors=[GuardedCalls()])
+    handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+        name: grpc.stream_stream_rpc_method_handler(each, log_pb2.ProduceRequest.FromString)
+        for name, each in behaviors.items()
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("strandline.v1.Log", handlers),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            yield channel, heard
+    finally:
+        await server.stop(None)
+        loop.set_exception_handler(None)
+
+
+async def ended(channel: grpc.aio.Channel, name: str, *sent: bytes) -> grpc.StatusCode:
+    call: grpc.aio.StreamStreamCall[bytes, bytes] = channel.stream_stream(f"/strandline.v1.Log/{name}")()
+    for each in sent:
+        await call.write(each)
+    await call.done_writing()
+    return await call.code()
+
+
+async def test_the_defect_of_a_handler_is_reported_and_what_the_peer_did_is_not() -> None:
+    """Bytes that are no message, a refusal, and a peer that hangs up end no process."""
+
+    async def breaks(requests: AsyncIterator[Any], context: Any) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(_break())
+
+    async def refuses(requests: AsyncIterator[Any], context: Any) -> None:
+        await abort(context, InvalidRequest("no"))
+
+    async def reads(requests: AsyncIterator[Any], context: Any) -> None:
+        async for _ in requests:
+            await context.write(b"x")
+
+    async with serving(Breaks=breaks, Refuses=refuses, Reads=reads) as (channel, heard):
+        assert await ended(channel, "Refuses") is grpc.StatusCode.INVALID_ARGUMENT
+        assert await ended(channel, "Reads", b"\xff\xff\xff") is grpc.StatusCode.UNKNOWN
+        hung_up: grpc.aio.StreamStreamCall[bytes, bytes] = channel.stream_stream("/strandline.v1.Log/Reads")()
+        await hung_up.write(b"")
+        hung_up.cancel()
+        assert heard == []
+        assert await ended(channel, "Breaks") is grpc.StatusCode.UNKNOWN
+        (error,) = heard
+        assert isinstance(defect_in(error), IllegalTransition)
+
+
+async def _break() -> None:
+    raise IllegalTransition("replica x: closed → leader is illegal")
+
+
+PROCESS = """
+import asyncio, threading, time
+from strandline.adapters.system.fail_fast import FailFast, report
+
+def withdraw():
+    {withdraw}
+    print("withdrawn", flush=True)
+
+def broken():
+    raise AssertionError("HW 7 above LEO 5")
+
+async def main():
+    loop = asyncio.get_running_loop()
+    FailFast(withdraw).install(loop)
+    loop.call_later(0, {first})
+    {then}
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "withdraw"),
+    [
+        ("broken", "loop.call_later(0, print, 'went on')", "pass"),
+        ("int", "threading.Thread(target=broken).start()", "pass"),
+        ("int", "loop.call_soon_threadsafe(broken)", "pass"),
+        ("broken", "pass", "threading.Event().wait()"),
+    ],
+    ids=["timer", "thread", "crossing", "ZooKeeper is silent"],
+)
+def test_a_process_ends_at_its_first_defect(first: str, then: str, withdraw: str) -> None:
+    """With its values, after it left the cluster, and with nothing done after the defect."""
+    source = PROCESS.format(first=first, then=then, withdraw=withdraw)
+    command = [sys.executable, "-c", source]
+    ran = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == DEFECT_STATUS
+    assert ("withdrawn" in ran.stdout) is (withdraw == "pass")
+    assert "went on" not in ran.stdout
+    assert "HW 7 above LEO 5" in ran.stdout + ran.stderr

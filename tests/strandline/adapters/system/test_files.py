@@ -1,0 +1,93 @@
+"""The port `Files`: the real one and the one in memory keep the same promises; only one loses power."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from strandline.adapters.system.files import SystemFiles
+from strandline.adapters.system.memory_files import MemoryFiles
+from strandline.ports import Files
+
+
+@pytest.fixture(params=[SystemFiles, MemoryFiles])
+def files(request: pytest.FixtureRequest) -> Files:
+    made: Callable[[], Files] = request.param
+    return made()
+
+
+def test_files_grow_at_their_end_and_are_read_anywhere(files: Files, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    with pytest.raises(FileNotFoundError):
+        files.open(path)
+    descriptor = files.open(path, create=True)
+    assert files.append(descriptor, (b"abc", memoryview(b"defg")[1:])) == 6
+    assert files.read(descriptor, 4, 1) == b"bcef"
+    assert files.read(descriptor, 99, 4) == b"fg"
+    assert files.read(descriptor, 1, 6) == b""
+    files.truncate(descriptor, 2)
+    files.append(descriptor, (b"!",))
+    files.sync(descriptor)
+    assert files.read(descriptor, 9, 0) == b"ab!"
+    assert files.sizes(tmp_path) == {"file": 3}
+    files.close(descriptor)
+
+
+def test_names_appear_change_and_go(files: Files, tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    assert files.make_directory(folder)
+    assert not files.make_directory(folder)
+    for name in ("one", "two"):
+        descriptor = files.open(folder / name, create=True)
+        files.append(descriptor, (name.encode() * 2,))
+        files.close(descriptor)
+    files.rename(folder / "one", folder / "two")
+    files.sync_directory(folder)
+    assert files.sizes(folder) == {"two": 6}
+    reader = files.open(folder / "two")
+    assert files.read(reader, 9, 0) == b"oneone"
+    files.remove(folder / "two")
+    assert files.read(reader, 9, 0) == b"oneone", "an open file outlives its name"
+    files.close(reader)
+    assert files.sizes(folder) == {}
+    with pytest.raises(FileNotFoundError):
+        files.remove(folder / "two")
+
+
+def test_a_loss_of_power_takes_what_was_not_synced() -> None:
+    """CORRECTNESS E3: bytes by `sync`, names by `sync_directory`; each for itself."""
+    files, folder = MemoryFiles(), Path("/d")
+    for name in ("synced", "bytes only", "names only"):
+        descriptor = files.open(folder / name, create=True)
+        files.append(descriptor, (b"12",))
+        if name != "names only":
+            files.sync(descriptor)
+        if name != "bytes only":
+            files.sync_directory(folder)
+        files.append(descriptor, (b"34",))
+
+    nothing = files.after_power_loss(lambda n: 0)
+    # The directory was synced last after all three names were there.
+    assert nothing.sizes(folder) == {"synced": 2, "bytes only": 2, "names only": 0}
+    everything = files.after_power_loss(lambda n: n)
+    assert everything.sizes(folder) == {"synced": 4, "bytes only": 4, "names only": 4}
+    torn = files.after_power_loss(lambda n: min(n, 1))
+    assert torn.sizes(folder) == {"synced": 3, "bytes only": 3, "names only": 1}
+
+
+def test_a_name_that_was_not_synced_may_be_the_old_one() -> None:
+    """CORRECTNESS H7: a rename counts once the folder is synced."""
+    files, folder = MemoryFiles(), Path("/d")
+    for name in ("old", "new"):
+        descriptor = files.open(folder / name, create=True)
+        files.append(descriptor, (name.encode(),))
+        files.sync(descriptor)
+    files.sync_directory(folder)
+    files.rename(folder / "new", folder / "old")
+    before = files.after_power_loss(lambda n: 0)
+    assert before.read(before.open(folder / "old"), 9, 0) == b"old"
+    after = files.after_power_loss(lambda n: n)
+    assert after.read(after.open(folder / "old"), 9, 0) == b"new"
+    assert files.after_crash().sizes(folder) == {"old": 3}

@@ -1,0 +1,252 @@
+"""The ground under kazoo's thread: what it promises to kazoo and to the event loop (DESIGN, 3 and 10)."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from strandline.adapters.zookeeper.thread import (
+    CONNECT_S_MAX,
+    SILENCE_MAX,
+    Bell,
+    Completion,
+    Crossing,
+    Handler,
+    ServerSocket,
+)
+
+
+class HandClock:
+    """A clock that goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def wall_ms(self) -> int:
+        return round(self.now_s * 1000)
+
+    async def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+
+@pytest.fixture
+def clock() -> HandClock:
+    return HandClock()
+
+
+@pytest.fixture
+def ends(clock: HandClock) -> Iterator[tuple[ServerSocket, socket.socket]]:
+    """A client's socket and the server's end of it."""
+    ours, theirs = socket.socketpair()
+    with closing(ServerSocket(ours, clock)) as client, theirs:
+        client.setblocking(False)
+        yield client, theirs
+
+
+def greeting(timeout_ms: int) -> bytes:
+    """The answer to a handshake: length, protocol version, timeout, session id, password."""
+    body = (
+        (0).to_bytes(4, "big")
+        + timeout_ms.to_bytes(4, "big")
+        + bytes(8)
+        + (16).to_bytes(4, "big")
+        + bytes(16)
+    )
+    return len(body).to_bytes(4, "big") + body
+
+
+async def test_what_crosses_arrives_in_order_on_the_loop() -> None:
+    """From several threads, each one's order is kept, and all runs on the loop's thread."""
+    crossing = Crossing(asyncio.get_running_loop())
+    arrived: list[tuple[int, int]] = []
+    complete = asyncio.Event()
+    here = threading.get_ident()
+
+    def arrive(sender: int, number: int) -> None:
+        assert threading.get_ident() == here
+        arrived.append((sender, number))
+        if len(arrived) == 4_000:
+            complete.set()
+
+    def send(sender: int) -> None:
+        for number in range(1_000):
+            crossing.put(arrive, sender, number)
+
+    threads = [threading.Thread(target=send, args=(sender,)) for sender in range(4)]
+    for thread in threads:
+        thread.start()
+    async with asyncio.timeout(10):
+        await complete.wait()
+    for sender in range(4):
+        assert [number for who, number in arrived if who == sender] == list(range(1_000))
+
+
+def test_a_batch_costs_one_wake_up() -> None:
+    """What comes before the loop looks rides along: a thousand answers, one crossing."""
+    loop = asyncio.new_event_loop()
+    with closing(loop):
+        crossing = Crossing(loop)
+        arrived: list[int] = []
+        for number in range(1_000):
+            crossing.put(arrived.append, number)
+        loop.call_soon(loop.stop)
+        loop.run_forever()  # one turn
+        assert arrived == list(range(1_000))
+
+
+def test_a_closed_loop_is_nobody_left_to_tell() -> None:
+    loop = asyncio.new_event_loop()
+    loop.close()
+    Crossing(loop).put(print)
+
+
+def test_the_first_outcome_of_a_completion_counts() -> None:
+    """kazoo sets a second one when it is closed under a call."""
+    completion = Completion()
+    seen: list[object] = []
+    completion.rawlink(lambda done: seen.append(done.value))
+    completion.set(1)
+    completion.set(2)
+    completion.set_exception(OSError())
+    completion.rawlink(lambda done: seen.append(done.get()))
+    assert seen == [1, 1]
+
+
+def test_a_failed_completion_raises_what_it_was_given() -> None:
+    completion = Completion()
+    completion.set_exception(OSError("gone"))
+    with pytest.raises(OSError, match="gone"):
+        completion.get()
+
+
+def test_a_bell_counts_and_never_blocks() -> None:
+    """kazoo's own socket pair blocks the caller, the event loop, once its buffer is full."""
+    bell = Bell()
+    with closing(bell):
+        for _ in range(100_000):
+            assert bell.send(b"\0") == 1
+        for _ in range(100_000):
+            assert bell.recv(1) == b"\0"
+        with pytest.raises(BlockingIOError):
+            bell.recv(1)
+    bell.close()
+
+
+def test_reading_ahead_loses_and_reorders_nothing(ends: tuple[ServerSocket, socket.socket]) -> None:
+    client, server = ends
+    sent = bytes(range(256)) * 4
+    server.sendall(sent)
+    read = b""
+    for size in (1, 4, 100, 0, 919):
+        read += client.recv(size)
+        assert client.pending() == len(sent) - len(read)
+    assert read == sent
+    server.close()
+    assert client.recv(10) == b""
+    assert client.pending() == 0
+
+
+def test_the_granted_timeout_is_read_off_the_handshake(ends: tuple[ServerSocket, socket.socket]) -> None:
+    """kazoo tells it to nobody, and the lease of a leader is reckoned from it (CORRECTNESS E1)."""
+    client, server = ends
+    assert client.granted_s == 0
+    for byte in greeting(4_000):
+        server.sendall(bytes([byte]))
+        client.recv(1)
+    assert client.granted_s == 4.0
+
+
+def test_what_was_read_ahead_counts_as_readable(
+    ends: tuple[ServerSocket, socket.socket], clock: HandClock
+) -> None:
+    client, server = ends
+    handler = Handler(clock)
+    server.sendall(b"ab")
+    assert handler.select([client], [], [], 10) == ([client], [], [])
+    assert client.recv(1) == b"a"
+    assert handler.select([client], [], [], 10) == ([client], [], [])
+    assert client.recv(1) == b"b"
+    assert handler.select([client], [], [], 0) == ([], [], [])
+
+
+def test_a_bell_is_seen_beside_what_was_read_ahead(
+    ends: tuple[ServerSocket, socket.socket], clock: HandClock
+) -> None:
+    """Else answers would hold back the requests that wait to be sent."""
+    client, server = ends
+    bell = Bell()
+    with closing(bell):
+        server.sendall(b"ab")
+        client.recv(1)
+        bell.send(b"\0")
+        assert Handler(clock).select([client, bell], [], [], 10) == ([client, bell], [], [])
+
+
+@pytest.mark.parametrize(
+    ("handshake", "limit_s"),
+    [(b"", CONNECT_S_MAX), (greeting(3_000), 3 * SILENCE_MAX), (greeting(500), 0.45)],
+    ids=["before the handshake", "3 s session", "0.5 s session"],
+)
+def test_silence_is_measured_by_what_is_heard(
+    ends: tuple[ServerSocket, socket.socket], clock: HandClock, handshake: bytes, limit_s: float
+) -> None:
+    """A server that hangs is given up before the session could expire, whatever is being sent (E1)."""
+    client, server = ends
+    handler = Handler(clock)
+    if handshake:
+        server.sendall(handshake)
+        client.recv(len(handshake))
+    clock.now_s += limit_s - 0.01
+    assert handler.select([client], [], [], 0) == ([], [], [])
+    clock.now_s += 0.02
+    with pytest.raises(TimeoutError):
+        handler.select([client], [], [], 0)
+
+
+def test_a_process_that_slept_does_not_blame_the_server(
+    ends: tuple[ServerSocket, socket.socket], clock: HandClock
+) -> None:
+    """After a long stop of ours the answers may lie in the socket: those are read first."""
+    client, server = ends
+    server.sendall(greeting(1_000))
+    clock.now_s += 60
+    assert Handler(clock).select([client], [], [], 10) == ([client], [], [])
+
+
+def test_a_handler_that_refuses_never_connects_again(clock: HandClock) -> None:
+    """The session is over: this client must not begin another (CORRECTNESS E10)."""
+    handler = Handler(clock)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = server.getsockname()
+        handler.create_connection(address, timeout=1).close()
+        handler.refuse()
+        with pytest.raises(ConnectionAbortedError):
+            handler.create_connection(address, timeout=1)
+
+
+def test_to_sever_wakes_the_thread_that_reads(clock: HandClock) -> None:
+    handler = Handler(clock)
+    handler.sever()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        connected = handler.create_connection(server.getsockname(), timeout=1)
+        with closing(connected):
+            handler.sever()
+            assert handler.select([connected], [], [], 10) == ([connected], [], [])
+            assert connected.recv(1) == b""
+        handler.sever()
+
+
+def test_a_stopped_handler_does_not_sleep(clock: HandClock) -> None:
+    """So that the end of a session waits for no back-off."""
+    handler = Handler(clock)
+    handler.start()
+    handler.stop()
+    handler.sleep_func(3_600)

@@ -1,0 +1,58 @@
+"""What znodes hold is read back as it was written, and a record of the past never stands in the way."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from strandline.adapters.zookeeper.znodes import dump_isr, load_isr
+from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
+from strandline.vocabulary.metadata import IsrMember, PartitionState
+from strandline.vocabulary.state_changes import Happening, RequestState, StateChangeEvent
+
+EVENT = StateChangeEvent(
+    id="isr-1",
+    command=Happening.CHANGE_ISR,
+    state=RequestState.COMPLETED,
+    topic="orders",
+    key=PartitionKey(TopicId("a" * 32), PartitionId(3)),
+    broker=BrokerId(1),
+    epoch=LeaderEpoch(7),
+    at_ms=5,
+    reason="broker 2 is late",
+    isr=(),
+    left=(BrokerId(2),),
+)
+STATE = PartitionState(BrokerId(1), LeaderEpoch(7), (IsrMember(BrokerId(1), BrokerEpoch(10)),), (EVENT,))
+
+
+def test_a_trail_is_read_back_as_it_was_written() -> None:
+    found = load_isr("orders", 3, dump_isr(STATE))
+    assert found == STATE
+    assert found.trail == (EVENT,)
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [{"command": "of-a-later-version"}, {}, "text", 5, None, [], {"id": "x", "command": ["list"]}],
+    ids=str,
+)
+def test_what_is_no_event_stands_in_nobodys_way(garbage: object) -> None:
+    """CORRECTNESS E7: a leader is elected from what is left; the events that can be read stay."""
+    raw = json.loads(dump_isr(STATE))
+    raw["trail"].insert(0, garbage)
+    found = load_isr("orders", 3, json.dumps(raw).encode())
+    assert found == STATE
+    assert found.trail == (EVENT,)
+
+
+@pytest.mark.parametrize("trail", ["text", 5, {"id": 1}])
+def test_a_trail_that_is_none_is_passed_over(trail: object) -> None:
+    raw = {**json.loads(dump_isr(STATE)), "trail": trail}
+    assert load_isr("orders", 3, json.dumps(raw).encode()).trail == ()
+
+
+def test_a_state_that_is_none_is_not_guessed_at() -> None:
+    with pytest.raises(ValueError, match="lacks 'leader'"):
+        load_isr("orders", 3, b'{"epoch":1,"isr":[]}')

@@ -1,0 +1,215 @@
+"""`topic reassign`, `reassignments`, `elect-preferred` and `alter --partitions`, as their users run them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from strandline.local.cluster import LocalCluster
+from tests.conftest import ClusterFactory
+from tests.strandline.cli.support.cli_process import start
+from tests.strandline.cli.support.shell import Shell
+from tests.waiting import eventually
+
+
+@pytest.fixture(scope="module")
+async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:
+    """Four brokers, so that there is somewhere to go."""
+    return await make_module_cluster(brokers=4)
+
+
+@pytest.fixture(scope="module")
+def shell(cluster: LocalCluster) -> Shell:
+    return Shell(cluster)
+
+
+async def partition_of(shell: Shell, topic: str, number: int = 0) -> dict[str, Any]:
+    (described,) = await shell.objects("topic", "describe", topic)
+    found: dict[str, Any] = described["partitions"][number]
+    return found
+
+
+async def reassign(shell: Shell, topic: str, *arguments: str) -> dict[str, Any]:
+    (told,) = await shell.objects("topic", "reassign", topic, "--partition", "0", *arguments)
+    assert isinstance(told, dict)
+    return told
+
+
+@pytest.mark.parametrize("records", [0, 500])
+async def test_replicas_move_to_where_they_are_asked_whoever_leads_and_whether_anything_is_written(
+    shell: Shell, cluster: LocalCluster, records: int
+) -> None:
+    """Seed 003, both branches: the leader stays, or is not in RAR. Also on a quiet partition, where nothing
+    but the reassignment wakes anybody (CORRECTNESS E16); replicas that went are gone from the disk too."""
+    topic = await shell.topic(f"moves-{records}", replication_factor=2)
+    lines = [b"%d" % number for number in range(records)]
+    await shell.objects("produce", topic, stdin=b"\n".join(lines))
+    for wanted in ((1, 2, 3), (3, 4), (1,), (2, 3, 4), (4, 3, 2, 1), (2, 1)):
+        told = await reassign(shell, topic, "--replicas", ",".join(map(str, wanted)), "--wait")
+        assert (told["complete"], told["replicas"]) == (True, list(wanted))
+        await eventually(lambda: is_led_by_the_first(shell, topic), deadline_s=30)
+    found = await shell.objects("consume", topic, "--from", "earliest", "--idle-exit", "1")
+    assert [record["value"].encode() for record in found] == lines
+
+    def gone() -> bool:
+        return not any(path.name.startswith(f"{topic}-0-") for path in cluster.data_dir(4).iterdir())
+
+    await eventually(gone, what="broker 4 has removed its replica")
+
+
+async def is_led_by_the_first(shell: Shell, topic: str) -> bool:
+    now = await partition_of(shell, topic)
+    return now["leader"] == now["replicas"][0] and sorted(now["isr"]) == sorted(now["replicas"])
+
+
+async def test_what_is_under_way_is_listed_and_can_be_taken_back(shell: Shell) -> None:
+    """A replica that does not come is waited for, visibly; a throttle of a byte a second keeps it away."""
+    topic = await shell.topic("back", replication_factor=1)
+    before = await partition_of(shell, topic)
+    here, there = before["replicas"][0], before["replicas"][0] % 4 + 1
+    value = b"v" * 10_000
+    await shell.objects("produce", topic, stdin=b"\n".join([value] * 300))
+    told = await reassign(shell, topic, "--replicas", str(there), "--throttle", "1")
+    assert told == {
+        "topic": topic,
+        "partition": 0,
+        "cancelled": False,
+        "complete": False,
+        "replicas": [there],
+    }
+    (listed,) = await shell.objects("topic", "reassignments")
+    assert listed == {
+        "topic": topic,
+        "partition": 0,
+        "original": [here],
+        "replicas": [there],
+        "isr": [here],
+        "throttle": 1,
+        "reverting": False,
+    }
+    told = await reassign(shell, topic, "--cancel", "--wait")
+    assert (told["cancelled"], told["complete"], told["replicas"]) == (True, True, [here])
+    assert await shell.objects("topic", "reassignments") == []
+    again = await shell("topic", "reassign", topic, "--partition", "0", "--cancel")
+    assert again.status == 1
+    assert "no reassignment is under way" in again.err
+
+
+async def test_what_the_controller_asked_for_is_told_also_of_a_broker_that_is_down(
+    shell: Shell, cluster: LocalCluster
+) -> None:
+    """Seed 002, goal 7: who was asked, by whom and why, is seen before the broker returns; a reassignment's
+    life is told once from its request to its end. A command that waits for it says so, and goes on."""
+    topic = await shell.topic("told", replication_factor=2)
+    await reassign(shell, topic, "--replicas", "1,2", "--wait")
+    await cluster.kill_broker(4)
+    await reassign(shell, topic, "--replicas", "1,4")
+
+    async def told() -> bool:
+        events = await shell.objects("state-changes", "--topic", topic)
+        asked = [e for e in events if e["broker"] == 4 and e.get("reason") == "replicas reassigned"]
+        return [(e["state"], e["requester"], e["command"]) for e in asked][-1:] == [
+            ("requested", -1, "start-replica")
+        ]
+
+    await eventually(told, deadline_s=30, what="the request for broker 4 is told")
+    again = ("topic", "reassign", topic, "--partition", "0", "--replicas", "1,4", "--wait")
+    waiting = await start(*again, **shell.environment)
+    assert waiting.stderr is not None
+    try:
+        async with asyncio.timeout(60):
+            while b"told-0: waiting for broker 4, not alive: start it" not in await waiting.stderr.readline():
+                assert waiting.returncode is None
+            await cluster.start_broker(4)
+            out, _ = await waiting.communicate()
+        assert (waiting.returncode, out) == (0, b"told-0 has replicas 1,4\n")
+    finally:
+        if waiting.returncode is None:
+            waiting.kill()
+            await waiting.wait()
+    await eventually(lambda: nothing_moves(shell), deadline_s=30, what="broker 4 is in sync")
+    assert (await partition_of(shell, topic))["replicas"] == [1, 4]
+
+    async def ended() -> bool:
+        events = await shell.objects("state-changes", "--topic", topic)
+        lives: dict[str, list[str]] = {}
+        for event in events:
+            if event["command"] == "reassign-replicas":
+                lives.setdefault(event["id"], []).append(event["state"])
+        return [*lives.values()][-1:] == [["requested", "completed"]]
+
+    await eventually(ended, deadline_s=30, what="the reassignment has ended")
+
+
+async def nothing_moves(shell: Shell) -> bool:
+    return await shell.objects("topic", "reassignments") == []
+
+
+async def test_partitions_are_added_and_never_taken_away(shell: Shell) -> None:
+    topic = await shell.topic("grows", partitions=2, replication_factor=2)
+    (told,) = await shell.objects("topic", "alter", topic, "--partitions", "5", "--config", "retention.ms=7")
+    assert told == {"topic": topic, "set": {"retention.ms": "7"}, "unset": [], "partitions": 5}
+
+    async def led() -> bool:
+        (described,) = await shell.objects("topic", "describe", topic)
+        return [p["leader"] == p["replicas"][0] for p in described["partitions"]] == [True] * 5
+
+    await eventually(led, deadline_s=30, what="five partitions have leaders")
+    (done,) = await shell.objects("produce", topic, "--partition", "4", stdin=b"x\n")
+    assert done["acked"] == 1
+    fewer = await shell("topic", "alter", topic, "--partitions", "4")
+    assert fewer.status == 1
+    assert "cannot be taken away" in fewer.err
+
+
+async def test_preferred_leaders_lead_again_when_that_is_asked(shell: Shell, cluster: LocalCluster) -> None:
+    """Seed 003's checkLoadBalancing on demand: the command's success means that it happened."""
+    topic = await shell.topic("preferred", partitions=4, replication_factor=3)
+    one = await partition_of(shell, topic)
+    broker = one["replicas"][0]
+    await cluster.stop_broker(broker)
+    await cluster.start_broker(broker)
+
+    async def back_in_sync() -> bool:
+        (described,) = await shell.objects("topic", "describe", topic)
+        return all(sorted(p["isr"]) == sorted(p["replicas"]) for p in described["partitions"])
+
+    await eventually(back_in_sync, deadline_s=30, what="all replicas are in sync again")
+    assert (await partition_of(shell, topic))["leader"] != broker
+    (told,) = await shell.objects("topic", "elect-preferred", topic)
+    assert told == {"topic": topic, "partition": 0, "elected": True, "error": None}
+
+    async def leads() -> bool:
+        (described,) = await shell.objects("topic", "describe", topic)
+        return all(p["leader"] == p["replicas"][0] for p in described["partitions"])
+
+    await eventually(leads, what="every preferred leader leads")
+    assert await shell.objects("topic", "elect-preferred", topic, "--partition", "0") == []
+    everywhere = await shell("topic", "elect-preferred")
+    assert everywhere.status == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["reassign", "t", "--partition", "0"], 2, "--replicas"),
+        (["reassign", "t", "--partition", "0", "--replicas", "1", "--cancel"], 2, "--cancel"),
+        (["reassign", "t", "--partition", "0", "--replicas", "one"], 2, "1,2,3"),
+        (["reassign", "t", "--partition", "0", "--cancel", "--throttle", "5"], 2, "--throttle"),
+        (["reassign", "nowhere", "--partition", "0", "--replicas", "1"], 1, "nowhere"),
+        (["reassign", "nowhere", "--partition", "0", "--replicas", "-1"], 1, "-1"),
+        (["elect-preferred", "--partition", "0"], 2, "--partition"),
+        (["elect-preferred", "nowhere"], 1, "nowhere"),
+        (["alter", "nowhere", "--partitions", "2"], 1, "nowhere"),
+        (["alter", "t"], 2, "--partitions"),
+    ],
+)
+async def test_what_cannot_be_done_is_said(
+    shell: Shell, arguments: list[str], status: int, said: str
+) -> None:
+    """DESIGN .11: 2 for wrong usage, 1 for a failure, with the value."""
+    ended = await shell("topic", *arguments)
+    assert ended.status == status
+    assert said in ended.err

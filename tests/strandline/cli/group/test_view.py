@@ -1,0 +1,165 @@
+"""What is shown of a group: members' bytes, lag, owners, and both rebalance protocols in one group."""
+
+from __future__ import annotations
+
+import pytest
+
+from strandline.cli.group.view import (
+    compact,
+    group_view,
+    mixed_warning,
+    view_json,
+)
+from strandline.client.admin.groups import GroupDescription
+from strandline.consumer.core.protocol import Assignment, Subscription
+from strandline.ids import TopicPartition
+from strandline.vocabulary.groups import CommittedOffset, DescribedGroup, DescribedMember
+from strandline.vocabulary.metadata import Endpoint
+
+A, B, C = (TopicPartition("t", number) for number in range(3))
+
+
+def member(
+    name: str,
+    *assigned: TopicPartition,
+    version: int = 1,
+    owned: tuple[TopicPartition, ...] | None = None,
+    metadata: bytes | None = None,
+) -> DescribedMember:
+    return DescribedMember(
+        name,
+        f"client-{name}",
+        "127.0.0.1",
+        Subscription(version, ("t",)).encode() if metadata is None else metadata,
+        Assignment(version, assigned).encode() if metadata is None else b"",
+        owned=assigned if owned is None else owned,
+    )
+
+
+def described(*members: DescribedMember, protocol_type: str = "consumer") -> GroupDescription:
+    group = DescribedGroup(
+        "g", "Stable", 4, protocol_type, "sticky", "m1", members, "a member came", caused_by="m2"
+    )
+    return GroupDescription(group, Endpoint(2, "broker2", 9092))
+
+
+def test_lag_is_counted_from_the_committed_offset_to_the_high_watermark() -> None:
+    """USERS 22: lag next to the partition; what is not known is not called nothing."""
+    view = group_view(
+        described(member("m1", A, B, C)),
+        {A: CommittedOffset(7), B: CommittedOffset(12)},
+        {A: 10, B: 10, C: 5},
+    )
+    assert [(p.name, p.committed, p.end, p.lag) for p in view.partitions] == [
+        (A, 7, 10, 3),
+        (B, 12, 10, 0),
+        (C, None, 5, None),
+    ]
+    assert view.lag is None
+    whole = group_view(described(), {A: CommittedOffset(7), B: CommittedOffset(4)}, {A: 10, B: 10})
+    assert whole.lag == 9
+    assert group_view(described(member("m1")), {}, {}).lag is None, "it has not got its partitions yet"
+    assert group_view(described(), {}, {}).lag == 0
+
+
+def test_the_owner_is_who_said_so_and_who_is_still_to_follow_is_told_apart() -> None:
+    """A member that was given a partition does not own it before it says so (KIP-429: an added partition
+    may be on its way to it while it is assigned)."""
+    view = group_view(described(member("m1", A), member("m2", B, C, owned=(C,))), {}, {})
+    assert [(p.name, p.owner, p.assigned_to) for p in view.partitions] == [
+        (A, "m1", "m1"),
+        (B, None, "m2"),
+        (C, "m2", "m2"),
+    ]
+
+
+def test_a_partition_only_committed_is_shown_too() -> None:
+    """Offsets outlive members: who deletes or resets a group wants to see them."""
+    view = group_view(described(), {A: CommittedOffset(1)}, {A: 2})
+    assert [(p.name, p.owner, p.lag) for p in view.partitions] == [(A, None, 1)]
+
+
+@pytest.mark.parametrize(
+    ("versions", "mixed"), [((0, 0), False), ((1, 1), False), ((0, 1), True), ((2, 1), False)]
+)
+def test_a_group_on_both_protocols_says_so_and_names_each_side(
+    versions: tuple[int, int], mixed: bool
+) -> None:
+    """KIP-429: a group whose members never agree on a protocol falls into case 3.b for ever."""
+    first, second = versions
+    view = group_view(described(member("m1", version=first), member("m2", version=second)), {}, {})
+    assert view.mixed is mixed
+    if mixed:
+        assert view_json(view)["rebalance_protocols"] == {"eager": ["m1"], "cooperative": ["m2"]}
+        warning = mixed_warning(view)
+        assert "Eager: m1." in warning
+        assert "Cooperative: m2." in warning
+        assert "rebalance_protocol=cooperative" in warning
+
+
+@pytest.mark.parametrize("metadata", [b"", b"\xff", b"\x00\x01\x7f\xff\xff\xff"])
+def test_bytes_that_nobody_can_read_hide_nothing_else(metadata: bytes) -> None:
+    """The coordinator takes any bytes: a member of another kind must not make the group unreadable."""
+    view = group_view(described(member("m1", metadata=metadata, owned=(A,)), member("m2", B)), {}, {})
+    strange, other = view.members
+    assert (strange.topics, strange.assigned, strange.rebalance_protocol) == (None, None, None)
+    assert strange.owned == (A,)
+    assert other.assigned == (B,)
+    assert not view.mixed
+
+
+def test_members_of_another_protocol_type_are_not_read_as_consumers() -> None:
+    """A group may coordinate anything: its bytes are its own."""
+    (only,) = group_view(described(member("m1", A), protocol_type="connect"), {}, {}).members
+    assert (only.topics, only.assigned, only.rebalance_protocol) == (None, None, None)
+
+
+def test_the_json_shape_is_the_documented_one() -> None:
+    """docs/cli.md: the shape of `group describe`."""
+    shape = view_json(group_view(described(member("m1", A, owned=())), {A: CommittedOffset(3)}, {A: 5}))
+    assert shape == {
+        "group": "g",
+        "state": "Stable",
+        "generation": 4,
+        "protocol_type": "consumer",
+        "protocol": "sticky",
+        "leader": "m1",
+        "coordinator": {"id": 2, "host": "broker2", "port": 9092},
+        "reason": "a member came",
+        "caused_by": "m2",
+        "mixed": False,
+        "rebalance_protocols": {"eager": [], "cooperative": ["m1"]},
+        "lag": 2,
+        "members": [
+            {
+                "member": "m1",
+                "instance": None,
+                "client_id": "client-m1",
+                "host": "127.0.0.1",
+                "rebalance_protocol": "cooperative",
+                "topics": ["t"],
+                "assigned": {"t": [0]},
+                "owned": {},
+            }
+        ],
+        "partitions": [
+            {
+                "topic": "t",
+                "partition": 0,
+                "committed": 3,
+                "end": 5,
+                "lag": 2,
+                "owner": None,
+                "assigned_to": "m1",
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    ("numbers", "text"),
+    [((), "-"), ((3,), "t:3"), ((0, 1, 2), "t:0-2"), ((0, 2, 3, 7), "t:0,2-3,7"), ((5, 4), "t:4-5")],
+)
+def test_runs_of_partitions_are_shortened_for_people(numbers: tuple[int, ...], text: str) -> None:
+    """A member of a large group has hundreds."""
+    assert compact(TopicPartition("t", number) for number in numbers) == text

@@ -1,0 +1,19 @@
+"""Numbers on the command line."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from strandline.cli.shell.numbers import FiniteRange
+
+
+@pytest.mark.parametrize("text", ["nan", "NaN", "inf", "-inf", "1e999", "-1", "10.5", "ten", ""])
+def test_what_is_no_finite_number_of_the_range_is_refused(text: str) -> None:
+    """CONTRIBUTING 7: a wait of "nan" seconds would be none, or for ever."""
+    with pytest.raises(click.BadParameter):
+        FiniteRange(min=0, max=10).convert(text, None, None)
+
+
+def test_what_is_one_is_taken() -> None:
+    assert FiniteRange(min=0).convert("2.5", None, None) == 2.5

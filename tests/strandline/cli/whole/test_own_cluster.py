@@ -1,0 +1,151 @@
+"""Commands that start clusters of their own: up, down, demo and perf failover (DESIGN ..9, 11)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.strandline.cli.support.cli_process import start, strandline
+from tests.waiting import eventually
+
+
+def _runs(pid: int) -> bool:
+    """A zombie that nobody has waited for yet has ended, too."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+async def test_up_starts_what_does_not_run_and_down_stops_it(tmp_path: Path) -> None:
+    """DESIGN .11: `up` on a folder that exists starts what does not run; the data of a topic stays.
+
+    DESIGN .2: without a controller the brokers serve, and `status` shows them.
+    """
+    directory = str(tmp_path / "cluster")
+    try:
+        up = await strandline("up", "--brokers", "1", "--dir", directory)
+        assert up.status == 0, up.err
+        (before,) = (await strandline("status", "-o", "json", "--dir", directory)).objects
+        created = await strandline("topic", "create", "kept", "--dir", directory)
+        assert created.status == 0, created.err
+        produced = await strandline("produce", "kept", "--dir", directory, stdin=b"one\n")
+        assert produced.status == 0, produced.err
+        os.kill(before["controllers"][0]["pid"], 9)
+        alone = await strandline("status", "-o", "json", "--dir", directory)
+        assert alone.status == 0, alone.err
+        assert alone.objects[0]["controllers"][0]["alive"] is False
+        (kept,) = [each["partitions"] for each in alone.objects[0]["topics"] if each["topic"] == "kept"]
+        assert kept[0]["hw"] == 1
+        os.kill(before["brokers"][0]["pid"], 9)
+        again = await strandline("up", "--dir", directory)
+        assert again.status == 0, again.err
+        (after,) = (await strandline("status", "-o", "json", "--dir", directory)).objects
+        assert after["zookeeper"] == before["zookeeper"]
+        assert after["brokers"][0]["pid"] != before["brokers"][0]["pid"]
+        read = await strandline(
+            "consume", "kept", "--from", "earliest", "--max-records", "1", "--dir", directory
+        )
+        assert read.out == b"one\n"
+        refused = await strandline("up", "--brokers", "2", "--dir", directory)
+        assert refused.status == 1
+        assert "--brokers 1" in refused.err
+    finally:
+        down = await strandline("down", "--dir", directory)
+    assert down.status == 0, down.err
+    assert not _runs(after["zookeeper"]["pid"])
+    assert not _runs(after["brokers"][0]["pid"])
+    stopped = await strandline("status", "-o", "json", "--dir", directory)
+    assert stopped.status == 1
+    assert stopped.objects[0]["brokers"][0]["alive"] is False
+    assert "strandline up" in stopped.err
+
+
+def _members_in(directory: Path) -> list[int]:
+    """The processes that were started for a folder, whoever knows of them."""
+    found = []
+    for each in Path("/proc").iterdir():
+        if not each.name.isdecimal():
+            continue
+        try:
+            texts = (each / "cmdline").read_bytes() + (each / "environ").read_bytes()
+        except OSError:
+            continue
+        if f"{directory}/".encode() in texts and _runs(int(each.name)):
+            found.append(int(each.name))
+    return found
+
+
+async def test_two_at_once_in_one_folder_make_one_cluster(tmp_path: Path) -> None:
+    """DESIGN .11: one `up` is refused or finds all running, and `down` leaves nothing behind."""
+    directory = tmp_path / "cluster"
+    arguments = ("up", "--brokers", "1", "--dir", str(directory))
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(strandline(*arguments)) for _ in range(2)]
+        ups = [task.result() for task in tasks]
+        (shown,) = (await strandline("status", "-o", "json", "--dir", str(directory))).objects
+    finally:
+        down = await strandline("down", "-o", "json", "--dir", str(directory))
+    assert 0 in [up.status for up in ups]
+    for up in ups:
+        assert up.status == 0 or ("cluster" in up.err and "Traceback" not in up.err)
+    assert all(row["alive"] for row in (shown["zookeeper"], *shown["controllers"], *shown["brokers"]))
+    assert down.objects[0]["stopped"] == 3
+    assert _members_in(directory) == []
+
+
+async def test_down_finds_what_a_killed_up_had_started(tmp_path: Path) -> None:
+    """DESIGN .11: every process is written down as soon as it is there, long before the cluster serves.
+
+    Between a process's start and the note of it lies a moment in which only a signal that nobody can
+    catch leaves it unknown; so the kill comes when all three are noted.
+    """
+    directory = tmp_path / "cluster"
+    up = await start("up", "--brokers", "1", "--dir", str(directory))
+    await eventually(lambda: len(re.findall(r'"pid": ?[0-9]+', _text(directory / "cluster.json"))) == 3)
+    up.kill()
+    await up.communicate()
+    down = await strandline("down", "--dir", str(directory))
+    assert down.status == 0, down.err
+    assert _members_in(directory) == []
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+async def test_the_demo_keeps_its_promise() -> None:
+    """DESIGN .11: a leader is killed half way, and every acknowledged record is read exactly once."""
+    ended = await strandline("demo", "-o", "json")
+    assert ended.status == 0, ended.err
+    (figures,) = ended.objects
+    assert figures["ok"] is True
+    assert figures["acknowledged"] == figures["read"] == figures["read_again"] == figures["records"]
+    assert figures["leader"] != figures["killed"]
+    assert "kill -9" in ended.err
+
+
+async def test_the_demo_takes_any_file(tmp_path: Path) -> None:
+    """DESIGN .11: lines of the user's own, and a folder that stays; a file too short is refused."""
+    lines = tmp_path / "lines"
+    lines.write_text("one::two\n")
+    refused = await strandline("demo", "--file", str(lines))
+    assert refused.status == 1
+    assert "100" in refused.err
+
+
+@pytest.mark.timeout(120)
+async def test_failover_is_measured_and_nothing_is_lost() -> None:
+    """CORRECTNESS .2, lost write: after kills under load the acknowledged records are all read."""
+    ended = await strandline("perf", "failover", "--rounds", "2", "-o", "json")
+    assert ended.status == 0, ended.err
+    (figures,) = ended.objects
+    assert figures["lost"] == 0
+    assert 0 < figures["p50_ms"] <= figures["max_ms"]
+    assert figures["acknowledged"] <= figures["sent"]

@@ -1,0 +1,197 @@
+"""Following the stream of state changes over controllers that come and go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from strandline import Admin
+from strandline.client.admin.state_changes import BREAKS_MAX
+from strandline.client.messages import MetadataAnswer, StateChangesAnswer, StateChangesQuery
+from strandline.client.wire.calls import METADATA
+from strandline.client.wire.state_changes import STATE_CHANGES
+from strandline.errors import (
+    BrokerNotAvailable,
+    InvalidRequest,
+    LeaderHint,
+    NotController,
+    OffsetOutOfRange,
+    OutcomeUnknown,
+    StrandlineError,
+)
+from strandline.ports import Method, Request, Response, Stream, StreamEnded
+from strandline.vocabulary.metadata import ClusterMetadata
+from strandline.vocabulary.state_changes import StateChangeEvent
+from tests.integration.support.told_events import REQUESTED
+from tests.strandline.client.network import FastClock, endpoint
+
+Answer = StateChangesAnswer | StrandlineError
+END = StreamEnded("the controller ended the stream")
+BREAK = OutcomeUnknown("the stream broke")
+
+
+def event(number: int) -> StateChangeEvent:
+    return replace(REQUESTED, id=str(number), topic="t")
+
+
+def told(*numbers: int, at: int | None = None) -> StateChangesAnswer:
+    return StateChangesAnswer(tuple(map(event, numbers)), () if at is None else (at,))
+
+
+ON = told()
+
+
+class Controllers:
+    """`Transport` to a broker that knows of controller 1, and to controllers: each stream has its answers."""
+
+    def __init__(self, *streams: list[Answer], again: Callable[[], list[Answer]] | None = None) -> None:
+        self._streams = iter(streams)
+        self._again = again
+        self.asked: list[tuple[str, StateChangesQuery]] = []
+        self.open_streams = 0
+
+    async def call(
+        self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float
+    ) -> Response:
+        assert method.path == METADATA.path, method.path
+        await asyncio.sleep(0)
+        answer: Any = MetadataAnswer(ClusterMetadata("c", (endpoint(9),), endpoint(1), ()), {})
+        return answer  # type: ignore[no-any-return]  # the method's own
+
+    async def open(
+        self, address: str, method: Method[Request, Response], *, timeout_s: float
+    ) -> Stream[Request, Response]:
+        assert method.path == STATE_CHANGES.path
+        answers = next(self._streams, None)
+        if answers is None:
+            answers = [] if self._again is None else self._again()
+        if not answers:
+            raise BrokerNotAvailable(f"{address} is unreachable from here")
+        stream: Any = Told(self, address, iter(answers))
+        return stream  # type: ignore[no-any-return]  # the method's own
+
+    async def close(self) -> None:
+        assert self.open_streams == 0
+
+
+class Told:
+    def __init__(self, controllers: Controllers, address: str, answers: Iterator[Answer]) -> None:
+        self._controllers = controllers
+        self._address = address
+        self._answers = answers
+        self._closed = False
+        controllers.open_streams += 1
+
+    async def write(self, request: StateChangesQuery) -> None:
+        self._controllers.asked.append((self._address, request))
+
+    async def read(self) -> StateChangesAnswer:
+        await asyncio.sleep(0)
+        answer = next(self._answers)
+        if isinstance(answer, StrandlineError):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._controllers.open_streams -= 1
+
+
+async def read(controllers: Controllers, **asked: Any) -> list[int]:
+    """The numbers of all events, until the reading ends."""
+    async with Admin("broker9:9092", transport=controllers, clock=FastClock()) as admin:
+        return [int(each.id) async for each in admin.state_changes(**asked)]
+
+
+def offsets(controllers: Controllers) -> list[tuple[int, ...]]:
+    return [query.from_offsets for _, query in controllers.asked]
+
+
+async def test_it_goes_on_at_the_offsets_of_the_last_answer() -> None:
+    controllers = Controllers([ON, told(1, at=5), told(2, at=6), BREAK], [ON, told(3, at=9), END])
+    assert await read(controllers) == [1, 2, 3]
+    assert offsets(controllers) == [(), (6,)]
+
+
+async def test_what_two_controllers_tell_is_told_once() -> None:
+    """The next one does not know what the one before has told behind its last offsets."""
+    controllers = Controllers([ON, told(1, at=5), told(2), BREAK], [ON, told(2, 3, at=8), END])
+    assert await read(controllers) == [1, 2, 3]
+    assert offsets(controllers) == [(), (5,)]
+
+
+async def test_it_follows_the_one_that_the_last_one_names() -> None:
+    hint = LeaderHint(2, "broker2", 9092, 7)
+    controllers = Controllers([ON, told(1, at=1), NotController("over", leader=hint)],
+                              [NotController("over", leader=hint)], [ON, told(2, at=2), END])  # fmt: skip
+    assert await read(controllers) == [1, 2]
+    assert [address for address, _ in controllers.asked] == ["broker1:9092", "broker1:9092", "broker2:9092"]
+
+
+async def test_who_follows_goes_on_where_a_stream_ended_in_good_order() -> None:
+    controllers = Controllers([ON, told(1, at=1), END], [ON, told(2, at=2), InvalidRequest("enough")])
+    async with Admin("broker9:9092", transport=controllers, clock=FastClock()) as admin:
+        found: list[str] = []
+        with pytest.raises(InvalidRequest, match="enough"):
+            async for each in admin.state_changes(follow=True):
+                found.append(each.id)
+    assert found == ["1", "2"]
+
+
+async def test_what_cannot_be_mended_by_another_controller_is_raised() -> None:
+    controllers = Controllers([ON, told(1, at=1), OffsetOutOfRange("offset 7 is behind the end")])
+    with pytest.raises(OffsetOutOfRange):
+        await read(controllers)
+    assert controllers.open_streams == 0
+
+
+async def test_without_a_controller_it_is_said_after_the_request_timeout() -> None:
+    controllers = Controllers([ON, told(1, at=1), BREAK])
+    with pytest.raises(NotController, match="no active controller"):
+        await read(controllers, follow=True)
+
+
+async def test_streams_that_break_without_a_word_are_not_opened_for_ever() -> None:
+    controllers = Controllers(again=lambda: [ON, BREAK])
+    with pytest.raises(OutcomeUnknown):
+        await read(controllers, follow=True)
+    assert len(controllers.asked) == BREAKS_MAX + 1
+
+
+async def test_who_stops_early_closes_the_stream() -> None:
+    controllers = Controllers([ON, told(1, 2, at=2), END])
+    async with Admin("broker9:9092", transport=controllers, clock=FastClock()) as admin:
+        changes = admin.state_changes()
+        assert (await anext(changes)).id == "1"
+        assert controllers.open_streams == 1
+        await changes.aclose()
+        assert controllers.open_streams == 0
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"brokers": 3}, "brokers = 3"),
+        ({"brokers": "12"}, "brokers = '12'"),
+        ({"brokers": [-1]}, "broker = -1"),
+        ({"brokers": [True]}, "broker = True"),
+        ({"topic": 5}, "topic = 5"),
+        ({"partition": 0}, "partition = 0 without a topic"),
+        ({"topic": "t", "partition": -1}, "partition = -1"),
+        ({"since_ms": -1}, "since_ms = -1"),
+        ({"since_ms": 1.5}, "since_ms = 1.5"),
+    ],
+)
+async def test_what_makes_no_sense_is_refused_before_anybody_is_asked(
+    asked: dict[str, Any], says: str
+) -> None:
+    controllers = Controllers()
+    with pytest.raises(InvalidRequest) as caught:
+        await read(controllers, **asked)
+    assert says in caught.value.message
+    assert controllers.asked == []

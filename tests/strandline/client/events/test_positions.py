@@ -1,0 +1,119 @@
+"""Where a reader of an internal topic stands: each record once, in order, within bounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from strandline.client.events.positions import EventPositions
+from strandline.errors import CorruptMessage
+from strandline.ids import TopicPartition
+from strandline.records import encode_values
+
+ROOM = 1 << 20
+
+
+def batch(first: int, count: int) -> bytes:
+    return encode_values([str(first + i).encode() for i in range(count)], 0, base_offset=first)
+
+
+def reading(*starts: int, ends: list[int] | None = None, buffer_bytes: int = ROOM) -> EventPositions:
+    return EventPositions("t", starts, ends, buffer_bytes=buffer_bytes)
+
+
+def taken(positions: EventPositions) -> list[int]:
+    """The offsets of all that waits; each record says its own."""
+    found = []
+    while (records := positions.take()) is not None:
+        for record in records:
+            assert record.value == str(record.offset).encode()
+            found.append(record.offset)
+    return found
+
+
+def test_what_two_leaders_answer_for_one_offset_is_taken_once() -> None:
+    """In a failover the old leader and the new one may both be asked."""
+    positions = reading(0)
+    assert positions.arrived(positions[0], 0, batch(0, 3))
+    assert not positions.arrived(positions[0], 0, batch(0, 5))
+    assert positions.arrived(positions[0], 3, batch(0, 5))  # whole batches: it begins before what was asked
+    assert taken(positions) == [0, 1, 2, 3, 4]
+
+
+def test_records_before_the_offset_asked_for_are_left_out() -> None:
+    positions = reading(4)
+    assert positions.arrived(positions[0], 4, batch(0, 3) + batch(3, 3))
+    assert taken(positions) == [4, 5]
+
+
+def test_a_reading_that_ends_hands_out_nothing_behind_its_end() -> None:
+    """What was committed since it began is left for the next one, which goes on just there."""
+    positions = reading(0, 0, ends=[4, 0])
+    assert not positions.ended
+    assert positions.arrived(positions[0], 0, batch(0, 3) + batch(3, 3) + batch(6, 1))
+    assert positions[0].complete and not positions.ended
+    assert positions.wanted(lambda _: True) == []
+    assert taken(positions) == [0, 1, 2, 3]
+    assert positions.ended
+    assert positions.next_offsets == (4, 0)
+    assert not positions.arrived(positions[0], 4, batch(4, 1))
+
+
+def test_a_topic_without_records_or_partitions_is_read_at_once() -> None:
+    assert reading(ends=[]).ended
+    assert reading(7, ends=[7]).ended
+    assert not reading(7).ended
+    assert not reading().ended
+
+
+def test_next_offsets_are_behind_what_was_handed_out_and_not_behind_what_waits() -> None:
+    """Else a reader that goes on there would miss what this one fetched and never handed out."""
+    positions = reading(0, 10)
+    positions.arrived(positions[0], 0, batch(0, 2) + batch(2, 2))
+    positions.arrived(positions[1], 10, batch(10, 1))
+    assert positions.next_offsets == (0, 10)
+    positions.take()
+    assert positions.next_offsets == (2, 10)
+    taken(positions)
+    assert positions.next_offsets == (4, 11)
+
+
+def test_it_is_full_when_as_many_bytes_wait_as_may() -> None:
+    records = batch(0, 10)
+    positions = reading(0, buffer_bytes=len(records) + 50)
+    assert positions.has_room
+    positions.arrived(positions[0], 0, records)
+    assert positions.has_room
+    positions.arrived(positions[0], 10, batch(10, 10))
+    assert not positions.has_room
+    positions.take()
+    assert positions.has_room
+
+
+def test_damage_is_an_error_and_moves_nothing() -> None:
+    """CORRECTNESS E15: the CRC is checked by who reads, too."""
+    positions = reading(0)
+    damaged = bytearray(batch(0, 3))
+    damaged[-1] ^= 1
+    with pytest.raises(CorruptMessage):
+        positions.arrived(positions[0], 0, bytes(damaged))
+    assert positions.next_offsets == (0,)
+    assert positions.arrived(positions[0], 0, batch(0, 3))
+
+
+def test_who_follows_reads_partitions_that_come_later_from_their_start() -> None:
+    positions = reading(5)
+    positions.grow(3)
+    assert [position.name for position in positions] == [TopicPartition("t", n) for n in range(3)]
+    assert positions.next_offsets == (5, 0, 0)
+    ending = reading(5, ends=[9])
+    ending.grow(3)
+    assert len(ending) == 1
+
+
+def test_where_retention_has_passed_it_is_read_on_from_the_start_of_the_log() -> None:
+    positions = reading(3)
+    positions.skip_to(positions[0], 8)
+    assert positions.next_offsets == (8,)
+    assert not positions.arrived(positions[0], 3, batch(3, 5))
+    assert positions.arrived(positions[0], 8, batch(8, 1))
+    assert taken(positions) == [8]

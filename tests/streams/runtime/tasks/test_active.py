@@ -1,0 +1,184 @@
+"""One task over a changelog on a real broker: what a commit is, and what is left of one that dies in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import cycle, islice
+
+import pytest
+
+from strandline import LocalCluster, Producer
+from strandline.errors import MessageTooLarge, UnexpectedOffset
+from strandline.streams import ProcessingFailed
+from strandline.streams.core.origins import ORIGIN_HEADER, origin_header
+from strandline.streams.runtime.tasks.outputs import WAITING_MAX
+from tests.streams.runtime.task_bench import Bench, Dies, counts, refused
+
+KEYS = list(islice(cycle(["a", "b", "c", "a"]), 40))
+
+
+async def test_whatever_commit_dies_at_whatever_step_each_record_is_counted_once(bench: Bench) -> None:
+    """It dies at the first wait of a commit, the next life at the second, and so on until one comes through;
+    each goes on from the changelog, every other one with the store of the one before. Outputs come before the
+    changelog, and the store comes after it (CORRECTNESS S3)."""
+    counted = await bench.counted()
+    records = counted.records(KEYS * 20)
+    survived, step, lives = False, 0, 0
+    while not survived:
+        run = await counted.begin("store" if lives % 2 else None)
+        lives += 1
+        begins_at = run.position
+        assert counts(run.store) == Counter(
+            record.key.decode() for record in records[:begins_at] if record.key
+        )
+        run.take(records, most=7)
+        try:
+            survived = await Dies(run.active.commit(), step)
+        except UnexpectedOffset:
+            continue  # what the one before had sent arrived after this one had looked
+        finally:
+            run.active.abandon()
+            run.store.close()
+        step += 1
+        _, positions = await counted.restored()
+        committed = positions.offsets.get(counted.source, 0)
+        assert len(await counted.told()) >= committed, "the changelog is ahead of the outputs"
+    assert step > 3, "a commit waits for outputs and for the changelog, or this test sees none of it"
+    found, positions = await counted.restored()
+    committed = positions.offsets[counted.source]
+    assert found == Counter(record.key.decode() for record in records[:committed] if record.key)
+    latest = dict(await counted.told())
+    assert all(latest[key] >= count for key, count in found.items())
+
+
+async def test_of_two_who_run_one_task_the_second_to_commit_is_refused_and_counts_nothing_twice(
+    bench: Bench,
+) -> None:
+    """(CORRECTNESS S8)"""
+    counted = await bench.counted()
+    records = counted.records(KEYS)
+    zombie, owner = await counted.begin(), await counted.begin()
+    assert zombie.take(records, most=10) == owner.take(records, most=20) - 10
+    await owner.active.commit()
+    assert await refused(zombie.active.commit())
+    zombie.active.abandon()
+    zombie.take(records)
+    await zombie.active.commit()
+    assert zombie.store.checkpoint == 0, "what was refused is not in its store either"
+    owner.take(records)
+    await owner.active.commit()
+    found, positions = await counted.restored()
+    assert found == Counter(KEYS) == counts(owner.store)
+    assert positions.offsets[counted.source] == len(records)
+
+
+async def test_a_commit_nobody_knows_the_outcome_of_ends_the_run_and_the_next_one_finds_out(
+    bench: Bench, cluster: LocalCluster
+) -> None:
+    """The broker hangs with the batch before it: the changelog alone says what it has, and nobody else."""
+    counted = await bench.counted()
+    records = counted.records(KEYS)
+    hasty = Producer(bench.bootstrap, delivery_timeout_ms=500)
+    await bench.opened.enter_async_context(hasty)
+    first = await counted.begin(changelogs=hasty)
+    first.take(records, most=10)
+    await first.active.commit()
+    first.take(records, most=10)
+    await first.active.send()
+    await bench.outputs.flush()
+    cluster.pause_broker(1)
+    try:
+        assert await refused(first.active.commit())
+    finally:
+        cluster.resume_broker(1)
+    assert counts(first.store) == Counter(KEYS[:10]), "its store waits for the changelog"
+    first.active.abandon()
+    second = await counted.begin()
+    while second.position < len(records):
+        assert counts(second.store) == Counter(KEYS[: second.position])
+        second.take(records)
+        if await refused(second.active.commit()):
+            second = await counted.begin()  # what had hung arrived
+    assert (await counted.restored())[0] == Counter(KEYS)
+
+
+async def test_what_a_repartition_repeats_is_counted_once(bench: Bench) -> None:
+    """Also by the next life: origins are in the position record (CORRECTNESS S9)."""
+    counted = await bench.counted_behind_a_repartition()
+    source = counted.source._replace(topic="upstream")
+    places = [(0, 0), (0, 1), (1, 0), (0, 0), (0, 1), (1, 0), (2, 0), (1, 0), (3, 0)]
+    headers = [((ORIGIN_HEADER, origin_header(source, *place)),) for place in places]
+    records = counted.records(["k"] * len(places), headers=headers)
+    first = await counted.begin()
+    first.take(records, most=5)
+    await first.active.commit()
+    assert counts(first.store) == {"k": 3}
+    second = await counted.begin()
+    assert second.position == 5
+    second.take(records)
+    await second.active.commit()
+    assert second.position == len(places)
+    assert counts(second.store) == {"k": len(set(places))}
+
+
+async def test_a_task_stops_in_the_middle_of_a_slice_when_a_commit_is_due(bench: Bench) -> None:
+    counted = await bench.counted()
+    records = counted.records([f"{'x' * 50}-{number}" for number in range(100)])
+    run = await counted.begin(commit_bytes=500)
+    commits = 0
+    while run.position < len(records):
+        before = run.position
+        run.take(records)
+        assert run.active.full or run.position == len(records)
+        assert before < run.position <= before + 10
+        await run.active.commit()
+        assert not run.active.full and not run.active.uncommitted
+        commits += 1
+    assert commits >= 10
+    assert counts(run.store) == {record.key.decode(): 1 for record in records if record.key}
+
+
+async def test_a_task_stops_in_the_middle_of_a_slice_when_many_outputs_wait(bench: Bench) -> None:
+    counted = await bench.counted()
+    records = counted.records(["k"] * (2 * WAITING_MAX + 10))
+    run = await counted.begin(commit_bytes=1 << 20)
+    assert run.take(records) == WAITING_MAX
+    await run.active.send()
+    assert run.take(records) == 2 * WAITING_MAX
+    await run.active.commit()
+    assert run.take(records) == len(records)
+    await run.active.commit()
+    assert [count for _, count in await counted.told()] == list(range(1, len(records) + 1))
+
+
+async def test_a_change_that_fits_no_message_is_refused_with_what_to_do_about_it(bench: Bench) -> None:
+    counted = await bench.counted()
+    run = await counted.begin(commit_bytes=1 << 30)
+    run.take(counted.records([f"{number}".rjust(100_000) for number in range(20)]))
+    with pytest.raises(MessageTooLarge, match="commit_bytes be lower") as caught:
+        await run.active.commit()
+    assert counted.changelog.topic in caught.value.message
+    assert await counted.restored() == ({}, run.store.positions())
+
+
+async def test_after_a_record_that_failed_nothing_is_committed_any_more(bench: Bench) -> None:
+    """Half of what the record does may be in the state by then."""
+    counted = await bench.counted()
+    run = await counted.begin()
+    records = counted.records(["a", "b", "c"])
+    run.take(records, most=1)
+    broken = [records[1], records[2]._replace(key=b"\xff")]
+    with pytest.raises(ProcessingFailed, match=rf"{counted.source} offset 2: UnicodeDecodeError"):
+        run.active.process(counted.source, broken, 0)
+    assert not run.active.uncommitted
+    await run.active.commit()
+    assert (await counted.restored())[0] == {}
+
+
+async def test_a_source_that_begins_again_below_what_was_read_of_it_is_refused(bench: Bench) -> None:
+    counted = await bench.counted()
+    run = await counted.begin()
+    records = counted.records(KEYS)
+    run.take(records)
+    with pytest.raises(ProcessingFailed, match="another topic has its name now"):
+        run.active.process(counted.source, records, 0)
