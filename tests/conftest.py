@@ -39,6 +39,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 for _name in [name for name in os.environ if name.startswith("STRANDLINE_")]:
     del os.environ[_name]
 
+# Spark starts its JVM by fork and exec. gRPC's fork handlers are not needed for that, and can kill the child.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
+
 # Drivers that tests start live for seconds: to compile little, and collect with one thread, costs the least.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
 

@@ -15,6 +15,11 @@ from strandline.pipeline.spark import memory
 from strandline.pipeline.spark.home import spark_home
 from strandline.pipeline.spark.java import find_java
 
+# PySpark forks to start its JVM. Where our clients already run, gRPC's fork handlers sometimes kill the child
+# before it becomes the JVM. Nothing here forks without exec, so they are not needed. gRPC reads this variable
+# when it starts.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
 LOOPBACK: Final = "127.0.0.1"
 
 ROWS_MAX: Final = 100_000
