@@ -189,34 +189,56 @@ def _mixed(
     room = Counter(wanted.values())
     room.subtract(owner for partition, owner in claims.owners.items() if _known(partition, partitions))
     left: dict[str, list[TopicPartition]] = {}
+    given: dict[TopicPartition, str] = {}
     for partition, member in sorted(wanted.items()):
         if not claims.unclaimed(partition):
             continue
         if room[member] > 0:
             room[member] -= 1
-            shares[member].assigned.add(partition)
+            given[partition] = member
         else:
             left.setdefault(partition.topic, []).append(partition)
     for topic, those in left.items():
-        _deal(shares, those, {n: m for n, m in members.items() if topic in m.subscription.topics}, room)
+        given |= _deal(those, {n: m for n, m in members.items() if topic in m.subscription.topics}, room)
+    _relieve(given, members, room)
+    for partition, member in given.items():
+        shares[member].assigned.add(partition)
     return any(partition in wanted and partition not in claims.owners for partition in claims.void)
 
 
 def _deal(
-    shares: Mapping[str, _Share],
-    partitions: Iterable[TopicPartition],
-    subscribers: Mapping[str, ParsedMember],
-    room: Counter[str],
-) -> None:
+    partitions: Iterable[TopicPartition], subscribers: Mapping[str, ParsedMember], room: Counter[str]
+) -> dict[TopicPartition, str]:
     """Give each of these to the subscriber with the most room; of equal ones to an eager one, whose share
     is free again in the next generation."""
+    dealt: dict[TopicPartition, str] = {}
     heap = [(-room[name], not member.eager, name) for name, member in subscribers.items()]
     heapify(heap)
     for partition in partitions:
         full, cooperative, name = heap[0]
-        shares[name].assigned.add(partition)
+        dealt[partition] = name
         room[name] -= 1
         heapreplace(heap, (full + 1, cooperative, name))
+    return dealt
+
+
+def _relieve(
+    given: dict[TopicPartition, str], members: Mapping[str, ParsedMember], room: Counter[str]
+) -> None:
+    """Move partitions from members that got more than their share to subscribers that have room left.
+
+    A topic that only one member subscribes to can fill that member after it was given partitions that others
+    could have. One pass is enough: a move never gives room to a member that had none.
+    """
+    for partition, name in sorted(given.items()):
+        if room[name] >= 0:
+            continue
+        others = [n for n, m in members.items() if room[n] > 0 and partition.topic in m.subscription.topics]
+        if others:
+            taker = min(others, key=lambda n: (-room[n], not members[n].eager, n))
+            given[partition] = taker
+            room[name] += 1
+            room[taker] -= 1
 
 
 def _revoke_void(shares: Mapping[str, _Share], claims: Claims) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from strandline.consumer.core.assignors.assignor import Assignor, AssignorFailed, MemberSubscription
@@ -357,6 +357,17 @@ def test_no_plan_gives_away_what_another_member_may_own(
     assert rejoins(made) == (cooperative if waiting else set())
 
 
+ONLY_ONE_SUBSCRIBES = (
+    {
+        "a": ParsedMember(Subscription(1, ("t", "u", "v"), (TopicPartition("u", 0),), 3)),
+        "b": ParsedMember(Subscription(0, ("u",))),
+    },
+    {"t": 1, "u": 2, "v": 1},
+)
+"""`a` has to take t and v, and keeps what it owns of u: the rest of u is for `b`."""
+
+
+@example(ONLY_ONE_SUBSCRIBES, BUILT_IN["roundrobin"])
 @given(groups(), st.sampled_from([*BUILT_IN.values()]))
 def test_a_mixed_group_gives_nobody_more_than_its_share_while_another_has_less(
     drawn: tuple[dict[str, ParsedMember], dict[str, int]], assignor: Assignor
