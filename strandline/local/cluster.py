@@ -1,10 +1,10 @@
-"""A whole cluster on this machine, for tests and for trying things out.
+"""A whole cluster on this machine, for tests and experiments.
 
     async with LocalCluster(brokers=3) as cluster:
         producer = Producer(cluster.bootstrap)
 
-Every member is a process of its own, and ZooKeeper is a real one, so that a member can be killed, hung
-and started again. All of them start at the same time; a broker waits for ZooKeeper by itself.
+Every member is a separate process, and ZooKeeper is a real one, so that a member can be killed,
+suspended and restarted. All of them start at the same time; a broker waits for ZooKeeper by itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from strandline.local.zookeeper_process import ZooKeeperProcess
 
 START_S_MAX: Final = 30.0
 LOCK_S_MAX: Final = 2 * START_S_MAX
-"""How long a stop waits for a start of another process; that one ends by itself."""
+"""How long a stop waits for another process that is starting the cluster; a start ends within its
+own limit."""
 LOCK_POLL_S: Final = 0.05
 BROKERS_MAX: Final = 100
 
@@ -42,10 +43,10 @@ class MemberStatus:
     host: str
     port: int
     metrics_port: int | None
-    """Where Prometheus finds it."""
+    """The port of its Prometheus metrics."""
     rack: str
     pid: int | None
-    """None if it does not run."""
+    """None if it is not running."""
 
     @property
     def alive(self) -> bool:
@@ -53,13 +54,13 @@ class MemberStatus:
 
 
 class LocalCluster:
-    """See the module.
+    """A local cluster; the module's docstring has an example.
 
-    Without `directory` it lives in a temporary folder, removed at the end unless `keep`. With `detached`
-    its processes outlive this one (`strandline up`); `LocalCluster.open` finds them again. Ports are
-    chosen once, free ones without `base_port`, and kept over restarts. Ids start at 1. `racks` are dealt
-    to the brokers in turn. Settings are those of `strandline.config`, by name; each broker gets
-    `broker_settings`, each controller `controller_settings`.
+    Without `directory` it lives in a temporary folder, which is removed at the end unless `keep`.
+    With `detached` its processes outlive this one (`strandline up`); `LocalCluster.open` finds them
+    again. Ports are chosen once, free ones without `base_port`, and kept over restarts. Ids start
+    at 1. `racks` are assigned to the brokers in turn. Settings are those of `strandline.config`, by
+    name; each broker gets `broker_settings`, each controller `controller_settings`.
     """
 
     def __init__(
@@ -108,9 +109,9 @@ class LocalCluster:
 
     @classmethod
     def open(cls, directory: Path) -> LocalCluster:
-        """The cluster in `directory`, with those of its processes that run. `start` starts the others.
+        """The cluster in `directory`, with its running processes. `start` starts the others.
 
-        Raises SettingsError if there is none.
+        Raises SettingsError if there is no cluster.
         """
         cluster = cls.__new__(cls)
         layout = Layout(directory)
@@ -139,7 +140,7 @@ class LocalCluster:
         service.find()
         return service
 
-    # --- what it is ----------------------------------------------------------------------------
+    # --- properties ---------------------------------------------------------------------------
 
     @property
     def directory(self) -> Path:
@@ -147,7 +148,7 @@ class LocalCluster:
 
     @property
     def bootstrap(self) -> str:
-        """`host:port` of every broker, running or not, with commas."""
+        """`host:port` of every broker, running or not, separated by commas."""
         return ",".join(service.address for service in self._brokers.values())
 
     @property
@@ -171,34 +172,34 @@ class LocalCluster:
         return self._controller(controller_id).address
 
     def metrics_port(self, broker_id: int) -> int | None:
-        """Where a broker serves `/metrics`, if it does."""
+        """The port on which a broker serves `/metrics`, if it does."""
         return self._broker(broker_id).member.metrics_port
 
     def controller_metrics_port(self, controller_id: int) -> int | None:
         return self._controller(controller_id).member.metrics_port
 
     def pid(self, broker_id: int) -> int:
-        """Raises SettingsError if the broker does not run."""
+        """Raises SettingsError if the broker is not running."""
         process = self._broker(broker_id).process
         if process is None:
             raise SettingsError(f"broker {broker_id} does not run")
         return process.pid
 
     def log_path(self, broker_id: int) -> Path:
-        """What the broker printed."""
+        """The broker's output."""
         return self._broker(broker_id).log_path
 
     def data_dir(self, broker_id: int) -> Path:
         return self._layout.broker(broker_id)
 
     def members(self) -> list[MemberStatus]:
-        """Every process that belongs to the cluster, running or not: ZooKeeper, controllers, brokers."""
+        """Every process of the cluster, running or not: ZooKeeper, controllers, brokers."""
         return [
             _status("zookeeper", self._file.zookeeper, self._zookeeper.process),
             *(_status(s.kind, s.member, s.process) for s in self._services()),
         ]
 
-    # --- the whole -----------------------------------------------------------------------------
+    # --- the whole cluster --------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -213,19 +214,20 @@ class LocalCluster:
             await self.stop(clean=not self._temporary)
 
     async def start(self, *, timeout_s: float = START_S_MAX) -> None:
-        """Start whatever does not run and wait until all serve.
+        """Start every process that is not running, and wait until all serve.
 
-        Raises ProcessFailed, with the end of the log, if a process dies or does not come up; then what
-        was started here is stopped again, and what ran before runs on. Raises SettingsError, and does
-        nothing, if another process is starting or stopping this cluster, or has made one here meanwhile.
+        Raises ProcessFailed, with the end of the log, if a process dies or does not start to serve;
+        then the processes started here are stopped again, and the earlier ones keep running. Raises
+        SettingsError, and does nothing, if another process is starting or stopping this cluster, or
+        has created one here meanwhile.
         """
         with self._layout.lock():
             self._catch_up()
             await self._start(timeout_s)
 
     async def _start(self, timeout_s: float) -> None:
-        """`start`, under the lock. Each process is written down at once, so that `down` finds those of
-        a start that was killed."""
+        """`start`, under the lock. Each process is recorded at once, so that `down` finds the
+        processes of a start that was killed."""
         down = [service for service in self._services() if not service.alive]
         had_zookeeper = self._zookeeper.alive
         try:
@@ -244,7 +246,7 @@ class LocalCluster:
             raise
 
     async def wait_serving(self, timeout_s: float = START_S_MAX) -> None:
-        """Return once ZooKeeper and every broker and controller that was started serve.
+        """Return once ZooKeeper and every started broker and controller serve.
 
         Raises ProcessFailed.
         """
@@ -255,8 +257,8 @@ class LocalCluster:
     async def stop(self, *, clean: bool = True) -> int:
         """Stop everything: brokers and controllers first, by SIGTERM if `clean`, else by SIGKILL.
 
-        A temporary folder is removed. Returns how many processes ran. Waits while another process starts
-        or stops this cluster, and raises SettingsError if that takes too long.
+        A temporary folder is removed. Returns how many processes were running. Waits while another
+        process starts or stops this cluster, and raises SettingsError if that takes too long.
         """
         async with self._locked():
             self._catch_up()
@@ -268,7 +270,7 @@ class LocalCluster:
 
     @asynccontextmanager
     async def _locked(self) -> AsyncIterator[None]:
-        """The folder's lock, waited for. Raises SettingsError after LOCK_S_MAX."""
+        """Hold the folder's lock, after waiting for it. Raises SettingsError after LOCK_S_MAX."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + LOCK_S_MAX
         with ExitStack() as held:
@@ -283,10 +285,10 @@ class LocalCluster:
             yield
 
     def _catch_up(self) -> None:
-        """Under the lock: see what other processes did since the folder was read here.
+        """Under the lock: read what other processes changed since this object read the folder.
 
-        Raises SettingsError if one of them made a cluster where this one was to be new. Who owns its
-        processes knows of them without the file.
+        Raises SettingsError if one of them created a cluster where this one was to be new. An
+        object that owns its processes knows them without the file.
         """
         if self._is_new:
             _refuse_cluster(self._layout)
@@ -297,7 +299,7 @@ class LocalCluster:
                 self._take_up(self._layout, file, detached=True)
 
     async def _leave(self) -> None:
-        """Write down that it is stopped, or remove all trace of it."""
+        """Record that the cluster is stopped, or remove its folder."""
         if self._temporary:
             await asyncio.to_thread(shutil.rmtree, self.directory)
         else:
@@ -308,7 +310,7 @@ class LocalCluster:
     async def start_broker(
         self, broker_id: int, *, wait_s: float | None = START_S_MAX, **settings: Any
     ) -> None:
-        """Start a stopped broker, from now on with these settings too, and wait until it serves.
+        """Start a stopped broker, from now on also with these settings, and wait until it serves.
 
         `wait_s` None: do not wait. Raises ProcessFailed, SettingsError.
         """
@@ -322,22 +324,22 @@ class LocalCluster:
             await _serving(service, wait_s)
 
     async def stop_broker(self, broker_id: int) -> None:
-        """SIGTERM: it hands its leaderships over first. Waits until it is gone."""
+        """SIGTERM: the broker hands its leaderships over first. Waits until it has exited."""
         await self._stop(self._broker(broker_id), clean=True)
 
     async def kill_broker(self, broker_id: int) -> None:
-        """SIGKILL. Waits until it is gone."""
+        """SIGKILL. Waits until it has exited."""
         await self._stop(self._broker(broker_id), clean=False)
 
     def pause_broker(self, broker_id: int) -> None:
-        """SIGSTOP: it hangs, and its connections stay open."""
+        """SIGSTOP: the broker hangs, and its connections stay open."""
         self._broker(broker_id).pause()
 
     def resume_broker(self, broker_id: int) -> None:
         self._broker(broker_id).resume()
 
     async def add_broker(self, *, rack: str = "", wait_s: float | None = START_S_MAX, **settings: Any) -> int:
-        """Add a broker with the cluster's settings and these; returns its id."""
+        """Add a broker with the cluster's settings and the given ones; returns its id."""
         port, metrics_port = free_ports(2)
         member = MemberFile(
             id=max(self._brokers, default=0) + 1,
@@ -356,7 +358,8 @@ class LocalCluster:
     async def start_controller(
         self, controller_id: int, *, wait_s: float | None = START_S_MAX, **settings: Any
     ) -> None:
-        """Start a stopped controller, from now on with these settings too, and wait until it serves.
+        """Start a stopped controller, from now on also with these settings, and wait until it
+        serves.
 
         `wait_s` None: do not wait. Raises ProcessFailed, SettingsError.
         """
@@ -370,11 +373,11 @@ class LocalCluster:
             await _serving(service, wait_s)
 
     async def stop_controller(self, controller_id: int) -> None:
-        """SIGTERM. Waits until it is gone."""
+        """SIGTERM. Waits until it has exited."""
         await self._stop(self._controller(controller_id), clean=True)
 
     async def kill_controller(self, controller_id: int) -> None:
-        """SIGKILL. Waits until it is gone."""
+        """SIGKILL. Waits until it has exited."""
         await self._stop(self._controller(controller_id), clean=False)
 
     async def start_zookeeper(self, *, wait_s: float = START_S_MAX) -> None:
@@ -384,18 +387,18 @@ class LocalCluster:
         await self._zookeeper.wait_serving(wait_s)
 
     async def kill_zookeeper(self) -> None:
-        """SIGKILL. Waits until it is gone."""
+        """SIGKILL. Waits until it has exited."""
         await self._zookeeper.kill()
         self._save()
 
     def pause_zookeeper(self) -> None:
-        """SIGSTOP: it hangs, and its connections stay open."""
+        """SIGSTOP: ZooKeeper hangs, and its connections stay open."""
         self._zookeeper.pause()
 
     def resume_zookeeper(self) -> None:
         self._zookeeper.resume()
 
-    # --- within ----------------------------------------------------------------------------------
+    # --- internals -----------------------------------------------------------------------------
 
     def _services(self) -> list[Service]:
         return [*self._controllers.values(), *self._brokers.values()]
@@ -418,7 +421,7 @@ class LocalCluster:
         self._save()
 
     def _save(self) -> None:
-        """Write down who runs, so that another process finds them."""
+        """Record the running processes, so that another process finds them."""
         _note(self._file.zookeeper, self._zookeeper.process)
         for service in self._services():
             _note(service.member, service.process)
@@ -426,7 +429,7 @@ class LocalCluster:
         self._is_new = False
 
     def _release(self) -> None:
-        """Leave the processes alone from now on."""
+        """Give up the handles of the processes, which keep running."""
         for process in (self._zookeeper.process, *(service.process for service in self._services())):
             if process is not None:
                 process.release()
@@ -437,12 +440,12 @@ async def _serving(service: Service, timeout_s: float) -> None:
         async with asyncio.timeout(timeout_s):
             await service.wait_serving()
     except TimeoutError:
-        assert service.process is not None  # wait_serving had raised
+        assert service.process is not None  # otherwise wait_serving raises
         raise service.process.failure(f"did not serve within {timeout_s} s") from None
 
 
 async def _all(waits: Iterable[Awaitable[None]]) -> None:
-    """Wait for all at once; the first failure ends the others and is raised by itself."""
+    """Wait for all concurrently; the first failure ends the others and is raised by itself."""
 
     async def wait(one: Awaitable[None]) -> None:
         await one

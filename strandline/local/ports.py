@@ -1,4 +1,4 @@
-"""TCP ports of the loopback address: free ones, and who of a cluster has which."""
+"""Chooses TCP ports of the loopback address for the members of a cluster."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ LOOPBACK: Final = "127.0.0.1"
 PORT_MIN: Final = 10_000
 _EPHEMERAL: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _EPHEMERAL_FROM: Final = 32_768
-"""Where the kernel's own range begins if it does not say."""
+"""The kernel's default start of the range, if it does not report one."""
 
 CONTROLLER_OFFSET: Final = 100
 ZOOKEEPER_OFFSET: Final = 200
 METRICS_OFFSET: Final = 300
-"""With a base port: brokers from it on, controllers 100 above, ZooKeeper 200 above; metrics 300 above whoever
-serves them."""
+"""With a base port: brokers start at it, controllers 100 above, ZooKeeper 200 above; the metrics
+port of each is 300 above its service port."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterPorts:
-    """Of each controller and broker the port of its service, and that of its metrics."""
+    """For each controller and broker: its service port, and its metrics port."""
 
     zookeeper: int
     controllers: Sequence[tuple[int, int]]
@@ -33,7 +33,7 @@ class ClusterPorts:
 
 
 def cluster_ports(brokers: int, controllers: int, base_port: int | None) -> ClusterPorts:
-    """Ports for so many; free ones without `base_port`."""
+    """Ports for the given numbers of members; free ones without `base_port`."""
     if base_port is None:
         zookeeper, *free = free_ports(1 + 2 * (controllers + brokers))
         pairs = list(zip(free[::2], free[1::2], strict=True))
@@ -50,11 +50,11 @@ def cluster_ports(brokers: int, controllers: int, base_port: int | None) -> Clus
 
 
 def free_ports(count: int) -> list[int]:
-    """So many different ports that were free a moment ago, drawn from below the kernel's ephemeral range.
+    """Different ports that were free at the check, drawn from below the kernel's ephemeral range.
 
-    Any connection that this machine opens may be given a port of that range, and keep a server that was
-    killed from coming back on it. Worse, a client that knocks at such a port until its server is back
-    will one day be given that very port, and talk to itself.
+    The kernel may assign a port of the ephemeral range to any outgoing connection, and so prevent a
+    killed server from binding it again. Worse, a client that retries such a port until its server
+    is back may be assigned that very port, and connect to itself.
     """
     draw = random.SystemRandom()
     with ExitStack() as held:

@@ -1,7 +1,7 @@
 """One process on this machine: started here, or found again by its pid and its start time.
 
-Held by a pidfd: a signal or a wait never meets another process that was given the same number since,
-and waiting for a child works like waiting for a process that somebody else started.
+It is held by a pidfd: a signal or a wait never reaches another process that has reused the pid, and
+waiting works for a child as for a process that another program started.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from strandline.local.die_with_parent import dying_with_this_process
 
 LOG_TAIL_LINES: Final = 30
 _START_TIME_FIELD: Final = 19
-"""Of /proc/[pid]/stat, counted after the command's closing parenthesis (proc(5), field 22)."""
+"""Index in /proc/[pid]/stat, counted after the command's closing parenthesis (proc(5), field 22)."""
 _SOCKET_LOCAL, _SOCKET_STATE, _SOCKET_INODE = 1, 3, 9
 """Columns of /proc/net/tcp (proc_net(5))."""
 _LISTEN: Final = "0A"
 
 
 class ProcessFailed(StrandlineError):
-    """A process of the local cluster died, or did not come up. The message ends with its log's end."""
+    """A process of the local cluster died, or did not start to serve. The message ends with the end
+    of its log."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """A pid, and when its process started (ticks since boot), so that a recycled pid is told apart."""
+    """A pid, and when its process started (ticks since boot), so that a reused pid is recognized."""
 
     pid: int
     started: int
@@ -62,7 +63,7 @@ class Process:
     ) -> Process:
         """Start `command`; both its outputs are appended to `log_path`.
 
-        It dies with this process (with the thread that calls, to be exact), unless `detached`: then it
+        It dies with this process (precisely: with the calling thread), unless `detached`: then it
         also leaves the terminal's process group, so that Ctrl-C does not reach it.
         """
         if not detached:
@@ -79,7 +80,7 @@ class Process:
                 (os.POSIX_SPAWN_DUP2, 1, 2),
             ],
             setsid=detached,
-            setsigdef=[signal.SIGPIPE],  # Python ignores it, and so would the child
+            setsigdef=[signal.SIGPIPE],  # Python ignores it, and the child would inherit that
         )
         process = cls(name, pid, os.pidfd_open(pid), log_path)
         process._is_child = True
@@ -87,7 +88,7 @@ class Process:
 
     @classmethod
     def find(cls, name: str, wanted: ProcessId, *, log_path: Path) -> Process | None:
-        """The process that was started as `wanted`, if it still runs."""
+        """The process `wanted`, if it is still running."""
         try:
             pidfd = os.pidfd_open(wanted.pid)
         except OSError:
@@ -116,31 +117,31 @@ class Process:
 
     @property
     def exit_status(self) -> int | None:
-        """As subprocess has it (negative: the signal); None if it runs or is not our child."""
+        """As in subprocess (negative: the signal); None if it is running or not a child of this process."""
         if not self.alive:
             self._reap()
         return self._exit_status
 
     def listens(self, port: int) -> bool:
-        """True if a socket that takes connections on this TCP port is its own, and not another process's."""
+        """True if this process, and no other, has a listening socket on this TCP port."""
         sockets = _listening(port)
         own = f"/proc/{self.pid}/fd"
         try:
             return any(os.readlink(f"{own}/{number}") in sockets for number in os.listdir(own))
-        except OSError:  # it is gone, or has just closed one of them
+        except OSError:  # the process ended, or just closed a descriptor
             return False
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal; a process that is gone already is no error."""
+        """Send a signal; it is no error if the process has ended."""
         if self.alive:
             signal.pidfd_send_signal(self._pidfd, number)
 
     async def wait(self, timeout_s: float | None = None) -> None:
-        """Return once it is gone. Raises TimeoutError."""
+        """Return once the process has ended. Raises TimeoutError."""
         if self.alive:
             loop = asyncio.get_running_loop()
             gone = asyncio.Event()
-            own = os.dup(self._pidfd)  # a loop watches a descriptor once, but several may wait
+            own = os.dup(self._pidfd)  # a loop watches a descriptor only once, but several tasks may wait
             loop.add_reader(own, gone.set)
             try:
                 async with asyncio.timeout(timeout_s):
@@ -164,7 +165,7 @@ class Process:
         await self.wait()
 
     def release(self) -> None:
-        """Let go of it, running or not; what becomes of it from here on is not known."""
+        """Give up the handle, whether or not the process is running; its later fate is not known."""
         if self.alive:
             self._is_child = False
         if self._pidfd >= 0:
@@ -172,13 +173,13 @@ class Process:
             self._pidfd = -1
 
     def _reap(self) -> None:
-        """Take a child that is gone off the kernel's list."""
+        """Reap a child that has ended."""
         if self._is_child and self._exit_status is None:
             _, status = os.waitpid(self.pid, 0)
             self._exit_status = os.waitstatus_to_exitcode(status)
 
     def failure(self, what: str) -> ProcessFailed:
-        """`what` happened to it; with the last lines of its log."""
+        """The error for `what`, with the last lines of the process's log."""
         status = self.exit_status
         ended = "" if status is None else f" (exit status {status})"
         return ProcessFailed(f"{self.name} {what}{ended}; the end of {self.log_path}:\n{self.log_tail()}")

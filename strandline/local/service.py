@@ -1,4 +1,4 @@
-"""A broker or a controller as a process: how it is started, and when it serves."""
+"""A broker or a controller as a process: how to start it, and when it serves."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from strandline.local.process import Process
 SERVING_POLL_S: Final = 0.01
 HEALTH_TIMEOUT_S: Final = 1.0
 STOP_S_MAX: Final = 15.0
-"""For a clean end; a broker waits at most `handover_ms` for its leaderships to be taken over."""
+"""Limit for a clean end; a broker waits at most `handover_ms` for its leaderships to be taken over."""
 
 _MALLOC: Final = {"MALLOC_MMAP_THRESHOLD_": "268435456", "MALLOC_TRIM_THRESHOLD_": "268435456"}
-"""glibc keeps what was freed: large messages go two to four times as fast. One alone is worse than none."""
+"""glibc keeps freed memory: large messages become two to four times faster. Only one of the two is
+worse than none."""
 
 _KINDS: Final[Mapping[str, type[BrokerSettings] | type[ControllerSettings]]] = {
     "broker": BrokerSettings,
@@ -58,7 +59,7 @@ class Service:
         return self.process is not None and self.process.alive
 
     def find(self) -> None:
-        """Take up the process that the cluster's file names, if it still runs."""
+        """Find the process that the cluster's file names, if it is still running."""
         wanted = self.member.process_id
         if wanted is not None:
             self.process = Process.find(self.name, wanted, log_path=self.log_path)
@@ -66,7 +67,8 @@ class Service:
     def start(self, fixed: Mapping[str, Any]) -> None:
         """Start the process. `fixed` are the settings that only the cluster knows.
 
-        Raises SettingsError for a setting that the service would refuse: here, and not in its log.
+        Raises SettingsError for a setting that the service would refuse, instead of leaving it to
+        the service's log.
         """
         settings = {
             **self.member.settings,
@@ -90,9 +92,9 @@ class Service:
         return {} if port is None else {"metrics_port": str(port)}
 
     async def wait_serving(self) -> None:
-        """Return once its health service says SERVING. Raises ProcessFailed if it dies before.
+        """Return once its health service reports SERVING. Raises ProcessFailed if it dies before.
 
-        Another process on its port does not count: it is about to die of that.
+        Another process on its port does not count: then this one will fail.
         """
         while True:
             healthy = await self.serves()
@@ -103,8 +105,8 @@ class Service:
             await asyncio.sleep(SERVING_POLL_S)
 
     async def serves(self) -> bool:
-        """Ask the standard gRPC health service once."""
-        if not await self._listens():  # asked first, for gRPC would wait before it connects again
+        """Query the standard gRPC health service once."""
+        if not await self._listens():  # checked first, because gRPC would wait before it connects again
             return False
         async with grpc.aio.insecure_channel(self.address) as channel:
             stub = health_pb2_grpc.HealthStub(channel)
@@ -128,13 +130,13 @@ class Service:
         return self.process.failure("died before it served")
 
     async def stop(self, *, clean: bool) -> None:
-        """SIGTERM (SIGKILL if it takes too long), or SIGKILL at once; waits until it is gone."""
+        """SIGTERM (SIGKILL if it takes too long), or SIGKILL at once; waits until it has exited."""
         if self.process is not None:
             await self.process.stop(clean=clean, timeout_s=STOP_S_MAX)
             self.process = None
 
     def pause(self) -> None:
-        """Hang: it answers nothing and closes nothing."""
+        """Suspend it: it answers nothing and closes nothing."""
         if self.process is not None:
             self.process.send(signal.SIGSTOP)
 
@@ -157,7 +159,7 @@ def _as_text(value: Any) -> str:
 
 
 def _python_path() -> dict[str, str]:
-    """Lets a child find the packages of a checkout; installed ones it finds by itself."""
+    """The path with which a child finds the packages of a checkout; installed ones need none."""
     root = str(Path(strandline.__file__).parents[1])
     if root in site.getsitepackages():
         return {}

@@ -1,4 +1,4 @@
-"""A real ZooKeeper server from the jars in PySpark's wheel, with nothing more to install than Java."""
+"""A real ZooKeeper server from the jars in PySpark's wheel; only Java must be installed."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from strandline.local.ports import LOOPBACK
 from strandline.local.process import Process, ProcessId
 
 TICK_MS: Final = 250
-"""The smallest session timeout is two of these: what the settings allow."""
+"""The smallest session timeout is two ticks, which is also the least that the settings allow."""
 
 SESSION_TIMEOUT_MS_MAX: Final = 120_000
 """The largest that the settings allow; ZooKeeper's own limit would be 20 ticks."""
 
 HEAP_MB: Final = 512
-"""The most it may take; it takes what it needs. 64 MB held 50,000 znodes, a cluster of 3,000 partitions has
-15,000; 128 MB were not enough for all the topics of a test run one after the other."""
+"""The largest heap; the server takes what it needs. 64 MB held 50,000 znodes, and a cluster of
+3,000 partitions has 15,000; 128 MB were not enough for all topics of a test run in sequence."""
 
 SERVING_POLL_S: Final = 0.01
 ANSWER_S_MAX: Final = 0.5
-"""A server that is only just starting may accept, fail over the command, and leave the caller hanging."""
+"""A server that is just starting may accept, fail on the command, and leave the caller waiting."""
 
 STOP_S_MAX: Final = 10.0
 _JARS: Final = (
     "zookeeper-3.*", "zookeeper-jute-*", "slf4j-api-*", "log4j-api-*", "log4j-core-*", "log4j-slf4j2-impl-*",
     "metrics-core-*", "snappy-java-*",
 )  # fmt: skip
-"""The least that it serves with."""
+"""The smallest set that the server runs with."""
 
 _CONFIGURATION: Final = """\
 tickTime={tick_ms}
@@ -63,10 +63,11 @@ appender.console.layout.pattern = %d{ISO8601} %-5p %c{1} %m%n
 
 
 class ZooKeeperProcess:
-    """One server in `directory`, on `port` of the loopback address; `more` is appended to its configuration.
+    """One server in `directory`, on `port` of the loopback address; `more` is appended to its
+    configuration.
 
-    The first server that is stopped cleanly on a machine leaves an archive of its loaded classes in the
-    user's cache folder; later ones start in about half the time from it.
+    The first server on a machine that is stopped cleanly leaves an archive of its loaded classes in
+    the user's cache folder; with it, later ones start in about half the time.
     """
 
     def __init__(
@@ -88,12 +89,12 @@ class ZooKeeperProcess:
         return self.process is not None and self.process.alive
 
     def find(self, wanted: ProcessId) -> bool:
-        """Take up the server that was started as `wanted`, if it still runs."""
+        """Find the server that was started as `wanted`, if it is still running."""
         self.process = Process.find("zookeeper", wanted, log_path=self.log_path)
         return self.process is not None
 
     def start(self) -> Process:
-        """Start the server; `wait_serving` says when it answers. Raises SettingsError."""
+        """Start the server; `wait_serving` waits until it answers. Raises SettingsError."""
         java, jars = find_java(), find_jars()
         self.directory.mkdir(parents=True, exist_ok=True)
         configuration = self.directory / "zoo.cfg"
@@ -143,28 +144,28 @@ class ZooKeeperProcess:
             raise self.process.failure(f"did not serve within {timeout_s} s") from None
 
     async def serves(self) -> bool:
-        """True if this server takes sessions; another one on its port does not count."""
+        """True if this server accepts sessions; another one on its port does not count."""
         return f"dataDir={self.directory / 'data'}/" in await four_letter_word(self.port, "conf")
 
     async def stop(self) -> None:
-        """Stop the server by SIGTERM, and keep its class archive if it left one."""
+        """Stop the server by SIGTERM, and keep its class archive if it wrote one."""
         if self.process is not None:
             await self.process.stop(clean=True, timeout_s=STOP_S_MAX)
             self.process = None
             self._keep_archive()
 
     async def kill(self) -> None:
-        """SIGKILL, and wait until it is gone."""
+        """SIGKILL, and wait until it has exited."""
         if self.process is not None:
             await self.process.stop(clean=False, timeout_s=STOP_S_MAX)
             self.process = None
 
     async def discard(self) -> None:
-        """Stop it as fast as can be: its data is not wanted any more, but its class archive may be."""
+        """Stop it as fast as possible: its data is no longer needed, but its class archive may be."""
         await (self.kill() if self._new_archive is None else self.stop())
 
     def pause(self) -> None:
-        """Hang, as a machine does that swaps: it answers nothing and closes nothing."""
+        """Suspend it, like a machine that swaps: it answers nothing and closes nothing."""
         if self.process is not None:
             self.process.send(signal.SIGSTOP)
 
@@ -176,7 +177,7 @@ class ZooKeeperProcess:
 
     @property
     def _new_archive(self) -> Path | None:
-        """Where this server writes its classes when it ends, if it was asked to."""
+        """The path to which this server writes its classes at its end, if it was asked to."""
         target = self.directory / "archive-target"
         return self.directory / "classes.jsa" if target.exists() else None
 
@@ -202,13 +203,13 @@ class ZooKeeperProcess:
             cached.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=cached.parent, delete=False) as copy:
                 shutil.copyfile(made, copy.name)
-            os.replace(copy.name, cached)  # at once: another cluster may be starting from it
+            os.replace(copy.name, cached)  # atomic: another cluster may be starting from it
             made.unlink()
 
 
 def find_jars() -> list[Path]:
     """The server's class path. Raises SettingsError that says how to get it."""
-    spec = importlib.util.find_spec("pyspark")  # not imported: that costs a second
+    spec = importlib.util.find_spec("pyspark")  # not imported, because that takes a second
     if spec is None or not spec.submodule_search_locations:
         raise SettingsError(
             "a local cluster takes ZooKeeper from PySpark's wheel: pip install 'strandline[local]', "
@@ -225,7 +226,7 @@ def find_jars() -> list[Path]:
 
 
 async def four_letter_word(port: int, word: str) -> str:
-    """The answer to one of ZooKeeper's four-letter commands; empty if nobody answers."""
+    """The answer to one of ZooKeeper's four-letter commands; empty without an answer."""
     try:
         async with asyncio.timeout(ANSWER_S_MAX):
             reader, writer = await asyncio.open_connection(LOOPBACK, port)
@@ -239,7 +240,7 @@ async def four_letter_word(port: int, word: str) -> str:
 
 
 def _archive_path(java: Java, jars: list[Path]) -> Path:
-    """Where the archive for this Java and these jars is kept; any change of them gives another name."""
+    """The path of the archive for this Java and these jars; any change to them changes the name."""
     named = [java.executable, *jars]
     facts = [f"{path} {stat.st_size} {stat.st_mtime_ns}" for path in named for stat in (path.stat(),)]
     key = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]

@@ -1,6 +1,8 @@
-"""Kafka's RecordBatch v2 on bytes: checked, stamped, written and read (DESIGN .5; KIP-98, KIP-82).
+"""Kafka's RecordBatch v2 as bytes: validation, stamping, encoding and decoding (DESIGN .5; KIP-98,
+KIP-82).
 
-A batch is 61 bytes of header and then its records, compressed as a whole. All functions are pure.
+A batch is a header of 61 bytes followed by its records, compressed as a whole. All functions are
+pure.
 """
 
 from __future__ import annotations

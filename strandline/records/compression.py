@@ -1,7 +1,7 @@
 """The five codecs of a RecordBatch v2 in the framings that Kafka uses.
 
-gzip, lz4 (frame format, independent blocks) and zstd are one stream; snappy is cut into blocks
-with the framing of xerial's library, and read with or without it.
+gzip, lz4 (frame format, independent blocks) and zstd are one stream. snappy is written in blocks
+with the framing of the xerial library, and read with or without it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Codec(IntEnum):
 
     @classmethod
     def named(cls, name: str) -> Codec:
-        """The codec of a setting. Raises UnsupportedCompression that lists the known names."""
+        """The codec for a setting. Raises UnsupportedCompression that lists the known names."""
         try:
             return cls[name.upper()]
         except KeyError:
@@ -49,7 +49,7 @@ _STREAMS: Final[dict[Codec, Any]] = {
 
 
 def compress(codec: Codec, data: bytes) -> bytes:
-    """The data under a codec; unchanged for `Codec.NONE`."""
+    """Compress with a codec; `Codec.NONE` leaves the data unchanged."""
     match codec:
         case Codec.NONE:
             return data
@@ -67,10 +67,10 @@ def compress(codec: Codec, data: bytes) -> bytes:
 
 
 def decompress(codec: Codec, data: bytes, *, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """What `compress` was given.
+    """The inverse of `compress`.
 
-    Raises CorruptMessage if the data is damaged or would grow beyond `bytes_max`: a few hundred
-    bytes can claim gigabytes, so memory is never taken on the data's own word.
+    Raises CorruptMessage if the data is damaged or would expand beyond `bytes_max`: a few hundred
+    bytes can claim gigabytes, so the claimed size is never allocated unchecked.
     """
     match codec:
         case Codec.NONE:
@@ -88,8 +88,8 @@ def _decompress_stream(codec: Codec, data: bytes, bytes_max: int) -> bytes:
         try:
             size = _STREAMS[codec].decompress_into(data, out)
         except cramjam.DecompressionError as error:
-            # The library has one exception for "damaged" and "does not fit"; only at the limit
-            # does the difference stop to matter.
+            # The library has one exception for "damaged" and "does not fit"; only at the limit does
+            # the difference not matter.
             if guess == bytes_max:
                 raise CorruptMessage(
                     f"{len(data)} bytes of {codec.name.lower()} do not decompress to at most "

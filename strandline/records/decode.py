@@ -1,4 +1,4 @@
-"""Batches to records."""
+"""Decodes batches to records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RecordHeaders = tuple[tuple[str, bytes | None], ...]
 
 
 class Record(NamedTuple):
-    """One record as it was read. `timestamp` is in milliseconds since the Unix epoch."""
+    """One decoded record. `timestamp` is in milliseconds since the Unix epoch."""
 
     offset: int
     timestamp: int
@@ -27,7 +27,7 @@ class Record(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """One batch's records by column, all of one length; for those who build columns anyway (Arrow)."""
+    """One batch's records by column, all of the same length; for columnar consumers (Arrow)."""
 
     offsets: list[int]
     timestamps: list[int]
@@ -37,15 +37,15 @@ class Columns(NamedTuple):
 
 
 RECORD_BYTES_MIN: Final = 7
-"""Of a record: six lengths and numbers of a byte each, and its attributes."""
+"""The smallest record: six lengths and numbers of a byte each, and its attributes."""
 _FIRST_LEAD: Final = b"\x00\x00"
-"""Attributes, none of whose bits is in use, and timestamp delta, which the first record counts from."""
+"""The attributes, all of whose bits are unused, and the timestamp delta 0 of the first record."""
 _NULL: Final = 1
-"""The length -1, zigzag."""
+"""The length -1 in zigzag encoding."""
 
 
 def decode(records: Bytes, *, from_offset: int = 0) -> list[Record]:
-    """All records at or above an offset, control batches left out.
+    """All records at or above an offset, without control batches.
 
     Raises CorruptMessage if the bytes are not whole, well-formed batches.
     """
@@ -57,7 +57,7 @@ def decode(records: Bytes, *, from_offset: int = 0) -> list[Record]:
 
 
 def decode_lazily(records: Bytes, *, from_offset: int = 0) -> Iterator[tuple[BatchHeader, list[Record]]]:
-    """As `decode`, batch by batch: a batch is decompressed and read when it is asked for."""
+    """As `decode`, batch by batch: each batch is decompressed and decoded on demand."""
     for header in iterate(records):
         if header.next_offset > from_offset and not header.is_control:
             yield header, decode_batch(records, header, from_offset=from_offset)
@@ -97,9 +97,9 @@ def decode_columns(records: Bytes, header: BatchHeader) -> Columns:
 
 
 def _read_columns(body: bytes, header: BatchHeader) -> Columns:
-    """Raises IndexError or ValueError where the bytes are not what the header says."""
+    """Raises IndexError or ValueError if the bytes contradict the header."""
     count, first = header.record_count, header.base_offset
-    # What is nearly always so; the exceptions are put in.
+    # The values that nearly all batches have; exceptions overwrite them.
     columns = Columns(list(range(first, first + count)), [], [None] * count, [], [()] * count)
     values = split_equal(body, count)
     if values is None:
@@ -111,10 +111,11 @@ def _read_columns(body: bytes, header: BatchHeader) -> Columns:
 
 
 def _read_each(body: bytes, header: BatchHeader, columns: Columns) -> None:
-    """Record by record. Varints of one and two bytes are read in place: calls would double the time.
+    """Decode record by record. Varints of one and two bytes are decoded in place: calls would
+    double the time.
 
-    A length that is negative or runs past the batch makes a record end elsewhere than it says; that is
-    what the check at its end is for.
+    If a length is negative or exceeds the batch, the record does not end where it claims; the check
+    at its end detects that.
     """
     keys, add_timestamp, add_value = columns.keys, columns.timestamps.append, columns.values.append
     at, lead, timestamp, gaps = 0, _FIRST_LEAD, header.base_timestamp, False
@@ -126,7 +127,7 @@ def _read_each(body: bytes, header: BatchHeader, columns: Columns) -> None:
         else:
             raw, at = _longer(body, at)
         end = at + (raw >> 1 ^ -(raw & 1))
-        # Most records have the timestamp of the one before, and the next offset.
+        # Most records have the previous record's timestamp, and the next offset.
         expected = lead + number
         if body.startswith(expected, at):
             at += len(expected)
@@ -170,7 +171,7 @@ def _read_each(body: bytes, header: BatchHeader, columns: Columns) -> None:
 
 
 def _check_offsets(offsets: list[int], header: BatchHeader) -> None:
-    """A reader that took an offset from outside the batch would go on there. Raises ValueError."""
+    """A reader would continue at an offset outside the batch. Raises ValueError."""
     if not all(map(lt, offsets, islice(offsets, 1, None))):
         raise ValueError("the offsets of its records do not ascend")
     if offsets[0] < header.base_offset or offsets[-1] > header.last_offset:
@@ -181,7 +182,7 @@ def _check_offsets(offsets: list[int], header: BatchHeader) -> None:
 
 
 def _longer(body: bytes, at: int) -> tuple[int, int]:
-    """A varint of any length, still zigzag, and the position after it."""
+    """A varint of any length, still zigzag-encoded, and the position after it."""
     number, end = decode_varint(body, at)
     return (number << 1 if number >= 0 else (-number << 1) - 1), end
 

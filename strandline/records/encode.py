@@ -1,7 +1,7 @@
-"""Records to batches.
+"""Encodes records to batches.
 
-The cost of a record in plain Python is the number of bytecodes spent on it, so the work is laid
-out in columns: tables of ready-made bytes between the values, and one `join`.
+The cost of a record in plain Python is the number of executed bytecodes, so the work is organized
+in columns: tables of precomputed bytes between the values, and one `join`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _NULL: Final = encode_varint(-1)
 _NO_HEADERS: Final = b"\x00"
 _LENGTHS_REMEMBERED: Final = 16
 _EQUAL_COUNT_MIN: Final = 8
-"""Below it reading record by record is as fast."""
+"""Below this count, decoding record by record is as fast."""
 _GAP_BYTES_MAX: Final = 16
 REMEMBERED_MAX: Final = VarintCache.REMEMBERED_MAX
-"""Records of a batch, beyond which what was computed for it is not kept."""
+"""The number of records of a batch beyond which computed bytes are not cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackedRecords:
-    """A batch's records, encoded and compressed, that still lacks who sends it as which number.
+    """A batch's records, encoded and compressed, without the producer's id and sequence.
 
     A producer packs early and seals late: after a new producer id, the same records are sealed
     again without encoding them again.
@@ -50,7 +50,7 @@ class PackedRecords:
 
     @property
     def size(self) -> int:
-        """Bytes of the sealed batch."""
+        """Size of the sealed batch in bytes."""
         return HEADER_BYTES + len(self.body)
 
     def seal(
@@ -119,7 +119,7 @@ def encode_values(
     base_offset: int = 0,
     leader_epoch: int = NO_EPOCH,
 ) -> bytes:
-    """One batch of values without keys and headers, all of one timestamp: the bulk call."""
+    """One batch of values without keys and headers, all with the same timestamp, for bulk producers."""
     return pack_values(values, timestamp_ms, codec=codec).seal(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
@@ -164,7 +164,8 @@ def pack(records: Iterable[RecordFields], *, codec: Codec = Codec.NONE) -> Packe
 
 
 def pack_values(values: Sequence[bytes], timestamp_ms: int, *, codec: Codec = Codec.NONE) -> PackedRecords:
-    """Encode values without keys and headers, all of one timestamp. Raises ValueError if there are none."""
+    """Encode values without keys and headers, all with the same timestamp. Raises ValueError if
+    there are none."""
     count = len(values)
     if not count:
         raise ValueError("a batch has at least one record")
@@ -174,7 +175,7 @@ def pack_values(values: Sequence[bytes], timestamp_ms: int, *, codec: Codec = Co
 
 
 def _nullable(data: bytes | None) -> bytes:
-    """Length and bytes; the length of null is -1."""
+    """Length and bytes; null has the length -1."""
     return _NULL if data is None else VARINTS[len(data)] + data
 
 
@@ -188,12 +189,12 @@ def _encode_headers(headers: Headers) -> bytes:
 
 
 # --- values only ----------------------------------------------------------------------------
-# Between two values stand: the header count of the record before, then length, attributes,
-# timestamp delta (0), offset delta, key length (-1) and value length of the record after.
+# Between two values are: the header count of the previous record, then length, attributes,
+# timestamp delta (0), offset delta, key length (-1) and value length of the next record.
 
 
 def _record_size(number: bytes, value_length: int) -> int:
-    """Of a record with neither key nor headers, without its own length field."""
+    """The size of a record without key and headers, excluding its own length field."""
     return 4 + len(number) + len(VARINTS[value_length]) + value_length
 
 
@@ -201,7 +202,7 @@ _OFFSET_DELTAS: Final[list[bytes]] = []
 
 
 def offset_deltas(count: int) -> Sequence[bytes]:
-    """0, 1, … as varints: the offset deltas of a batch, remembered up to a bound."""
+    """0, 1, … as varints: the offset deltas of a batch, cached up to a limit."""
     known = _OFFSET_DELTAS
     for index in range(len(known), min(count, REMEMBERED_MAX)):
         known.append(encode_varint(index))
@@ -211,7 +212,7 @@ def offset_deltas(count: int) -> Sequence[bytes]:
 
 
 class _Gaps:
-    """What stands between values that all have one length, remembered up to a bound."""
+    """The bytes between values of equal length, cached up to a limit."""
 
     __slots__ = ("_gaps", "_value_length")
 
@@ -235,7 +236,7 @@ class _Gaps:
 
 @lru_cache(maxsize=_LENGTHS_REMEMBERED)
 def gaps_between(value_length: int) -> _Gaps:
-    """The gaps for a value length; the few lengths in use are remembered."""
+    """The gaps for a value length; the few lengths in use are cached."""
     return _Gaps(value_length)
 
 
@@ -248,10 +249,11 @@ def _join_equal(values: Sequence[bytes], value_length: int) -> bytes:
 
 
 def split_equal(body: bytes, count: int) -> list[bytes] | None:
-    """The values of a body that is, byte for byte, what `pack_values` makes of equally long values.
+    """The values of a body that equals, byte for byte, the output of `pack_values` for values of
+    equal length.
 
-    None if it is anything else. Cutting such values out and joining them again to compare is four
-    times faster than reading record by record, and bulk producers write little else.
+    None for any other body. Cutting such values out and joining them again to compare is four times
+    faster than decoding record by record, and most batches of bulk producers are like this.
     """
     length = _equal_length(body, count)
     if length is None:
@@ -285,7 +287,7 @@ def _equal_length(body: bytes, count: int) -> int | None:
 
 
 class _Heads(dict[int, bytes]):
-    """value length → the gap up to the offset delta, for offset deltas of a certain width."""
+    """value length → the gap up to the offset delta, for offset deltas of one width."""
 
     __slots__ = ("_number",)
 

@@ -1,8 +1,8 @@
-"""Batches that lose records: what log compaction leaves of one.
+"""Removes records from batches, for log compaction.
 
-A batch keeps its offsets, its epoch and its producer's numbers, whatever it loses; records are copied as
-they are encoded, for what they count from does not change. So a compacted log still has a batch for every
-offset, and a reader finds out about a gap by the batch that covers it.
+A batch keeps its offsets, its epoch and its producer's numbers, whatever it loses. Records are
+copied in their encoding, because the base values do not change. So a compacted log still has a
+batch for every offset, and a reader recognizes a gap by the batch that covers it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO_TIMESTAMP: Final = -1
 
 
 def gap_batch(base_offset: int, next_offset: int, leader_epoch: int) -> bytes:
-    """A batch without records or producer: these offsets of this epoch are not taken any more."""
+    """A batch without records or producer: these offsets of this epoch have no records."""
     header = BatchHeader(
         0, base_offset, 0, leader_epoch, MAGIC, 0, 0, next_offset - base_offset - 1,
         _NO_TIMESTAMP, _NO_TIMESTAMP, NO_PRODUCER, -1, NO_SEQUENCE, 0,
@@ -31,7 +31,7 @@ def gap_batch(base_offset: int, next_offset: int, leader_epoch: int) -> bytes:
 
 
 def emptied(header: BatchHeader) -> bytes:
-    """The batch without its records: its producer's sequence goes on from it."""
+    """The batch without its records; it still carries its producer's sequence."""
     bare = header._replace(
         attributes=0, base_timestamp=_NO_TIMESTAMP, max_timestamp=_NO_TIMESTAMP, record_count=0
     )
@@ -46,11 +46,11 @@ def keep_records(
     max_timestamp: int,
     delete_horizon_ms: int | None = None,
 ) -> bytes:
-    """The batch with the records that are wanted, at least one, under the offsets that they have.
+    """The batch with only the wanted records, at least one, at their old offsets.
 
-    `batch` is this one batch, and `wanted` has a word for each of its records; `max_timestamp` is theirs
-    who stay. With `delete_horizon_ms` that moment is put into the header. Raises IndexError or ValueError
-    where the bytes are no records: decode them first.
+    `batch` is this one batch, and `wanted` has a flag for each of its records; `max_timestamp` is
+    that of the wanted ones. `delete_horizon_ms` is put into the header. Raises IndexError or
+    ValueError if the bytes are no valid records: decode them first.
     """
     codec = header.codec
     body = batch[HEADER_BYTES:]
@@ -68,7 +68,7 @@ def keep_records(
 
 
 def _bounds(body: bytes, count: int) -> list[int]:
-    """Where each record begins, and where the last one ends."""
+    """The start of each record, and the end of the last one."""
     bounds = [0]
     add, at = bounds.append, 0
     for _ in range(count):
@@ -84,7 +84,7 @@ def _bounds(body: bytes, count: int) -> list[int]:
 
 
 def _moved(body: bytes, start: int, end: int, later_ms: int) -> bytes:
-    """A record whose timestamp counts from another moment: attributes stand first, then the delta."""
+    """A record with its timestamp relative to another base: attributes come first, then the delta."""
     _, at = decode_varint(body, start)
     delta, rest = decode_varint(body, at + 1)
     moved = VARINTS[delta + later_ms]

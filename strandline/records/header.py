@@ -1,7 +1,7 @@
-"""The 61 bytes before the records of a RecordBatch v2, and what a broker checks in them.
+"""The header of 61 bytes before the records of a RecordBatch v2, and the broker's checks of it.
 
-A broker never looks behind the header, unless the topic is compacted: it checks sizes, magic and CRC,
-and writes base offset and leader epoch, which stand before the bytes that the CRC covers (DESIGN .5).
+A broker never decodes the records, unless the topic is compacted: it checks sizes, magic and CRC,
+and writes base offset and leader epoch, which precede the bytes that the CRC covers (DESIGN .5).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from strandline.records.compression import Codec
 MAGIC: Final = 2
 HEADER_BYTES: Final = 61
 LENGTH_PREFIX_BYTES: Final = 12
-"""Base offset and length: what `batch_length` does not count."""
+"""Base offset and length, which `batch_length` does not count."""
 STAMP_BYTES: Final = 16
-"""Base offset, length and leader epoch: all that a broker ever writes in a batch."""
+"""Base offset, length and leader epoch: the only bytes that a broker writes in a batch."""
 CRC_START: Final = 21
 """The CRC covers everything from the attributes to the end."""
 
@@ -39,14 +39,14 @@ Bytes = bytes | bytearray | memoryview
 
 
 class BatchHeader(NamedTuple):
-    """One batch's header and where in the buffer it stood.
+    """One batch's header and its position in the buffer.
 
-    A named tuple, because one is made for every batch that a broker touches and it is five times
-    cheaper to make than a frozen dataclass.
+    It is a named tuple, because one is made for every batch that a broker handles, and making it is
+    five times cheaper than a frozen dataclass.
     """
 
     position: int
-    """Of the batch's first byte in the buffer it was read from."""
+    """Position of the batch's first byte in the buffer."""
     base_offset: int
     batch_length: int
     leader_epoch: int
@@ -92,7 +92,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        """Raises UnsupportedCompression for a number that stands for none."""
+        """Raises UnsupportedCompression for an unknown number."""
         number = self.attributes & _CODEC_MASK
         try:
             return Codec(number)
@@ -115,14 +115,15 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_gap(self) -> bool:
-        """True if the batch only says which offsets compaction left without records."""
+        """True if the batch only marks offsets that compaction left without records."""
         return self.record_count == 0 and self.producer_id < 0
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When the tombstones of this batch may go (KIP-534); None: compaction has not met them yet.
+        """When the tombstones of this batch may be removed (KIP-534); None: compaction has not
+        reached them yet.
 
-        It stands in the place of the base timestamp, and the records' timestamps count from it.
+        It replaces the base timestamp, and the records' timestamps are relative to it.
         """
         return self.base_timestamp if self.attributes & _DELETE_HORIZON else None
 
@@ -160,15 +161,15 @@ def iterate(records: Bytes) -> Iterator[BatchHeader]:
 
 
 def crc_of(records: Bytes, header: BatchHeader) -> int:
-    """CRC-32C of a batch's bytes from its attributes to its end."""
+    """CRC-32C of a batch's bytes, from its attributes to its end."""
     crc: int = google_crc32c.value(bytes(records[header.position + CRC_START : header.end]))
     return crc
 
 
 def validate(records: Bytes, *, bytes_max: int | None = None) -> list[BatchHeader]:
-    """Split, and check all that can be checked without looking at records.
+    """Split, and check everything that can be checked without decoding records.
 
-    `bytes_max` bounds each batch. Raises CorruptMessage (size, magic, CRC), MessageTooLarge,
+    `bytes_max` limits each batch. Raises CorruptMessage (size, magic, CRC), MessageTooLarge,
     InvalidRecord (a header that contradicts itself), UnsupportedCompression; each names the values.
     """
     headers = split(records)
@@ -210,7 +211,7 @@ def check_consistent(header: BatchHeader) -> None:
 
 
 def assemble(header: BatchHeader, body: bytes) -> bytes:
-    """A whole batch from its fields and its records, encoded and compressed; length and CRC are made anew."""
+    """A whole batch from its fields and its encoded and compressed records; length and CRC are computed."""
     covered = AFTER_CRC.pack(*header[6:])
     crc = google_crc32c.extend(google_crc32c.value(covered), body)
     length = HEADER_BYTES - LENGTH_PREFIX_BYTES + len(body)
@@ -221,7 +222,7 @@ def assemble(header: BatchHeader, body: bytes) -> bytes:
 def stamp(header: BatchHeader, *, base_offset: int, leader_epoch: int) -> bytes:
     """The batch's first 16 bytes with another base offset and leader epoch.
 
-    Written before `records[header.position + 16 : header.end]` it is the same batch under its new
-    offsets: neither field is under the CRC, so nothing is copied and nothing recomputed.
+    Written before `records[header.position + 16 : header.end]` it is the same batch at its new
+    offsets: the CRC covers neither field, so nothing is copied and nothing recomputed.
     """
     return STAMP.pack(base_offset, header.batch_length, leader_epoch)

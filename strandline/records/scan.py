@@ -1,4 +1,4 @@
-"""Looking at a batch's records without making any: a broker's way, in memory that the batch's bytes bound."""
+"""Scans a batch's records without creating record objects, in memory bounded by the size of the batch."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from strandline.records.header import HEADER_BYTES, BatchHeader, Bytes
 from strandline.records.varint import decode_varint
 
 COMPRESSION_RATIO_MAX: Final = 32
-"""A broker believes a batch only as many records as fit its bytes times this: no codec gets real records, of
-which each has an offset of its own, below a quarter of a byte."""
+"""A broker accepts at most this number of records for each byte of a batch: with any codec a real
+record, which has its own offset, takes at least a quarter of a byte."""
 
 BROKER_DECOMPRESSED_BYTES_MAX: Final = COMPRESSION_RATIO_MAX * RECORDS_BYTES_MAX
-"""What a broker decompresses of one batch, where it looks at records at all."""
+"""The most bytes that a broker decompresses of one batch, where it reads records at all."""
 
 _NULL: Final = 1
-"""The length -1, zigzag."""
+"""The length -1 in zigzag encoding."""
 
 
 class Glance(NamedTuple):
-    """What is seen of a record: where it is, when, and whether it has a key."""
+    """The scanned facts of a record: its offset, its timestamp, and whether it has a key."""
 
     offset: int
     timestamp: int
@@ -34,10 +34,10 @@ class Glance(NamedTuple):
 def glance(
     records: Bytes, header: BatchHeader, *, bytes_max: int = BROKER_DECOMPRESSED_BYTES_MAX
 ) -> Iterator[Glance]:
-    """The records of one batch, one after the other. Headers are passed over.
+    """The records of one batch, one after the other. Record headers are skipped.
 
-    Raises CorruptMessage where a record is not what its lengths say, or the batch decompresses to more than
-    `bytes_max`; UnsupportedCompression.
+    Raises CorruptMessage if a record contradicts its lengths, or the batch decompresses to more
+    than `bytes_max`; UnsupportedCompression.
     """
     body = _body(records, header, bytes_max)
     try:
@@ -47,7 +47,7 @@ def glance(
 
 
 def _glance(body: bytes, header: BatchHeader) -> Iterator[Glance]:
-    """Raises IndexError or ValueError. Varints of one byte are read in place: a call doubles the time."""
+    """Raises IndexError or ValueError. Varints of one byte are decoded in place: a call doubles the time."""
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
     same_timestamp = header.max_timestamp if header.is_log_append_time else None
     at = 0
@@ -80,9 +80,10 @@ def _glance(body: bytes, header: BatchHeader) -> Iterator[Glance]:
 def first_without_key(
     records: Bytes, header: BatchHeader, *, bytes_max: int = BROKER_DECOMPRESSED_BYTES_MAX
 ) -> int | None:
-    """The number of the first record that has no key, if there is one.
+    """The index of the first record without a key, or None.
 
-    Raises as `glance`, and InvalidRecord if the records' offsets do not count from the batch's first one.
+    Raises as `glance`, and InvalidRecord if the records' offsets do not count from the batch's
+    first one.
     """
     body = _body(records, header, bytes_max)
     try:
@@ -92,7 +93,7 @@ def first_without_key(
 
 
 def _first_without_key(body: bytes, header: BatchHeader) -> int | None:
-    """Of what producers send to compacted topics, on the event loop: no call where none is needed."""
+    """Runs on the event loop for batches of compacted topics, so it avoids calls where possible."""
     at, lead = 0, b"\x00\x00"
     for index, number in enumerate(offset_deltas(header.record_count)):
         if (raw := body[at]) < 0x80 and not raw & 1:
@@ -101,7 +102,7 @@ def _first_without_key(body: bytes, header: BatchHeader) -> int | None:
         else:
             length, at = decode_varint(body, at)
             end = at + length
-        expected = lead + number  # most records have the timestamp of the one before, and the next offset
+        expected = lead + number  # most records have the previous record's timestamp, and the next offset
         if body.startswith(expected, at):
             at += len(expected)
         else:
@@ -138,7 +139,7 @@ def _body(records: Bytes, header: BatchHeader, bytes_max: int) -> bytes:
 
 
 def _past(body: bytes, at: int) -> tuple[bool, int]:
-    """Whether there is a key or a value, and where it ends."""
+    """Whether there is a key or a value, and the position after it."""
     if (raw := body[at]) < 0x80:
         if raw == _NULL:
             return False, at + 1

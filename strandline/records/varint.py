@@ -1,7 +1,7 @@
 """Zigzag varints, as records of a RecordBatch v2 use them for lengths and deltas.
 
-A signed number n is written as the unsigned 2n (n >= 0) or -2n - 1 (n < 0), seven bits a byte, the
-lowest first, the high bit of a byte saying that another one follows.
+A signed number n is encoded as the unsigned 2n (n >= 0) or -2n - 1 (n < 0), seven bits a byte, the
+lowest first; the high bit of a byte says that another byte follows.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Final
 
 VARINT_BYTES_MAX: Final = 10
-"""A varint of 64 bits; a longer one is garbage."""
+"""A varint of 64 bits; a longer one is invalid."""
 
 _LONG_MIN: Final = -(2**63)
 _LONG_MAX: Final = 2**63 - 1
 
 
 def encode_varint(number: int) -> bytes:
-    """The bytes of a signed number of up to 64 bits. Raises OverflowError beyond."""
+    """The bytes of a signed number of up to 64 bits. Raises OverflowError for a larger one."""
     if not _LONG_MIN <= number <= _LONG_MAX:
         raise OverflowError(f"{number} does not fit a varint of 64 bits")
     rest = number << 1 if number >= 0 else (-number << 1) - 1
@@ -31,7 +31,7 @@ def encode_varint(number: int) -> bytes:
 def decode_varint(data: bytes, position: int) -> tuple[int, int]:
     """The signed number at a position, and the position after it.
 
-    Raises IndexError where the data ends within it, ValueError if it is longer than ten bytes.
+    Raises IndexError if the data ends within it, ValueError if it is longer than ten bytes.
     """
     raw = shift = 0
     for at in range(position, position + VARINT_BYTES_MAX):
@@ -44,7 +44,7 @@ def decode_varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 class VarintCache(dict[int, bytes]):
-    """number → its bytes, remembered for the numbers that batches are full of: small ones."""
+    """number → its bytes, cached for small numbers, which are the most frequent."""
 
     __slots__ = ()
 
