@@ -20,13 +20,13 @@ from strandline.broker.election.elector import Elector
 from strandline.broker.election.handover import Handover
 from strandline.broker.events.replica_events import Recorder
 from strandline.broker.membership.probe import Heard, probe
-from strandline.broker.membership.registration import Membership, join_cluster
+from strandline.broker.membership.registration import SessionRegistration, join_cluster
 from strandline.broker.membership.suspicion import Suspicion
 from strandline.broker.replicas.epoch_source import known_epoch, raise_epoch
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
-from strandline.broker.replication.follower_end import LeaderLink, ReplicaStream
+from strandline.broker.replication.follower_end import LeaderStream, ReplicaStream
 from strandline.broker.replication.leader_end import Hello
 from strandline.broker.state_changes.notices import NoticeReceiver
 from strandline.broker.state_changes.receiver import StateChangeReceiver
@@ -74,18 +74,18 @@ class BrokerSession:
         self._clock = clock
         self._open_stream = open_stream
         self._key = key
-        self._links: dict[BrokerId, LeaderLink] = {}
+        self._streams: dict[BrokerId, LeaderStream] = {}
         self._following: dict[TopicPartition, BrokerId] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._loop = asyncio.get_running_loop()
         self._suspicion = Suspicion(manager.peers, self._probe, clock)
-        self.membership = Membership(coordination, manager.folder, settings, clock, endpoint)
+        self.registration = SessionRegistration(coordination, manager.folder, settings, clock, endpoint)
         self._sender = StateChangeSender(
-            manager.me, coordination, recorder, clock, lambda: self.membership.live
+            manager.me, coordination, recorder, clock, lambda: self.registration.live
         )
         self._elector = Elector(
             manager,
-            self.membership,
+            self.registration,
             coordination,
             self._sender,
             recorder,
@@ -123,17 +123,17 @@ class BrokerSession:
             await self._key.read(self.coordination)
             self._manager.load()
             await raise_epoch(self.coordination, known_epoch(self._manager.all()))
-            await self.membership.register()
+            await self.registration.register()
             self._manager.session = self
-            self._manager.peers.live_changed(await self.membership.read_live())
-            self.membership.live = self._manager.live
+            self._manager.peers.live_changed(await self.registration.read_live())
+            self.registration.live = self._manager.live
             self.coordination.on_state(self._link_changed)
-            tasks.create_task(self.membership.watch(self._live_changed))
-            tasks.create_task(self.membership.keep_lease())
+            tasks.create_task(self.registration.watch(self._live_changed))
+            tasks.create_task(self.registration.keep_lease())
             tasks.create_task(self._sender.run())
             # A broker that starts drains its queue before it serves (DESIGN .4).
             await self._notices.open()
-            await self._receiver.open(self.membership.registration.epoch)
+            await self._receiver.open(self.registration.own.epoch)
             tasks.create_task(self._receiver.run())
             await self._receiver.drain()
             await self._compare()
@@ -177,28 +177,28 @@ class BrokerSession:
         leader = replica.leader
         if leader < 0 or leader == self._manager.me:
             return
-        link = self._links.get(leader)
-        if link is None:
-            link = self._links[leader] = self._open_link(leader)
+        stream = self._streams.get(leader)
+        if stream is None:
+            stream = self._streams[leader] = self._open_leader_stream(leader)
         self._following[replica.name] = leader
-        link.follow(replica)
+        stream.follow(replica)
 
     def follow_again(self, replica: Replica) -> None:
-        link = self._links.get(replica.leader)
-        if link is None or self._following.get(replica.name) != replica.leader:
+        stream = self._streams.get(replica.leader)
+        if stream is None or self._following.get(replica.name) != replica.leader:
             self.follow(replica)
         else:
-            link.follow_again(replica)
+            stream.follow_again(replica)
 
     def unfollow(self, replica: Replica) -> None:
         leader = self._following.pop(replica.name, None)
         if leader is not None:
-            self._links[leader].unfollow(replica.key)
+            self._streams[leader].unfollow(replica.key)
 
-    def _open_link(self, leader: BrokerId) -> LeaderLink:
+    def _open_leader_stream(self, leader: BrokerId) -> LeaderStream:
         assert self._tasks is not None
-        registration = self.membership.registration
-        link = LeaderLink(
+        registration = self.registration.own
+        stream = LeaderStream(
             leader,
             Hello(registration.id, registration.epoch, leader, self.cluster_id),
             open_stream=self._open_stream,
@@ -210,11 +210,11 @@ class BrokerSession:
             clock=self._clock,
             recorder=self.recorder,
         )
-        self._tasks.create_task(link.run())
-        return link
+        self._tasks.create_task(stream.run())
+        return stream
 
     def _endpoint(self, broker: BrokerId) -> Endpoint | None:
-        registration = self.membership.live.get(broker)
+        registration = self.registration.live.get(broker)
         return None if registration is None else registration.endpoint
 
     # --- what happens ------------------------------------------------------------------------
@@ -223,7 +223,7 @@ class BrokerSession:
         if state is not LinkState.ENDED:
             self._manager.link_changed(state is LinkState.CONNECTED)
         if state is LinkState.CONNECTED:
-            self.membership.look_again()
+            self.registration.look_again()
 
     def _live_changed(self, live: Mapping[BrokerId, Registration]) -> None:
         before = self._manager.live
@@ -272,7 +272,7 @@ class BrokerSession:
             rounds += 1
             defect_point("session.reconcile")
             try:
-                self.membership.look_again()
+                self.registration.look_again()
                 self._elector.look_over()
                 self._receiver.look_again()
                 self._notices.look_again()
@@ -284,7 +284,7 @@ class BrokerSession:
     async def _compare(self) -> None:
         """Have what is assigned to this broker, and nothing that is not."""
         assigned = await self._reconciler.read_assignments()
-        await self._reconciler.remove_strays(assigned, self.cluster_id, self.membership.registration.epoch)
+        await self._reconciler.remove_strays(assigned, self.cluster_id, self.registration.own.epoch)
 
     # --- shutdown ----------------------------------------------------------------------------
 
@@ -297,7 +297,7 @@ class BrokerSession:
         self._elector.accepting = False
         try:
             async with asyncio.timeout(self._settings.handover_ms / 1000):
-                await self.membership.leave()
+                await self.registration.leave()
                 await self._handover.leave_all()
         except* (ConnectionLost, SessionEnded, NoNode, TimeoutError) as group:
             logger.warning(

@@ -32,7 +32,7 @@ from strandline.broker.core.state_changes.events import elected
 from strandline.broker.events.replica_events import Recorder
 from strandline.broker.facts.assignments import Assignments
 from strandline.broker.membership.confirmation import QUIET_S
-from strandline.broker.membership.registration import Membership
+from strandline.broker.membership.registration import SessionRegistration
 from strandline.broker.membership.suspicion import Reach
 from strandline.broker.replicas.epoch_source import known_epoch, take_epoch
 from strandline.broker.replicas.leader_znodes import notice_operation
@@ -101,7 +101,7 @@ class Elector:
     def __init__(
         self,
         manager: ReplicaManager,
-        membership: Membership,
+        registration: SessionRegistration,
         session: Coordination,
         sender: StateChangeSender,
         recorder: Recorder,
@@ -110,7 +110,7 @@ class Elector:
         clock: Clock,
     ) -> None:
         self._manager = manager
-        self._membership = membership
+        self._registration = registration
         self._session = session
         self._sender = sender
         self._recorder = recorder
@@ -352,7 +352,7 @@ class Elector:
         return Ballot(
             assigned=replica.assigned,
             state=state,
-            live=self._membership.live,
+            live=self._registration.live,
             suspects=self._manager.peers.suspects.lives,
             me=self._manager.me,
             lives=lives_counted(self._manager.folder, replica.log),
@@ -368,7 +368,7 @@ class Elector:
 
     @property
     def _me(self) -> IsrMember:
-        return IsrMember(self._manager.me, self._membership.registration.epoch)
+        return IsrMember(self._manager.me, self._registration.own.epoch)
 
     def _with_trail(self, candidacy: _Candidacy, state: PartitionState) -> PartitionState:
         """The claim, with the trail that was found and its own event: whoever finds this leader dead before
@@ -402,7 +402,7 @@ class Elector:
         """One `multi`: compare-and-set the ISR, remove what stands of the old leader, take its place."""
         vacancy, ballot = candidacy.vacancy, candidacy.ballot
         replica, name = vacancy.replica, vacancy.replica.name
-        registration = self._membership.registration
+        registration = self._registration.own
         state = self._with_trail(
             candidacy, claim(ballot, epoch, registration.epoch, unclean=candidacy.stand.unclean)
         )

@@ -38,7 +38,7 @@ async def sender(desk: Desk, **bounds: Any) -> AsyncIterator[StateChangeSender]:
     """Another one of broker 2, with bounds that a test can reach."""
     seat = desk.seat
     found = StateChangeSender(
-        ME, seat.coordination, seat.recorder, CLOCK, lambda: seat.membership.live, **bounds
+        ME, seat.coordination, seat.recorder, CLOCK, lambda: seat.registration.live, **bounds
     )
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(found.run())

@@ -12,7 +12,7 @@ from typing import Any
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.broker.election.elector import Elector
-from strandline.broker.membership.registration import Membership
+from strandline.broker.membership.registration import SessionRegistration
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
@@ -44,7 +44,7 @@ class Seat:
     coordination: MemorySession
     tree: ZnodeTree
     manager: ReplicaManager
-    membership: Membership
+    registration: SessionRegistration
     tasks: asyncio.TaskGroup
     followed: list[tuple[BrokerId, LeaderEpoch]] = field(default_factory=list)
     unfollowed: list[LeaderEpoch] = field(default_factory=list)
@@ -58,11 +58,11 @@ class Seat:
 
     def __post_init__(self) -> None:
         self.sender = StateChangeSender(
-            ME, self.coordination, self.recorder, CLOCK, lambda: self.membership.live
+            ME, self.coordination, self.recorder, CLOCK, lambda: self.registration.live
         )
         self.elector = Elector(
             self.manager,
-            self.membership,
+            self.registration,
             self.coordination,
             self.sender,
             self.recorder,
@@ -165,14 +165,14 @@ async def seated(tmp_path: Path, *, clock: Clock = CLOCK, **given: Any) -> Async
     boot.write_text("this one")
     folder = DataFolder(tmp_path / "data", ME, boot)
     own = settings(broker_id=ME, data_dir=folder.path, election_step_ms=20, **given)
-    membership = Membership(session, folder, own, CLOCK, Endpoint(ME, "h", 1))
-    membership.registration, membership.live = LIVE[ME], LIVE
+    registration = SessionRegistration(session, folder, own, CLOCK, Endpoint(ME, "h", 1))
+    registration.own, registration.live = LIVE[ME], LIVE
     folder.begin_life(LIVE[ME].epoch)
     manager = ReplicaManager(own, folder, clock)
     manager.peers.live_changed(LIVE)
     try:
         async with asyncio.TaskGroup() as tasks:
-            seat = Seat(session, tree, manager, membership, tasks)
+            seat = Seat(session, tree, manager, registration, tasks)
             await seat.receiver.open(LIVE[ME].epoch)
             parts = (seat.elector.run(), seat.sender.run(), seat.receiver.run())
             running = [tasks.create_task(part) for part in parts]

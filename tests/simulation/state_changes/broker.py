@@ -222,7 +222,7 @@ class Session(BrokerSession):
 
     @property
     def life(self) -> BrokerEpoch:
-        return self.membership.registration.epoch
+        return self.registration.own.epoch
 
     def follow(self, replica: Replica) -> None:
         self.unfollow(replica)
