@@ -237,8 +237,6 @@ class Broker:
                 manager,
                 coordination,
                 endpoint,
-                self._settings,
-                self._clock,
                 open_replica_stream,
                 recorder,
                 self._key,

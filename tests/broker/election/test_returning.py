@@ -132,13 +132,7 @@ async def test_a_claim_that_was_decided_on_statements_of_before_is_refused(seat:
 async def test_an_operator_has_it_elected_by_a_notice(seat: Seat) -> None:
     """DESIGN .4: the other member is gone for good. The permission is for this epoch only."""
     await seat.coordination.ensure_path(znodes.elections(ME))
-    notices = NoticeReceiver(
-        seat.manager,
-        seat.coordination,
-        CLOCK,
-        lambda r, handed: seat.elector.vacant(r, handed_over=handed),
-        lambda _: None,
-    )
+    notices = NoticeReceiver(seat.context, seat.elector.vacant, lambda _: None)
     await notices.open()
     running = seat.tasks.create_task(notices.run())
     seat.write(replace(led_by(NO_BROKER, epoch=5), isr=in_sync(1)))

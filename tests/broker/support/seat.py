@@ -16,6 +16,7 @@ from strandline.broker.membership.registration import SessionRegistration
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.session_context import SessionContext
 from strandline.broker.state_changes.receiver import StateChangeReceiver
 from strandline.broker.state_changes.sender import StateChangeSender
 from strandline.broker.storage.state_files.data_folder import DataFolder
@@ -39,7 +40,7 @@ def led_by(leader: int, *isr: int, epoch: int) -> PartitionState:
 
 @dataclass
 class Seat:
-    """Broker 2 with one replica; fulfils `replica_manager.Session`, `Fetchers` and `Reach`."""
+    """Broker 2 with one replica; fulfils `session_port.Session` and `Reach`."""
 
     coordination: MemorySession
     tree: ZnodeTree
@@ -57,35 +58,15 @@ class Seat:
     """Lives that are heard of while others are asked."""
 
     def __post_init__(self) -> None:
-        self.sender = StateChangeSender(
-            ME, self.coordination, self.recorder, CLOCK, lambda: self.registration.live
-        )
-        self.elector = Elector(
-            self.manager,
-            self.registration,
-            self.coordination,
-            self.sender,
-            self.recorder,
-            self,
-            self.manager.settings,
-            CLOCK,
-        )
-        self.receiver = StateChangeReceiver(
-            self.manager,
-            self.coordination,
-            self.recorder,
-            CLOCK,
-            lambda r, handed: self.elector.vacant(r, handed_over=handed),
-        )
+        self.context = SessionContext(self.manager, self.coordination, self.registration, self.recorder)
+        self.sender = StateChangeSender(self.context)
+        self.elector = Elector(self.context, self.sender, self)
+        self.receiver = StateChangeReceiver(self.context, self.elector.vacant)
         self.replica = self.manager.create(NAME, KEY, TopicConfig())
         self.manager.reconfigure(self.replica, Assignment(ASSIGNED), TopicConfig())
         self.manager.session = self
 
     # --- what the manager asks -----------------------------------------------------------------
-
-    @property
-    def fetchers(self) -> Seat:
-        return self
 
     def exercise(self, leadership: Leadership) -> None:
         self.tasks.create_task(leadership.run())

@@ -210,8 +210,6 @@ class Session(BrokerSession):
             manager,
             coordination,
             endpoint,
-            manager.settings,
-            process.world.clock,
             _no_stream,
             process.recording,
             MemberKey(),
