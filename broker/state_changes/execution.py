@@ -21,8 +21,8 @@ from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.facts.assignments import Assignments
-from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.session_context import SessionContext
 from strandline.errors import InvalidConfig, StorageBusy, StorageFailed
 from strandline.ids import NO_BROKER, NO_EPOCH, LeaderEpoch, PartitionId, PartitionKey, TopicPartition
 from strandline.ports import Coordination, NoNode
@@ -66,11 +66,9 @@ class _Truth(NamedTuple):
 class Executor:
     """One session's."""
 
-    def __init__(
-        self, manager: ReplicaManager, session: Coordination, vacant: Callable[[Replica, bool], None]
-    ) -> None:
-        self._manager = manager
-        self._session = session
+    def __init__(self, context: SessionContext, vacant: Callable[[Replica], None]) -> None:
+        self._manager = context.manager
+        self._session = context.coordination
         self._vacant = vacant
         self._asked: dict[PartitionKey, LeaderEpoch] = {}
         """The highest epoch in which a leader asked for something; a partition that is deleted leaves."""
@@ -189,7 +187,7 @@ class Executor:
             return
         manager.reconfigure(replica, truth.assignment, truth.config)
         if replica.leadership is None or replica.leadership.epoch < led_in:
-            self._vacant(replica, False)
+            self._vacant(replica)
 
     # --- close and delete --------------------------------------------------------------------
 

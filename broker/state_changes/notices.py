@@ -1,7 +1,7 @@
 """Works off this broker's own queue of election notices. They wait behind no request (seed 002, goal 6).
 
-One says that a partition has no leader and this broker is next; another, that it leads one which somebody
-else shall lead. Neither waits for the other: what takes time begins here, and ends elsewhere.
+A notice says either that a partition has no leader and this broker is next, or that another broker is to lead
+a partition that this one leads. No notice waits for another: work that takes time only begins here.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import structlog
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
-from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.session_context import SessionContext
 from strandline.ids import NO_BROKER
-from strandline.ports import Clock, ConnectionLost, Coordination, NoNode
+from strandline.ports import ConnectionLost, NoNode
 
 logger = structlog.get_logger(__name__)
 
@@ -29,18 +29,16 @@ class NoticeReceiver:
 
     def __init__(
         self,
-        manager: ReplicaManager,
-        session: Coordination,
-        clock: Clock,
+        context: SessionContext,
         vacant: Callable[[Replica, bool], None],
         give: Callable[[ElectionNotice], None],
     ) -> None:
-        self._manager = manager
-        self._session = session
-        self._clock = clock
+        self._manager = context.manager
+        self._session = context.coordination
+        self._clock = context.clock
         self._vacant = vacant
         self._give = give
-        self._notices = znodes.elections(manager.me)
+        self._notices = znodes.elections(context.me)
         self._changed = asyncio.Event()
 
     async def open(self) -> None:

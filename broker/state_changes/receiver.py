@@ -18,14 +18,13 @@ import structlog
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.broker.core.state_changes.queue import Execute, Read, Record, Remove, Settle, StateQueue
-from strandline.broker.events.replica_events import Recorder
 from strandline.broker.facts.assignments import Assignments
-from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.session_context import SessionContext
 from strandline.broker.state_changes.execution import Executor, Outcome, Topic, read_topic
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerEpoch
-from strandline.ports import BadVersion, Clock, ConnectionLost, Coordination, NoNode
+from strandline.ports import BadVersion, ConnectionLost, NoNode
 from strandline.tasks import pipelined
 from strandline.vocabulary.state_changes import RequestState, StateChange, life_of
 
@@ -45,18 +44,15 @@ class StateChangeReceiver:
 
     def __init__(
         self,
-        manager: ReplicaManager,
-        session: Coordination,
-        recorder: Recorder,
-        clock: Clock,
-        vacant: Callable[[Replica, bool], None],
+        context: SessionContext,
+        vacant: Callable[[Replica], None],
     ) -> None:
-        self._manager = manager
-        self._session = session
-        self._recorder = recorder
-        self._clock = clock
-        self.executor = Executor(manager, session, vacant)
-        self._path = znodes.state_queue(manager.me)
+        self._manager = context.manager
+        self._session = context.coordination
+        self._recorder = context.recorder
+        self._clock = context.clock
+        self.executor = Executor(context, vacant)
+        self._path = znodes.state_queue(context.me)
         self._queue: StateQueue
         self._asked = asyncio.Event()
         self._news = asyncio.Event()

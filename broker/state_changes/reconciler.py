@@ -15,15 +15,14 @@ import structlog
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.core.state_changes.events import stray_removed
-from strandline.broker.events.replica_events import Recorder
 from strandline.broker.facts.assignments import Assignments
 from strandline.broker.replicas.epoch_source import read_epoch
-from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.session_context import SessionContext
 from strandline.broker.state_changes.execution import Executor, read_topic
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerEpoch, PartitionKey
-from strandline.ports import Clock, Coordination, NoNode
+from strandline.ports import NoNode
 from strandline.tasks import pipelined
 
 logger = structlog.get_logger(__name__)
@@ -35,19 +34,12 @@ STRAYS_AT_ONCE_MAX: Final = 100
 class Reconciler:
     """One session's."""
 
-    def __init__(
-        self,
-        manager: ReplicaManager,
-        session: Coordination,
-        executor: Executor,
-        recorder: Recorder,
-        clock: Clock,
-    ) -> None:
-        self._manager = manager
-        self._session = session
+    def __init__(self, context: SessionContext, executor: Executor) -> None:
+        self._manager = context.manager
+        self._session = context.coordination
+        self._recorder = context.recorder
+        self._clock = context.clock
         self._executor = executor
-        self._recorder = recorder
-        self._clock = clock
 
     async def read_assignments(self) -> frozenset[PartitionKey]:
         """Read every topic, and have each replica that is assigned to this broker: which those are.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 from uuid import uuid4
@@ -12,12 +12,11 @@ from uuid import uuid4
 import structlog
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
-from strandline.broker.events.replica_events import Recorder
 from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.session_context import SessionContext
 from strandline.config import REQUESTS_PER_ZNODE_MAX, STATE_ENTRY_BYTES_MAX, STATE_QUEUE_ENTRIES_MAX
 from strandline.ids import BrokerId, LeaderEpoch
-from strandline.ports import Clock, ConnectionLost, Coordination, NoNode
-from strandline.vocabulary.metadata import Registration
+from strandline.ports import ConnectionLost, NoNode
 from strandline.vocabulary.state_changes import ANY_LIFE, Command, End, RequestState, StateChange, life_of
 
 logger = structlog.get_logger(__name__)
@@ -33,23 +32,18 @@ class StateChangeSender:
 
     def __init__(
         self,
-        me: BrokerId,
-        session: Coordination,
-        recorder: Recorder,
-        clock: Clock,
-        live: Callable[[], Mapping[BrokerId, Registration]],
+        context: SessionContext,
         *,
         queue_entries_max: int = STATE_QUEUE_ENTRIES_MAX,
         entry_requests_max: int = REQUESTS_PER_ZNODE_MAX,
         entry_bytes_max: int = STATE_ENTRY_BYTES_MAX,
         full_queue_s: float = FULL_QUEUE_S,
     ) -> None:
-        """`live` tells the lives for which requests are meant (CORRECTNESS E4)."""
-        self._me = me
-        self._live = live
-        self._session = session
-        self._recorder = recorder
-        self._clock = clock
+        self._me = context.me
+        self._registration = context.registration
+        self._session = context.coordination
+        self._recorder = context.recorder
+        self._clock = context.clock
         self._outbox: defaultdict[BrokerId, list[StateChange]] = defaultdict(list)
         self._sending: set[BrokerId] = set()
         self._wake = asyncio.Event()
@@ -72,7 +66,7 @@ class StateChangeSender:
         reason: str,
     ) -> None:
         """Queue one request for each of these brokers; `run` does the writing."""
-        live = self._live()
+        live = self._registration.live  # the lives for which the requests are meant (CORRECTNESS E4)
         for broker in brokers:
             registration = live.get(broker)
             self._outbox[broker].append(
