@@ -14,6 +14,7 @@ from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.clock import SystemClock
 from strandline.client import arguments as client_arguments
 from strandline.client.cluster import Cluster
+from strandline.client.coordinator import Coordinator
 from strandline.client.messages import EARLIEST, LATEST, ListedOffset
 from strandline.client.scope import Scope, Startable
 from strandline.config import ConsumerSettings, load
@@ -23,7 +24,6 @@ from strandline.consumer.core.positions import Reset
 from strandline.consumer.delivery import HandOut
 from strandline.consumer.group.commits import OffsetLike
 from strandline.consumer.group.committed import Committed
-from strandline.consumer.group.coordinator import Coordinator
 from strandline.consumer.group.group import Group, GroupMetadata
 from strandline.consumer.group.listener import RebalanceListener
 from strandline.consumer.reader import Reader

@@ -12,9 +12,9 @@ from typing import Any
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.clock import SystemClock
 from strandline.client import arguments
-from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
 from strandline.client.messages import ProducerIdentity
+from strandline.client.retry import retry
 from strandline.client.scope import Scope, Startable
 from strandline.client.wire.calls import INIT_PRODUCER_ID
 from strandline.config import ProducerSettings, load
@@ -105,7 +105,7 @@ class Producer(Startable):
         try:
             if self._accumulator.idempotent:
                 self._accumulator.identity = await self._new_identity(
-                    self._clock.monotonic() + self._settings.request_timeout_ms / 1000
+                    self._settings.request_timeout_ms / 1000
                 )
         except BaseException:
             await self._close()
@@ -452,19 +452,17 @@ class Producer(Startable):
         return queue
 
     async def _renew(self, queue: Queue) -> None:
-        self._carry_out(self._accumulator.renewed(queue, await self._new_identity(None)))
+        self._carry_out(self._accumulator.renewed(queue, await self._new_identity()))
 
-    async def _new_identity(self, deadline: float | None) -> ProducerIdentity:
-        """Ask until a broker gives a producer id, without a deadline for ever. Raises BrokerNotAvailable."""
-        for attempt in itertools.count(1):
-            try:
-                return await self._cluster.call_any(INIT_PRODUCER_ID, None)
-            except StrandlineError as error:
-                if not error.retriable or (deadline is not None and self._clock.monotonic() > deadline):
-                    raise
-                logger.info("no producer id yet: %s", error)
-            await self._clock.sleep(backoff_s(self._settings, attempt))
-        raise AssertionError("counting ended")
+    async def _new_identity(self, limit_s: float = float("inf")) -> ProducerIdentity:
+        """Ask within `limit_s` until a broker assigns a producer id. Raises BrokerNotAvailable."""
+        return await retry(
+            lambda: self._cluster.call_any(INIT_PRODUCER_ID, None),
+            "no producer id yet",
+            settings=self._settings,
+            clock=self._clock,
+            limit_s=limit_s,
+        )
 
     async def _watch_deadlines(self) -> None:
         """End the batches whose time is up. A new batch's deadline is never earlier than an old one's."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from itertools import count
 from typing import Final
 
 from strandline.adapters.rpc.transport import GrpcTransport
@@ -20,6 +19,7 @@ from strandline.client.backoff import backoff_s
 from strandline.client.cluster import TOPIC_WAIT_MS, Cluster
 from strandline.client.messages import LATEST
 from strandline.client.offsets import list_offsets
+from strandline.client.retry import Tries
 from strandline.client.scope import Scope, Startable
 from strandline.config import MIB, ConsumerSettings, load
 from strandline.consumer.reader import Reader
@@ -211,7 +211,8 @@ class RangeReader(Startable):
         """
         name, wanted, at = reading.wanted.name, reading.wanted, reading.at if at is None else at
         missed_at: float | None = None
-        for attempt in count(1):
+        tries = Tries(self._settings, self._clock)
+        while True:
             try:
                 topic = (await describe(self._cluster, [wanted.topic])).get(wanted.topic)
             except StrandlineError as error:
@@ -233,8 +234,7 @@ class RangeReader(Startable):
                     return True
                 else:
                     self._check_patience(reading, f"nobody knows of leader epoch {epoch} of {name}")
-            await self._clock.sleep(backoff_s(self._settings, attempt))
-        raise AssertionError("counting ended")
+            await tries.pause()
 
     def _waited_s(self, reading: _Reading) -> float:
         return self._clock.monotonic() - reading.came_at

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -13,8 +12,8 @@ from typing import Any, Final
 
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.clock import SystemClock
-from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
+from strandline.client.retry import retry
 from strandline.client.scope import Scope, Startable
 from strandline.config import ClientSettings
 from strandline.errors import BrokerNotAvailable, StrandlineError
@@ -82,15 +81,14 @@ class SinkClient(Startable):
 async def look_up(options: SinkOptions, topic: str) -> TopicFacts:
     """What is to be known of a topic. Raises UnknownTopicOrPartition, BrokerNotAvailable."""
     async with SinkClient(options) as client:
-        deadline = client.clock.monotonic() + LOOK_S_MAX
-        for attempt in itertools.count(1):
-            try:
-                return await client.facts(topic)
-            except BrokerNotAvailable:
-                if client.clock.monotonic() >= deadline:
-                    raise
-            await client.clock.sleep(backoff_s(client.settings, attempt))
-    raise AssertionError("counting ended")
+        return await retry(
+            lambda: client.facts(topic),
+            f"the look at topic {topic} waits",
+            settings=client.settings,
+            clock=client.clock,
+            limit_s=LOOK_S_MAX,
+            retriable=lambda error: isinstance(error, BrokerNotAvailable),
+        )
 
 
 def write_rows(

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from itertools import count
 from typing import Any, Final, TypeVar
 
 from strandline.adapters.rpc.transport import GrpcTransport
@@ -19,6 +18,7 @@ from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
 from strandline.client.messages import LATEST, ListedOffset
 from strandline.client.offsets import list_offsets
+from strandline.client.retry import retry
 from strandline.client.scope import Scope, Startable
 from strandline.config import ConsumerSettings, load
 from strandline.consumer.reader import Reader
@@ -109,7 +109,7 @@ class Restorer(Startable):
         Waits while no broker answers. Raises UnknownTopicOrPartition.
         """
         self._scope.check()
-        found = await self._patiently(lambda: self._identities.find(changelog))
+        found = await self._retried(lambda: self._identities.find(changelog))
         self._known[changelog] = found
         return found
 
@@ -118,7 +118,7 @@ class Restorer(Startable):
         known = self._known.get(changelog)
         if known is None:
             return
-        found = await self._patiently(lambda: self._identities.find(changelog))
+        found = await self._retried(lambda: self._identities.find(changelog))
         if found != known:
             raise UnknownTopicOrPartition(
                 f"{changelog} was deleted, and another topic has its name now: {found} in place of {known}"
@@ -129,7 +129,7 @@ class Restorer(Startable):
 
         Raises UnknownTopicOrPartition.
         """
-        return await self._patiently(lambda: self._ask_bounds(changelog))
+        return await self._retried(lambda: self._ask_bounds(changelog))
 
     # --- what restorations ask for --------------------------------------------------------------
 
@@ -205,25 +205,22 @@ class Restorer(Startable):
 
     # --- asking ---------------------------------------------------------------------------------
 
-    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """What is retriable is tried for as long as it takes, but a topic is not missed for ever."""
+    async def _retried(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Retries without a limit, but waits no longer than the request timeout for an unknown topic."""
         missed_at: float | None = None
-        for attempt in count(1):
-            try:
-                return await ask()
-            except StrandlineError as error:
-                now = self._clock.monotonic()
-                if not isinstance(error, UnknownTopicOrPartition):
-                    missed_at = None
-                elif missed_at is None:
-                    missed_at = now
-                if not error.retriable or (
-                    missed_at is not None and now - missed_at >= self._cluster.request_timeout_s
-                ):
-                    raise
-                logger.info("restoring waits: %s", error)
-            await self._clock.sleep(backoff_s(self._settings, attempt))
-        raise AssertionError("counting ended")
+
+        def retriable(error: StrandlineError) -> bool:
+            nonlocal missed_at
+            if not isinstance(error, UnknownTopicOrPartition):
+                missed_at = None
+                return error.retriable
+            now = self._clock.monotonic()
+            missed_at = now if missed_at is None else missed_at
+            return error.retriable and now - missed_at < self._cluster.request_timeout_s
+
+        return await retry(
+            ask, "restoring waits", settings=self._settings, clock=self._clock, retriable=retriable
+        )
 
     async def _ask_bounds(self, changelog: TopicPartition) -> ListedOffset:
         wanted = {changelog: LATEST}
