@@ -9,13 +9,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from strandline.adapters.rpc.transport import GrpcTransport
-from strandline.adapters.system.clock import SystemClock
 from strandline.client import arguments
-from strandline.client.cluster import Cluster
+from strandline.client.client import Client
 from strandline.client.messages import ProducerIdentity
 from strandline.client.retry import retry
-from strandline.client.scope import Scope, Startable
 from strandline.client.wire.calls import INIT_PRODUCER_ID
 from strandline.config import ProducerSettings, load
 from strandline.errors import InvalidRequest, StrandlineError
@@ -60,7 +57,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 Queue = PartitionQueue[Ticket]
 
 
-class Producer(Startable):
+class Producer(Client[ProducerSettings]):
     """Sends records to a cluster (DESIGN .11).
 
     `bootstrap` is `host:port`, several with commas or as a sequence; any of them may be dead. `settings`
@@ -78,12 +75,8 @@ class Producer(Startable):
         clock: Clock | None = None,
         **settings: Any,
     ) -> None:
-        self._settings = load(ProducerSettings, **settings)
-        self._clock = clock or SystemClock()
+        super().__init__("producer", bootstrap, load(ProducerSettings, **settings), transport, clock)
         self._wall_ms = self._clock.wall_ms
-        self._transport = transport or GrpcTransport()
-        self._cluster = Cluster(bootstrap, self._settings, self._transport, self._clock)
-        self._scope = Scope("producer", self._abandon)
         self._accumulator: Accumulator[Ticket] = Accumulator(self._settings)
         self._routes: dict[str, Route[Ticket]] = {}
         self._senders: dict[int, Sender] = {}
@@ -99,9 +92,8 @@ class Producer(Startable):
     async def start(self) -> None:
         """Raises BrokerNotAvailable if no broker of the bootstrap answers."""
         self._loop = asyncio.get_running_loop()
-        await self._scope.start()
+        await super().start()
         self._cluster.on_change(self._leader_changed)
-        self._cluster.run(self._scope)
         try:
             if self._accumulator.idempotent:
                 self._accumulator.identity = await self._new_identity(
@@ -128,10 +120,9 @@ class Producer(Startable):
 
     async def _close(self) -> None:
         try:
-            await self._scope.stop()
+            await super().stop()
         finally:
             self._carry_out(self._accumulator.give_up())
-            await self._transport.close()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -140,8 +131,8 @@ class Producer(Startable):
         hurried = kind is not None and not issubclass(kind, Exception)
         await self.stop(timeout_s=0 if hurried else None)
 
-    def _abandon(self, error: BaseException) -> None:
-        logger.error("the producer failed", exc_info=error)
+    def _failed(self, error: BaseException) -> None:
+        super()._failed(error)
         self._carry_out(self._accumulator.give_up())
 
     # --- sending -----------------------------------------------------------------------------

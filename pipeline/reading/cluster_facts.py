@@ -3,19 +3,16 @@ a time has. Looked at often, once a trigger, so that a look is one question to e
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from strandline.adapters.rpc.transport import GrpcTransport
-from strandline.adapters.system.clock import SystemClock
 from strandline.client.admin.groups import GroupAdmin
+from strandline.client.client import Client
 from strandline.client.cluster import Cluster
 from strandline.client.messages import LATEST, ListedOffset, MetadataQuery
 from strandline.client.offsets import list_offsets
 from strandline.client.retry import Tries, retry
-from strandline.client.scope import Scope, Startable
 from strandline.config import ClientSettings
 from strandline.errors import (
     StrandlineError,
@@ -26,8 +23,6 @@ from strandline.pipeline.core.options import Selection
 from strandline.pipeline.core.ranges import Bounds
 from strandline.ports import Clock, Transport
 from strandline.vocabulary.metadata import TopicMetadata
-
-logger = logging.getLogger(__name__)
 
 Found = TypeVar("Found")
 
@@ -44,7 +39,7 @@ class Snapshot:
     missing: Collection[str]
 
 
-class ClusterFacts(Startable):
+class ClusterFacts(Client[ClientSettings]):
     """One client. What fails is tried `retries` times more, `retry_interval_ms` apart."""
 
     def __init__(
@@ -56,27 +51,13 @@ class ClusterFacts(Startable):
         transport: Transport | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._settings = ClientSettings()
-        self._clock = clock or SystemClock()
-        self._transport = transport or GrpcTransport()
-        self._cluster = Cluster(bootstrap, self._settings, self._transport, self._clock)
-        self._scope = Scope("driver's client", lambda error: logger.error("it failed", exc_info=error))
+        super().__init__("driver's client", bootstrap, ClientSettings(), transport, clock)
         self._tries = retries + 1
         self._interval_s = retry_interval_ms / 1000
         interval_ms = max(1, retry_interval_ms)
         self._intervals = ClientSettings(retry_backoff_ms=interval_ms, retry_backoff_ms_max=interval_ms)
         self._matched: tuple[str, list[str], float] | None = None
         self._described: tuple[dict[str, TopicMetadata], float] = ({}, float("-inf"))
-
-    async def start(self) -> None:
-        await self._scope.start()
-        self._cluster.run(self._scope)
-
-    async def stop(self) -> None:
-        try:
-            await self._scope.stop()
-        finally:
-            await self._transport.close()
 
     # --- what there is -----------------------------------------------------------------------
 

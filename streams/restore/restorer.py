@@ -9,17 +9,14 @@ slices; so one that is large holds up neither the small ones nor the tasks that 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
-from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.client.backoff import backoff_s
-from strandline.client.cluster import Cluster
+from strandline.client.client import Client
 from strandline.client.messages import LATEST, ListedOffset
 from strandline.client.offsets import list_offsets
 from strandline.client.retry import retry
-from strandline.client.scope import Scope, Startable
 from strandline.config import ConsumerSettings, load
 from strandline.consumer.reader import Reader
 from strandline.consumer.records import FetchedBatch
@@ -31,15 +28,13 @@ from strandline.streams.core.task import TaskId
 from strandline.streams.restore.identities import Identities
 from strandline.streams.restore.restoration import Restorable, Restoration
 
-logger = logging.getLogger(__name__)
-
 T = TypeVar("T")
 
 ASK_S: Final = 1.0
 """How long leaders are asked before it is said that none answers; then they are asked again."""
 
 
-class Restorer(Startable):
+class Restorer(Client[ConsumerSettings]):
     """One for all tasks of a member. `settings` are those of a consumer; the transport ends with it."""
 
     def __init__(
@@ -50,11 +45,8 @@ class Restorer(Startable):
         clock: Clock,
         transport: Transport | None = None,
     ) -> None:
-        self._settings = load(ConsumerSettings, **{**settings, "offset_reset": "none"})
-        self._clock = clock
-        self._transport = transport or GrpcTransport()
-        self._cluster = Cluster(bootstrap, self._settings, self._transport, clock)
-        self._scope = Scope("restorer", self._abandon)
+        loaded = load(ConsumerSettings, **{**settings, "offset_reset": "none"})
+        super().__init__("restorer", bootstrap, loaded, transport, clock)
         self._news = News(clock)
         self._reader = Reader(
             cluster=self._cluster,
@@ -69,21 +61,19 @@ class Restorer(Startable):
         self._known: dict[TopicPartition, str] = {}
 
     async def start(self) -> None:
-        await self._scope.start()
+        await super().start()
         self._reader.start()
-        self._cluster.run(self._scope)
         self._scope.spawn(self._apply(), "apply")
 
     async def stop(self) -> None:
-        """Every restoration ends; who waits for one is told so."""
+        """End every restoration, for the tasks that wait for it too."""
         try:
-            await self._scope.stop()
+            await super().stop()
         finally:
             for restoration in list(self._restorations.values()):
                 restoration.finish()
-            await self._transport.close()
 
-    def _abandon(self, error: BaseException) -> None:
+    def _failed(self, error: BaseException) -> None:
         for restoration in list(self._restorations.values()):
             restoration.fail(error)
 

@@ -7,15 +7,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from strandline.adapters.rpc.transport import GrpcTransport
-from strandline.adapters.system.clock import SystemClock
 from strandline.client import arguments
 from strandline.client.admin.brokers import BrokerAdmin
 from strandline.client.admin.groups import GroupAdmin, GroupDescription
 from strandline.client.admin.placement import PlacementAdmin
 from strandline.client.admin.state_changes import StateChangesReading
 from strandline.client.admin.state_changes import query as state_changes_query
-from strandline.client.cluster import TOPIC_WAIT_MS, Cluster
+from strandline.client.client import Client
+from strandline.client.cluster import TOPIC_WAIT_MS
 from strandline.client.messages import (
     LATEST,
     AlterTopic,
@@ -29,7 +28,6 @@ from strandline.client.messages import (
 )
 from strandline.client.offsets import Found, list_offsets
 from strandline.client.retry import Tries
-from strandline.client.scope import Scope, Startable
 from strandline.client.waits import NOTICE_AFTER_S, WAITS_LOGGER
 from strandline.client.wire.calls import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS
 from strandline.config import ClientSettings, load
@@ -82,7 +80,7 @@ class TopicDescription:
     partitions: tuple[PartitionDescription, ...]
 
 
-class Admin(BrokerAdmin, PlacementAdmin, Startable):
+class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
     """Creates, changes, deletes and describes topics, and looks after groups and brokers (DESIGN .11).
 
     `bootstrap` and `settings` (ClientSettings) as for a producer. What the controller does, it finds the
@@ -97,25 +95,10 @@ class Admin(BrokerAdmin, PlacementAdmin, Startable):
         clock: Clock | None = None,
         **settings: Any,
     ) -> None:
-        self._settings = load(ClientSettings, **settings)
-        self._clock = clock or SystemClock()
-        self._transport = transport or GrpcTransport()
-        self._cluster = Cluster(bootstrap, self._settings, self._transport, self._clock)
+        super().__init__("admin", bootstrap, load(ClientSettings, **settings), transport, clock)
         self._groups = GroupAdmin(self._cluster, self._settings, self._transport, self._clock)
-        self._scope = Scope("admin", lambda error: logger.error("the admin client failed", exc_info=error))
         self._controller: Endpoint | None = None
         self._controller_unknown = ""
-
-    async def start(self) -> None:
-        """Connects only when something is asked."""
-        await self._scope.start()
-        self._cluster.run(self._scope)
-
-    async def stop(self) -> None:
-        try:
-            await self._scope.stop()
-        finally:
-            await self._transport.close()
 
     # --- topics ------------------------------------------------------------------------------
 

@@ -12,14 +12,12 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from strandline.adapters.system.clock import SystemClock
-from strandline.client.cluster import Cluster
+from strandline.client.client import Client
 from strandline.client.events.positions import EventPosition, EventPositions, EventRecord
 from strandline.client.fetches import Answer, FetchPlan, FetchRequest, FetchResponse, Wanted
 from strandline.client.messages import EARLIEST, LATEST, ListedOffset
 from strandline.client.offsets import list_offsets
 from strandline.client.retry import Tries, retry
-from strandline.client.scope import Scope, Startable
 from strandline.client.wire.fetch import FETCH
 from strandline.config import MIB, RECORDS_BYTES_MAX, ClientSettings, load
 from strandline.errors import (
@@ -50,7 +48,7 @@ CLOCKS_APART_MS_MAX: Final = 60_000
 """A record may be dated by another clock than what it tells: reading begins so much before the time."""
 
 
-class EventReader(Startable):
+class EventReader(Client[ClientSettings]):
     """One reading of one topic. It ends at what was committed when it began, unless it is to `follow`.
 
     It begins at `from_offsets`, one for each partition; else with what was written a little before
@@ -70,14 +68,11 @@ class EventReader(Startable):
         clock: Clock | None = None,
         **settings: Any,
     ) -> None:
+        super().__init__("event reader", bootstrap, load(ClientSettings, **settings), transport, clock)
         self.topic = topic
         self._follow = follow
         self._from_offsets = tuple(from_offsets)
         self._since_ms = since_ms
-        self._settings = load(ClientSettings, **settings)
-        self._clock = clock or SystemClock()
-        self._cluster = Cluster(bootstrap, self._settings, transport, self._clock)
-        self._scope = Scope("event reader", self._broke)
         self._positions: EventPositions | None = None
         self._error: StrandlineError | None = None
         self._news = asyncio.Event()
@@ -89,12 +84,12 @@ class EventReader(Startable):
         """When something came, or was handed out, last."""
 
     async def start(self) -> None:
-        await self._scope.start()
-        self._cluster.run(self._scope)
+        await super().start()
         self._cluster.on_change(self._leader_changed)
         self._scope.spawn(self._begin(), "begin")
 
     async def stop(self) -> None:
+        """The transport stays open."""
         await self._scope.stop()
 
     # --- handing out -------------------------------------------------------------------------
@@ -148,7 +143,7 @@ class EventReader(Startable):
             self._error = error
             self._news.set()
 
-    def _broke(self, error: BaseException) -> None:
+    def _failed(self, error: BaseException) -> None:
         """`read` raises it, by the scope's check."""
         logger.error("reading %s failed", self.topic, exc_info=error)
         self._news.set()

@@ -16,12 +16,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from strandline.adapters.rpc.transport import GrpcTransport
-from strandline.adapters.system.clock import SystemClock
-from strandline.client.cluster import Cluster
+from strandline.client.client import Client
 from strandline.client.messages import ProducerIdentity
 from strandline.client.retry import Tries, retry
-from strandline.client.scope import Scope, Startable
 from strandline.client.wire.calls import INIT_PRODUCER_ID
 from strandline.client.wire.produce import PRODUCE, Entry, Result
 from strandline.config import KIB, ClientSettings, load
@@ -75,7 +72,7 @@ class _Sequence:
     next: int = 0
 
 
-class EventWriter(Startable):
+class EventWriter(Client[ClientSettings]):
     """One topic's writer. `prepare` makes sure that the topic exists, and may fail, retriably.
 
     `bootstrap` and `settings` (ClientSettings) as for a producer. Events of one key stay in their order.
@@ -92,6 +89,7 @@ class EventWriter(Startable):
         clock: Clock | None = None,
         **settings: Any,
     ) -> None:
+        super().__init__("event writer", bootstrap, load(ClientSettings, **settings), transport, clock)
         self.topic = topic
         self.dropped = 0
         """Events that were never written."""
@@ -99,11 +97,6 @@ class EventWriter(Startable):
         """Events that were acknowledged."""
         self._events_max = events_max
         self._prepare = prepare
-        self._settings = load(ClientSettings, **settings)
-        self._clock = clock or SystemClock()
-        self._transport = transport or GrpcTransport()
-        self._cluster = Cluster(bootstrap, self._settings, self._transport, self._clock)
-        self._scope = Scope("event writer", self._failed)
         self._waiting: deque[_Event] = deque()
         self._news = asyncio.Event()
         self._idle = asyncio.Event()
@@ -120,17 +113,15 @@ class EventWriter(Startable):
 
     async def start(self) -> None:
         """Connects only when there is something to write."""
-        await self._scope.start()
-        self._cluster.run(self._scope)
+        await super().start()
         self._scope.spawn(self._run(), "write")
 
     async def stop(self) -> None:
         """What waits is lost: `flush` before."""
         try:
-            await self._scope.stop()
+            await super().stop()
         finally:
             self._close_stream()
-            await self._transport.close()
 
     def _failed(self, error: BaseException) -> None:
         """A defect of a service that writes events: it must not live on without them, and without a word."""
