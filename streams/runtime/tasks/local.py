@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeVar
 
+from strandline.client.retry import retry
 from strandline.config import StreamsSettings
 from strandline.errors import InvalidRequest, StrandlineError, UnexpectedOffset
 from strandline.ids import TopicPartition
@@ -17,7 +18,6 @@ from strandline.streams.core.task import TaskId
 from strandline.streams.restore.restoration import Restoration
 from strandline.streams.restore.restorer import Restorer
 from strandline.streams.runtime.reports import TaskReports
-from strandline.streams.runtime.retry import patiently
 from strandline.streams.runtime.tasks.active import ActiveTask
 from strandline.streams.runtime.tasks.factory import TaskFactory
 from strandline.streams.runtime.tasks.group_offsets import GroupOffsets
@@ -158,7 +158,7 @@ class LocalTask:
 
     async def _run(self) -> None:
         around = self._around
-        inputs = await self._unless_changed(self._patiently(lambda: around.factory.inputs(self.task)))
+        inputs = await self._unless_changed(self._retried(lambda: around.factory.inputs(self.task)))
         if not around.inputs.assigned(inputs):
             await self._changed.wait()  # some of them are another one's still: the group is not done
             return
@@ -170,7 +170,7 @@ class LocalTask:
         new = inputs - positions.offsets.keys()
         try:
             starts = around.factory.starts
-            positions.offsets |= await self._unless_changed(self._patiently(lambda: starts(self.task, new)))
+            positions.offsets |= await self._unless_changed(self._retried(lambda: starts(self.task, new)))
         except InvalidRequest:
             if around.inputs.assigned(inputs):
                 raise
@@ -184,10 +184,10 @@ class LocalTask:
         await self._halt(active, inputs)
         self.active = None
 
-    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """What is retriable is tried for as long as it takes: others could not run the task either."""
+    async def _retried(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Retries without a limit: another member could not run the task either."""
         around = self._around
-        return await patiently(ask, f"task {self.task}", settings=around.settings, clock=around.clock)
+        return await retry(ask, f"task {self.task} waits", settings=around.settings, clock=around.clock)
 
     async def _restored(self) -> int:
         """The end of the changelog, once the store has all of it."""
@@ -254,7 +254,7 @@ class LocalTask:
             changelog = self._around.factory.changelog(self.task)
             assert changelog is not None
             if self.store is None:
-                await self._unless_changed(self._patiently(lambda: self._around.factory.prepare(self.task)))
+                await self._unless_changed(self._retried(lambda: self._around.factory.prepare(self.task)))
                 identity = await self._unless_changed(self._around.restorer.identity(changelog))
                 self.store = self._around.factory.open_store(self.task, identity)
             self.restoration = self._around.restorer.begin(self.task, changelog, self.store)
