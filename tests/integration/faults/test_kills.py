@@ -60,7 +60,7 @@ async def test_a_rolling_restart_costs_no_client_an_error(harness: Harness) -> N
             await cluster.start_broker(broker)
             await topic.isr_is(1, 2, 3)
         history = await load.judge()
-    print(f"longest time without an acknowledgement: {load.longest_gap_s * 1000:.0f} ms")
+    print(f"longest time without an acknowledgement: {load.gap.longest_s * 1000:.0f} ms")
     assert history.failed == []
 
 

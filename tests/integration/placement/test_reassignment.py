@@ -51,7 +51,7 @@ async def test_replicas_move_and_no_producer_notices(
         assert (await topic.state()).leader == after[0]
         await load.progress()
         history = await load.judge()
-    print(f"longest time without an acknowledgement: {load.longest_gap_s * 1000:.0f} ms")
+    print(f"longest time without an acknowledgement: {load.gap.longest_s * 1000:.0f} ms")
     assert history.failed == []
     assert await harness.session.exists(znodes.reassigned_topic(topic.name)) is None
     await topic.agreed()
