@@ -65,14 +65,14 @@ class Cutter:
             if common_end is None and not cut.refused:
                 events += self._told_restart(replica, cut.first, parting.log_start_offset)
         if events:
-            self._recorder.keep(events)
+            self._recorder.record_durably(events)
         return [(parting.replica, _carry_out(parting, common_end)) for parting, common_end in planned]
 
     def restart_at(self, replica: Replica, offset: Offset) -> None:
         """Begin anew where the leader's log begins. Raises StorageFailed."""
         events = self._told_restart(replica, Offset(replica.log.log_end_offset), offset)
         if events:
-            self._recorder.keep(events)
+            self._recorder.record_durably(events)
         replica.restart_at(offset)
 
     def _told_restart(self, replica: Replica, end: Offset, begins_at: int) -> list[StateChangeEvent]:
