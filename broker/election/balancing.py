@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
-from strandline.broker.core.election.balancing import Standing, obstacle, to_balance
+from strandline.broker.core.election.balancing import LedPartition, obstacle, to_balance
 from strandline.broker.election.handover import Handover
 from strandline.broker.facts.drains import drained_brokers
 from strandline.broker.membership.suspicion import Reach
@@ -143,11 +143,11 @@ class Balancing:
         return None if replica is None else replica.leadership
 
 
-def standing(leadership: Leadership) -> Standing:
+def standing(leadership: Leadership) -> LedPartition:
     """What the core decides by."""
     replica, core = leadership.replica, leadership.core
     ends: Mapping[BrokerId, Offset] = {broker: core.follower_end(broker) for broker in core.state.isr_ids}
-    return Standing(
+    return LedPartition(
         replica.key,
         core.me,
         replica.assigned,

@@ -17,8 +17,8 @@ from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.election.election import (
     Ballot,
     Follow,
-    LeadOn,
-    Say,
+    KeepLeading,
+    PublishStatement,
     Stand,
     Wait,
     claim,
@@ -261,7 +261,7 @@ class Elector:
         if leadership is not None and leadership.epoch < ballot.state.leader_epoch:
             self._manager.step_down(replica, ballot.state)
         match decide(ballot):
-            case LeadOn():
+            case KeepLeading():
                 self._settle(vacancy)
             case Follow(leader, epoch):
                 self._settle(vacancy)
@@ -275,7 +275,7 @@ class Elector:
                 if self._waiting.get(replica.key) != reason:  # once, not at each look
                     logger.info("waiting for a leader", partition=str(name), reason=reason)
                 self._waiting[replica.key] = reason
-            case Say(rank) as say:
+            case PublishStatement(rank) as say:
                 replica.learn_leader(NO_BROKER, ballot.state.leader_epoch)
                 if self._is_time(vacancy, rank):
                     await self._say(vacancy, ballot, node.version, say)
@@ -297,7 +297,7 @@ class Elector:
             return True
         return False
 
-    async def _say(self, vacancy: _Vacancy, ballot: Ballot, version: int, say: Say) -> None:
+    async def _say(self, vacancy: _Vacancy, ballot: Ballot, version: int, say: PublishStatement) -> None:
         """Write what this replica has into `isr`, and notify the one that leads by it, once all did."""
         replica, name = vacancy.replica, vacancy.replica.name
         state = replace(ballot.state, statements=say.statements)

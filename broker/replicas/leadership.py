@@ -305,7 +305,7 @@ class Leadership:
             partition=str(self.replica.name),
             epoch=self.epoch,
             brokers=list(effect.brokers),
-            waited_s=effect.patience_s,
+            waited_s=effect.close_s,
         )
         for follower in tuple(self.followers):  # theirs end
             follower.wake()

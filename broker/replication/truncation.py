@@ -66,7 +66,7 @@ class Truncator:
             if common_end is None and not cut.refused:
                 events += self._restart_events(replica, cut.first, divergence.log_start_offset)
         if events:
-            self._recorder.keep(events)
+            self._recorder.record_durably(events)
         return [
             (divergence.replica, _carry_out(divergence, common_end)) for divergence, common_end in planned
         ]
@@ -75,7 +75,7 @@ class Truncator:
         """Empty the log and begin anew at the start of the leader's log. Raises StorageFailed."""
         events = self._restart_events(replica, Offset(replica.log.log_end_offset), offset)
         if events:
-            self._recorder.keep(events)
+            self._recorder.record_durably(events)
         replica.restart_at(offset)
 
     def _restart_events(self, replica: Replica, end: Offset, begins_at: int) -> list[StateChangeEvent]:

@@ -1,7 +1,8 @@
-"""Works off this broker's own queue of election notices. They wait behind no request (seed 002, goal 6).
+"""Takes election notices from this broker's own queue. They wait behind no request (seed 002, goal 6).
 
-A notice says either that a partition has no leader and this broker is next, or that another broker is to lead
-a partition that this one leads. No notice waits for another: work that takes time only begins here.
+One kind says that a partition has no leader and this broker is next; the other, that this broker leads a
+partition which another broker should lead. Neither waits for the other: long work begins here, and ends
+elsewhere.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ READ_AGAIN_S: Final = 0.1
 
 
 class NoticeReceiver:
-    """One session's. `run` is its task."""
+    """Receives the notices of one session. `run` is its task."""
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class NoticeReceiver:
         self._changed = asyncio.Event()
 
     async def open(self) -> None:
-        """Make sure of the folder and set the watch."""
+        """Ensure the folder and set the watch."""
         await self._session.ensure_path(self._notices)
         self._session.watch_children(self._notices, lambda _: self._changed.set())
 
@@ -51,7 +52,7 @@ class NoticeReceiver:
         self._changed.set()
 
     async def run(self) -> None:
-        """Take over what was handed to this broker. Runs until cancelled."""
+        """Act on the notices for this broker. Runs until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -76,11 +77,12 @@ class NoticeReceiver:
             logger.error("removing a malformed election notice", path=path, reason=str(error))
             notices = []
         for notice in notices:
-            self._heed(notice)
-        # One that dies after this leads nothing any more, so what it was asked to give away goes anyway.
+            self._act_on(notice)
+        # A broker that dies after this leads nothing, so the leaderships that it was to give away move
+        # anyway.
         await self._delete(path)
 
-    def _heed(self, notice: ElectionNotice) -> None:
+    def _act_on(self, notice: ElectionNotice) -> None:
         if notice.give_to != NO_BROKER:
             self._give(notice)
             return

@@ -77,8 +77,8 @@ async def test_the_only_member_leads_and_the_range_is_recorded(seat: Seat) -> No
     (event,) = [e for e in seat.record.trail if e.command is Happening.ELECT_LEADER]
     assert (event.unclean, event.first, event.end, event.lost) == (True, 3, 5, 2)
     assert event.reason == (
-        "nobody led, and all in-sync replicas are back, none is sure to have everything, and this log is the "
-        "longest; committed records 3 to 4 are missing; more may be missing from 5 on"
+        "no broker led, and all in-sync replicas are back, none is sure to have everything, and this log is "
+        "the longest; committed records 3 to 4 are missing; more may be missing from 5 on"
     )
     assert seat.replica.watermark_known == seat.replica.high_watermark == RECORDS
 
@@ -147,7 +147,7 @@ async def test_an_operator_has_it_elected_by_a_notice(seat: Seat) -> None:
     await eventually(lambda: seat.leads_in() == 6)
     running.cancel()
     (event,) = [e for e in seat.record.trail if e.command is Happening.ELECT_LEADER]
-    assert event.reason.startswith("nobody led, and an operator asked for an unclean election; committed")
+    assert event.reason.startswith("no broker led, and an operator asked for an unclean election; committed")
 
 
 async def _no_notice(seat: Seat) -> bool:

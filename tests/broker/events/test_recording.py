@@ -138,7 +138,7 @@ async def test_an_unclean_election(seat: Seat) -> None:
     seat.elector.vacant(seat.replica)
     event = await won(seat)
     assert event.reason == (
-        "broker 1 is gone, and nobody in sync is alive; "
+        "broker 1 is gone, and no replica in sync is alive; "
         "no committed record is known to be missing; some may be from 0 on"
     )
     assert event.unclean

@@ -66,7 +66,7 @@ class Recorded:
         for on_recorded in waiting:
             on_recorded(recorded)
 
-    def keep(self, events: Sequence[StateChangeEvent]) -> None:
+    def record_durably(self, events: Sequence[StateChangeEvent]) -> None:
         self.on_keep()
         self.record(events)
 
