@@ -39,7 +39,7 @@ _HOMES = {
     "KeyValueStore": "topology.stores",
     "NotHere": "runtime.queries",
     "Owner": "runtime.queries",
-    "ProcessingFailed": "runtime.active_task",
+    "ProcessingFailed": "runtime.tasks.active",
     "Record": "topology.records",
     "RecordRefused": "topology.errors",
     "STRING": "topology.serdes",
