@@ -20,7 +20,7 @@ from kazoo.client import KazooClient
 from kazoo.protocol.states import EventType, KazooState
 
 from strandline.adapters.system.clock import SystemClock
-from strandline.adapters.zookeeper.thread import Completion, LoopQueue, Handler
+from strandline.adapters.zookeeper.thread import Completion, Handler, LoopQueue
 from strandline.adapters.zookeeper.watch import ChildrenWatch
 from strandline.config import MULTI_BYTES_MAX, ZNODE_BYTES_MAX, ZooKeeperSettings
 from strandline.errors import CoordinationError, SettingsError

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.consumer.core.assignors.assignor import (
-    HearsAssignment,
+    HandlesAssignment,
     MemberSubscription,
     ReleasesFirst,
-    TellsLeader,
-    TellsMembers,
+    SendsAssignmentData,
+    SendsSubscriptionData,
 )
 from strandline.consumer.core.claims import settle
 from strandline.consumer.core.leader import ParsedMember, plan
@@ -74,7 +74,7 @@ def words(assigned: Mapping[str, list[TopicPartition]]) -> dict[str, str]:
 
 def test_a_consumer_group_may_use_it_for_all_that_it_does() -> None:
     assignor = Process().assignor
-    for kind in (TellsLeader, TellsMembers, ReleasesFirst, HearsAssignment):
+    for kind in (SendsSubscriptionData, SendsAssignmentData, ReleasesFirst, HandlesAssignment):
         assert isinstance(assignor, kind)
     assert assignor.name == "streams-learner"
 

@@ -13,11 +13,11 @@ import pytest
 from strandline.adapters.zookeeper.thread import (
     CONNECT_S_MAX,
     SILENCE_MAX,
-    WakeUpCounter,
     Completion,
-    LoopQueue,
     Handler,
+    LoopQueue,
     ServerSocket,
+    WakeUpCounter,
 )
 
 
