@@ -1,4 +1,4 @@
-"""Tries again what may succeed later: brokers go away, and come back."""
+"""Retries operations that may succeed later, because brokers fail and return."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-async def patiently(
+async def retry(
     ask: Callable[[], Awaitable[T]],
     what: str,
     *,
@@ -26,7 +26,7 @@ async def patiently(
     errors: type[StrandlineError] = StrandlineError,
     limit_s: float = float("inf"),
 ) -> T:
-    """Its result. What is retriable, and one of `errors`, is tried again until `limit_s` are over."""
+    """The result of `ask`. Retriable errors among `errors` are retried until `limit_s` has passed."""
     give_up_at = clock.monotonic() + limit_s
     for attempt in count(1):
         try:

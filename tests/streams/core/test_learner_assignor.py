@@ -215,16 +215,16 @@ def test_what_a_leader_of_another_kind_tells_is_nothing() -> None:
     process.member.learning = {TaskId("sums", 0): True}
     received = process.hears(b"?", "orders-1")
     assert received.started == (TaskId("counts", 1),) and received.closed == (TaskId("sums", 0),)
-    assert process.assignor.misheard.startswith("assignment data at byte 0 of 1")
+    assert process.assignor.undecodable.startswith("assignment data at byte 0 of 1")
     process.hears(b"", "orders-1")
-    assert process.assignor.misheard == ""
+    assert process.assignor.undecodable == ""
 
 
 def test_a_directory_that_cannot_be_read_hides_nothing_else() -> None:
     process = Process()
     received = process.hears(AssignmentData(tasks("sums-0"), directory=b"?").encode())
     assert received.learning == (TaskId("sums", 0),)
-    assert process.assignor.misheard.startswith("directory at byte 0 of 1")
+    assert process.assignor.undecodable.startswith("directory at byte 0 of 1")
     assert process.assignor.owners == {}
 
 
