@@ -18,7 +18,7 @@ from strandline.config import ConsumerSettings
 from strandline.consumer.arrival import batches_of
 from strandline.consumer.core.positions import (
     Arrived,
-    BackOff,
+    DelayFetch,
     DoubtLeader,
     Effect,
     FindPosition,
@@ -164,7 +164,7 @@ class Reader:
                     searches.append(effect)
                 case DoubtLeader(name, error):
                     self._cluster.follow(name, error)
-                case BackOff(name, attempt):
+                case DelayFetch(name, attempt):
                     self._loop.call_later(backoff_s(self._settings, attempt), self._backed_off, name, attempt)
                 case Refused(name, error):
                     self._news.note(name, error)

@@ -22,7 +22,7 @@ from strandline.producer.bulk import Pieces, not_bytes, one_batch, too_large
 from strandline.producer.core.accumulator import (
     Accumulator,
     Acknowledged,
-    BackOff,
+    DelaySend,
     DoubtLeader,
     Effect,
     Failed,
@@ -398,7 +398,7 @@ class Producer(Client[ProducerSettings]):
                     self._settled(batch)
                 case Send(queue):
                     self._nudge(queue)
-                case BackOff(queue, pause, seconds):
+                case DelaySend(queue, pause, seconds):
                     self._loop.call_later(seconds, self._backed_off, queue, pause)
                 case DoubtLeader(queue, error):
                     self._cluster.follow(queue.name, error)

@@ -1,7 +1,7 @@
 """strandline: a replicated commit log.
 
-The public names are found when they are asked for (PEP 562), so that a client does not load the local
-cluster, nor the command line everything. The classes of errors are in `strandline.errors`.
+The public names are imported on first use (PEP 562), so that a client does not load the local
+cluster and the command line does not load everything. The error classes are in `strandline.errors`.
 """
 
 from __future__ import annotations

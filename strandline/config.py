@@ -1,8 +1,9 @@
 """Every setting and every limit, with its default, its unit and its bounds.
 
 Settings are read from (strongest first) keyword arguments or flags, the environment
-(`STRANDLINE_…`), and a TOML file named by `STRANDLINE_CONFIG`. A wrong one is refused at start by
-`SettingsError`, which names it. Units and bounds stand last in a name: `_ms`, `_bytes`, `_max`.
+(`STRANDLINE_…`), and a TOML file named by `STRANDLINE_CONFIG`. An invalid setting is refused at
+start with `SettingsError`, which names it. Units and bounds stand last in a name: `_ms`, `_bytes`,
+`_max`.
 """
 
 from __future__ import annotations
@@ -25,14 +26,15 @@ KIB: Final = 1024
 MIB: Final = 1024 * KIB
 
 RECORDS_BYTES_MAX: Final = 512 * KIB
-"""Records in one message of a stream: past this protobuf's copies halve the rate."""
+"""Records in one message of a stream. With larger messages, protobuf's copies halve the rate."""
 
 MESSAGE_BYTES_MAX: Final = 4 * MIB
-"""What a gRPC peer accepts in one message: room to answer an oversized batch with a typed error
-instead of a broken stream."""
+"""The largest message that a gRPC peer accepts. It leaves room to answer an oversized batch with a
+typed error instead of a broken stream."""
 
 DECOMPRESSED_BYTES_MAX: Final = 64 * MIB
-"""What the records of one batch may grow to: a few hundred bytes can be made to claim gigabytes."""
+"""The largest decompressed size of one batch's records: a few hundred bytes can claim to expand to
+gigabytes."""
 
 SEGMENT_INDEX_ROWS_MAX: Final = 1_000_000
 """16 bytes each in memory; a segment whose index is full is rolled."""
@@ -42,42 +44,43 @@ PRODUCER_EXPIRY_MS: Final = 7 * 24 * 3600 * 1000
 
 TOPIC_NAME_LENGTH_MAX: Final = 249
 GROUP_ID_LENGTH_MAX: Final = 249
-"""Also of member, instance and client ids, of tasks, and of reasons."""
+"""Also the limit for member, instance and client ids, task names, and reasons."""
 GROUP_REQUEST_ELEMENTS_MAX: Final = 20_000
 """Offsets, partitions, members or changes in one request to a coordinator, counted before work begins."""
 TASK_CHANGES_SENT_MAX: Final = 100
-"""That a member puts into one report; a broker takes at least so many."""
+"""Task changes that a member puts into one report; a broker accepts at least this number."""
 INTERVAL_MS_MAX: Final = 2**31 - 1
-"""Of times that members tell their coordinator: what its messages have room for."""
+"""The longest interval that a member may send to its coordinator: the messages have 32 bits for it."""
 PARTITIONS_PER_TOPIC_MAX: Final = 10_000
 TOPICS_PER_REQUEST_MAX: Final = 1_000
 PARTITIONS_PER_REQUEST_MAX: Final = 10_000
-"""That one request to the controller may name, to reassign them or to have other leaders."""
+"""Partitions that one request to the controller may name, to reassign them or to change their leaders."""
 REPLICAS_PER_BROKER_MAX: Final = 20_000
 TOPIC_CHANGES_IN_FLIGHT_MAX: Final = 64
 """Topics that one request has created or deleted at the same time."""
 
 ZOOKEEPER_READS_IN_FLIGHT_MAX: Final = 1_000
 ZNODE_BYTES_MAX: Final = 512 * KIB
-"""Half of ZooKeeper's limit of 1 MB, which shows as a lost connection when it is broken."""
+"""Half of ZooKeeper's limit of 1 MB; exceeding that limit looks like a lost connection."""
 
 REQUESTS_PER_ZNODE_MAX: Final = 1_000
 STATE_ENTRY_BYTES_MAX: Final = 192 * KIB
-"""Of state-change requests in one znode, as they are queued: there their ends are written beside them."""
+"""The state-change requests in one znode when they are queued. Their ends are later written beside them."""
 
 STATE_QUEUE_ENTRIES_MAX: Final = 10_000
 """Znodes in one broker's queue: ZooKeeper lists the children of a znode in one message of at most 1 MB."""
 
 MULTI_BYTES_MAX: Final = 896 * KIB
-"""Paths and data of one `multi`; what is left of that limit is for its headers."""
+"""Paths and data of one `multi`. The rest of ZooKeeper's 1 MB is for its headers."""
 
 OUTBOX_EVENTS_MAX: Final = 10_000
-"""Events that a broker keeps on its disk until `__state_changes` has them; then the oldest go."""
+"""Events that a broker keeps on its disk until `__state_changes` has them. Beyond it, the oldest
+are dropped."""
 
 METRICS_TOPICS_MAX: Final = 1_000
-"""Topics that have a label of their own in a broker's metrics; the others are summed under `__others`."""
+"""Topics with a label of their own in a broker's metrics. The others are summed under `__others`."""
 METRICS_CONNECTIONS_MAX: Final = 8
-"""Scrapes answered at the same time; another one hangs up on the oldest."""
+"""Scrapes answered at the same time. A further scrape closes the oldest connection."""
 
 
 class _Settings(BaseSettings):
@@ -110,25 +113,26 @@ class ZooKeeperSettings(_Settings):
 
 
 class ListenerSettings(ZooKeeperSettings):
-    """Where a broker or a controller listens, and what it takes from those who connect to it."""
+    """The addresses on which a broker or a controller listens, and the limits for its connections."""
 
     host: str = "127.0.0.1"
     """Address to listen on."""
     port: int = Field(default=0, ge=0, le=65535)
-    """0: any free one."""
+    """0: any free port."""
     advertised_host: str | None = None
-    """The name under which clients and brokers reach this one; None: `host`."""
+    """The host name under which clients and other brokers reach this process; None: `host`."""
     advertised_port: int | None = Field(default=None, ge=1, le=65535)
     external_port: int | None = Field(default=None, ge=0, le=65535)
-    """Listen here too, for clients in another network; None: do not. They are told external addresses."""
+    """A second port, for clients in another network; None: no such listener. These clients receive
+    external addresses."""
     external_host: str = "localhost"
-    """The name under which those clients reach this one, at the external port."""
+    """The host name under which clients of the external port reach this process."""
     handshake_timeout_ms: int = Field(default=5_000, ge=100)
-    """A connection that is not an HTTP/2 connection by then is closed."""
+    """A connection that has not become an HTTP/2 connection within this time is closed."""
     connection_calls_max: int = Field(default=1_000, ge=1)
-    """Calls and streams of one connection at the same time; further ones wait at the client."""
+    """Concurrent calls and streams of one connection; further ones wait at the client."""
     calls_max: int = Field(default=10_000, ge=10)
-    """Calls and streams of all connections to a listener at the same time; further ones are refused."""
+    """Concurrent calls and streams of all connections to a listener; further ones are refused."""
     call_headers_bytes_max: int = Field(default=8 * KIB, ge=1 * KIB)
     """A call with larger headers is refused."""
 
@@ -142,70 +146,76 @@ class BrokerSettings(ListenerSettings):
 
     # replication
     keep_in_sync_ms: int = Field(default=2_000, ge=10)
-    """KeepInSyncTime: how long a member of the ISR may stay behind (Kafka's replication design V3)."""
+    """KeepInSyncTime: how long a member of the ISR may stay behind before it is removed (Kafka's
+    replication design V3)."""
     push_window: int = Field(default=2, ge=1, le=64)
-    """Messages on a replication stream that the follower has not acknowledged yet."""
+    """Messages on a replication stream that the follower has not yet acknowledged."""
     push_bytes_max: int = Field(default=RECORDS_BYTES_MAX, ge=1 * KIB, le=RECORDS_BYTES_MAX)
     watermark_push_delay_ms: int = Field(default=5, ge=0)
-    """A HW without records waits this long for records to travel with."""
+    """How long a new HW waits for records to be sent with, before it is sent alone."""
     watermark_checkpoint_ms: int = Field(default=5_000, ge=10)
     commit_queue_entries_max: int = Field(default=20_000, ge=1)
-    """Requests that may wait under one partition's HW; more are refused, retriable."""
+    """Requests that may wait for one partition's HW; further ones are refused with a retriable error."""
     session_margin_ms: int = Field(default=500, ge=0)
-    """A leader cut off from ZooKeeper stops acks=0/1 this long before its session could expire (E1)."""
+    """A leader that is cut off from ZooKeeper stops serving acks=0/1 this long before its session
+    could expire (E1)."""
     election_step_ms: int = Field(default=150, ge=1)
-    """Each rank in the order of succession waits this much longer than the one before (no herd)."""
+    """Each rank in the order of succession waits this much longer than the rank before it, so that
+    candidates do not all act at once."""
     probe_timeout_ms: int = Field(default=200, ge=1)
-    """For the TCP probe that tells a dead leader from a broken stream."""
+    """Timeout of the TCP probe that distinguishes a dead leader from a broken stream."""
     reconcile_ms: int = Field(default=5_000, ge=50)
-    """How often a broker compares what it does with what ZooKeeper says."""
+    """How often a broker compares its state with ZooKeeper."""
     preferred_leader_check_ms: int = Field(default=30_000, ge=50)
-    """How often a leader that is not the first assigned replica looks whether that one may lead again; it
-    must have been in sync for as long."""
+    """How often a leader that is not the first assigned replica checks whether the first one can
+    lead again. That replica must have been in sync for this long."""
     reassignment_bytes_per_s: int = Field(default=0, ge=0)
-    """What a leader sends, over all partitions, to replicas that a reassignment adds; 0: without a bound.
+    """What a leader sends, over all partitions, to replicas that a reassignment adds; 0: no limit.
     Members of the ISR, and replicas that are nearly caught up, are never slowed down."""
     reassignment_close_ms: int = Field(default=30_000, ge=1)
-    """How long a replica that a reassignment takes away may fetch on after it was asked to close; then the
-    leader goes on without it, and says so."""
+    """How long a replica that a reassignment removes may continue to fetch after it was asked to
+    close. Then the leader completes the reassignment without it, and reports this."""
     reassignment_near_bytes: int = Field(default=1 * MIB, ge=0)
-    """How near the end of the log a replica is not held back any more."""
+    """A replica that is closer than this to the end of the log is not throttled."""
     fetcher_retry_ms: int = Field(default=50, ge=1)
     handover_ms: int = Field(default=5_000, ge=0)
-    """How long a clean shutdown takes at most to hand its leaderships over, also while ZooKeeper does not
-    answer; then it closes its logs."""
+    """How long a clean shutdown may take to hand its leaderships over, even if ZooKeeper does not
+    answer. Then it closes its logs."""
 
     # serving
     fetch_wait_ms_max: int = Field(default=30_000, ge=0)
     produce_timeout_ms_max: int = Field(default=60_000, ge=1)
     metadata_wait_ms_max: int = Field(default=10_000, ge=0)
     produce_entries_in_flight_max: int = Field(default=2_000, ge=1)
-    """Entries of one produce stream without an answer; the stream is not read beyond."""
+    """Unanswered entries of one produce stream; at this limit the stream is not read."""
     fetches_in_flight_max: int = Field(default=16, ge=1)
-    """Requests of one fetch stream without an answer; the stream is not read beyond."""
+    """Unanswered requests of one fetch stream; at this limit the stream is not read."""
     fetch_connection_bytes_max: int = Field(default=16 * MIB, ge=RECORDS_BYTES_MAX)
-    """Answers to fetches of one connection that were read from disk and are not written to it yet."""
+    """Fetched bytes of one connection that were read from disk and not yet written to the connection."""
     fetch_bytes_max: int = Field(default=128 * MIB, ge=RECORDS_BYTES_MAX)
-    """The same over all connections. Up to twice as much, a connection without any may have one."""
+    """The same over all connections. Up to twice this limit, a connection that has no fetched bytes
+    may read one answer."""
     fetch_connection_partitions_max: int = Field(default=100_000, ge=20_000)
-    """Partitions in fetches of one connection without an answer; its streams are not read beyond."""
+    """Partitions in unanswered fetches of one connection; at this limit its streams are not read."""
     fetch_partitions_max: int = Field(default=500_000, ge=20_000)
     """The same over all connections."""
     leader_waits_max: int = Field(default=100_000, ge=1)
-    """Partitions for whose leaders clients wait; further questions are answered at once."""
+    """Partitions whose next leader clients wait for; further requests are answered at once."""
     list_offsets_ms_max: int = Field(default=5_000, ge=1)
-    """For the partitions of one ListOffsets; those that are left then are refused, retriable."""
+    """Time for all partitions of one ListOffsets; the remaining partitions are then refused with a
+    retriable error."""
     metadata_age_ms_max: int = Field(default=500, ge=0)
-    """How old a broker's picture of partitions that it does not host may be. A topic that takes long to read
-    stands for ten times as long, at most 5 s."""
+    """How old a broker's metadata of partitions that it does not host may be. Metadata of a topic
+    that takes long to read is used for ten times that long, at most 5 s."""
     metadata_read_ms_max: int = Field(default=2_000, ge=1)
-    """ZooKeeper answers a client's question within this, or the broker answers with what it read last."""
+    """How long a client's metadata request waits for ZooKeeper; then the broker answers from its
+    last reading."""
 
     # groups
     offsets_topic_partitions: int = Field(default=12, ge=1, le=1_000)
     """Partitions of `__consumer_offsets`, when it is created."""
     offsets_topic_replication_factor: int = Field(default=3, ge=1, le=100)
-    """With fewer brokers alive at its creation: as many as there are."""
+    """If fewer brokers are alive when it is created: the number of live brokers."""
     group_initial_rebalance_delay_ms: int = Field(default=200, ge=0)
     """An empty group waits this long for more members before its first generation."""
     group_session_timeout_ms_min: int = Field(default=500, ge=1)
@@ -215,47 +225,49 @@ class BrokerSettings(ListenerSettings):
     group_member_bytes_max: int = Field(default=128 * KIB, ge=1)
     """Metadata of one member over all its protocols, and one member's assignment."""
     groups_max: int = Field(default=100_000, ge=1)
-    """Of one coordinator partition."""
+    """Groups of one coordinator partition."""
     group_state_bytes_max: int = Field(default=64 * MIB, ge=64 * KIB)
-    """What one coordinator partition keeps in memory for its groups: members, offsets, reported ownership."""
+    """Memory of one coordinator partition for its groups: members, offsets, reported ownership."""
     offset_metadata_bytes_max: int = Field(default=4 * KIB, ge=0)
     offsets_per_commit_max: int = Field(default=10_000, ge=1, le=GROUP_REQUEST_ELEMENTS_MAX)
     task_changes_per_report_max: int = Field(default=1_000, ge=TASK_CHANGES_SENT_MAX)
     offsets_retention_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=1)
-    """Offsets of a group without members, and then the group, are forgotten after this."""
+    """The offsets of a group without members, and then the group itself, are deleted after this time."""
     offsets_expiry_check_ms: int = Field(default=60_000, ge=10)
     group_append_timeout_ms: int = Field(default=5_000, ge=1)
-    """How long what a coordinator writes may wait under the high watermark."""
+    """How long a coordinator's record may wait for the high watermark."""
     group_events_topic_partitions: int = Field(default=1, ge=1, le=1_000)
-    """Partitions of `__group_events`, when it is created. A group's events are all in one."""
+    """Partitions of `__group_events`, when it is created. All events of one group are in the same
+    partition."""
     events_waiting_max: int = Field(default=20_000, ge=1)
-    """Events that wait to be written to an internal topic; beyond it the oldest are dropped, and counted."""
+    """Events that wait to be written to an internal topic; beyond it the oldest are dropped and counted."""
 
-    # the life of state changes
+    # the record of state changes
     state_changes_topic_partitions: int = Field(default=1, ge=1, le=1_000)
-    """Partitions of `__state_changes`, when it is created; all about one partition is in one of them."""
+    """Partitions of `__state_changes`, when it is created. All events of one partition are in the
+    same one."""
     state_changes_topic_replication_factor: int = Field(default=3, ge=1, le=100)
-    """With fewer brokers alive at its creation: as many as there are."""
+    """If fewer brokers are alive when it is created: the number of live brokers."""
     isr_trail_events_max: int = Field(default=16, ge=1, le=256)
     """Events that a partition's `isr` znode keeps until `__state_changes` has them."""
 
     # metrics
     metrics_port: int | None = Field(default=None, ge=0, le=65535)
-    """Prometheus metrics over HTTP: /metrics on this port of `host`; 0: any free one; None: not at all."""
+    """Port of `host` for Prometheus metrics over HTTP at /metrics; 0: any free port; None: no metrics."""
 
     # storage
     retention_check_ms: int = Field(default=60_000, ge=50)
     compaction_check_ms: int = Field(default=15_000, ge=50)
-    """How often a broker looks for logs that are worth compacting."""
+    """How often a broker checks which logs are worth compacting."""
     compaction_map_bytes: int = Field(default=128 * MIB, ge=1 * KIB)
-    """Memory for the keys of the one log that is being compacted; more keys take several passes."""
+    """Memory for the keys of the log that is being compacted; a log with more keys takes several passes."""
     flush_check_ms: int = Field(default=1_000, ge=10)
     producer_expiry_ms: int = Field(default=PRODUCER_EXPIRY_MS, ge=1)
     producers_per_partition_max: int = Field(default=PRODUCERS_PER_PARTITION_MAX, ge=1)
     boot_id_file: Path = Path("/proc/sys/kernel/random/boot_id")
-    """Names the running kernel: after another boot the page cache is gone (CORRECTNESS E2)."""
+    """Identifies the running kernel: after a reboot the page cache is lost (CORRECTNESS E2)."""
     crash_points: str = ""
-    """Tests only: named points at which this process dies or meets a defect: `name` or `name:nth`, commas."""
+    """Tests only: named points at which this process dies or fails, `name` or `name:nth`, comma-separated."""
 
 
 class ControllerSettings(ListenerSettings):
@@ -263,33 +275,34 @@ class ControllerSettings(ListenerSettings):
 
     controller_id: int = Field(default=0, ge=0)
     reconcile_ms: int = Field(default=5_000, ge=50)
-    """How often the active one makes sure that it still is, and goes on with deletions that were left."""
+    """How often the active controller confirms that it is still active, and resumes unfinished deletions."""
     standby_poll_ms: int = Field(default=250, ge=10)
-    """How often the others look whether there is an active one."""
+    """How often a standby controller checks whether there is an active one."""
     reassignments_in_flight_max: int = Field(default=20, ge=1)
     """Partitions that a drain moves at the same time."""
     mend_after_ms: int = Field(default=10_000, ge=50)
-    """What looks wrong for so long, and is nobody's work in progress, the reconcile loop mends."""
+    """A fault that lasts this long, and that no other component is repairing, is repaired by the
+    reconcile loop."""
     queue_coalesce_requests: int = Field(default=1_000, ge=1)
-    """From so many requests on, a dead broker's queue is searched for those that later ones supersede."""
+    """If a dead broker's queue has at least this number of requests, it is searched for superseded ones."""
     queue_merge_znodes: int = Field(default=STATE_QUEUE_ENTRIES_MAX // 2, ge=2, le=STATE_QUEUE_ENTRIES_MAX)
-    """From so many znodes on, a dead broker's queue is put together into fewer."""
+    """If a dead broker's queue has at least this number of znodes, they are merged into fewer."""
     events_waiting_max: int = Field(default=20_000, ge=1)
-    """Events that wait to be written to an internal topic; beyond it the oldest are dropped, and counted."""
+    """Events that wait to be written to an internal topic; beyond it the oldest are dropped and counted."""
     state_change_streams_max: int = Field(default=32, ge=1)
-    """Calls of StateChanges that are answered at the same time."""
+    """Concurrent StateChanges calls."""
     metrics_port: int | None = Field(default=None, ge=0, le=65535)
-    """As a broker's."""
+    """As `metrics_port` of a broker."""
     crash_points: str = ""
 
 
 class ClientSettings(BaseModel):
-    """What producer, consumer and admin share."""
+    """Settings that producer, consumer and admin share."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     request_timeout_ms: int = Field(default=10_000, ge=1)
-    """For one try of one request."""
+    """Timeout of one attempt of one request."""
     retry_backoff_ms: int = Field(default=20, ge=1)
     retry_backoff_ms_max: int = Field(default=500, ge=1)
     metadata_max_age_ms: int = Field(default=60_000, ge=1)
@@ -298,24 +311,24 @@ class ClientSettings(BaseModel):
 
 class ProducerSettings(ClientSettings):
     acks: int = Field(default=-1, ge=-1, le=1)
-    """-1 all in-sync replicas, 1 the leader, 0 nobody."""
+    """-1: all in-sync replicas acknowledge; 1: the leader; 0: no acknowledgement."""
     enable_idempotence: bool = True
     linger_ms: float = Field(default=0, ge=0)
     batch_bytes: int = Field(default=256 * KIB, ge=1 * KIB, le=RECORDS_BYTES_MAX)
     buffer_bytes: int = Field(default=32 * MIB, ge=64 * KIB)
-    """`send` waits while this much is under way."""
+    """`send` waits while the records that are not yet acknowledged exceed this size."""
     in_flight_per_partition_max: int = Field(default=5, ge=1, le=5)
-    """Five is what a broker remembers of an idempotent producer."""
+    """A broker remembers the last five batches of an idempotent producer."""
     delivery_timeout_ms: int = Field(default=120_000, ge=1)
     compression: str = Field(default="none", pattern="^(none|gzip|snappy|lz4|zstd)$")
     gapless: bool = False
-    """Once a batch has failed, whatever is sent to its partition after it fails, too: no record is ever
-    appended behind one that is missing."""
+    """After a batch has failed, all later records for its partition fail too, so that no record is
+    ever appended after a missing one."""
 
     @field_validator("gapless")
     @classmethod
     def _needs_idempotence(cls, gapless: bool, info: ValidationInfo) -> bool:
-        given = info.data  # what is wrong itself is missing there
+        given = info.data  # invalid fields are missing there
         if gapless and not (given.get("acks", -1) == -1 and given.get("enable_idempotence", True)):
             raise ValueError("needs acks=-1 and enable_idempotence")
         return gapless
@@ -323,53 +336,57 @@ class ProducerSettings(ClientSettings):
 
 class ConsumerSettings(ClientSettings):
     offset_reset: str = Field(default="latest", pattern="^(earliest|latest|none)$")
-    """Where to begin without a valid position; none: `OffsetOutOfRange` is raised."""
+    """Where to begin without a valid position; none: raise `OffsetOutOfRange`."""
     offset_reset_timestamp_ms: int | None = Field(default=None, ge=0)
-    """Begin with the first record not older than this (ms since 1970) instead."""
+    """Begin instead with the first record that is not older than this (ms since 1970)."""
     fetch_wait_ms: int = Field(default=500, ge=0)
     fetch_min_bytes: int = Field(default=1, ge=1)
     fetch_bytes: int = Field(default=RECORDS_BYTES_MAX, ge=1 * KIB, le=RECORDS_BYTES_MAX)
     partition_fetch_bytes: int = Field(default=RECORDS_BYTES_MAX, ge=1 * KIB, le=RECORDS_BYTES_MAX)
     buffer_bytes: int = Field(default=8 * MIB, ge=64 * KIB)
-    """Fetched and not yet asked for; beyond it fetching pauses."""
+    """Records that are fetched and not yet requested by the application; at this limit fetching pauses."""
     poll_records_max: int = Field(default=500, ge=1)
     on_undecodable: str = Field(default="raise", pattern="^(raise|skip)$")
-    """What to do about a batch that cannot be decoded; raise: `UndecodableBatch`, and the position stays
-    before it; skip: it is left out, and an error in the log names its offsets."""
+    """How to handle a batch that cannot be decoded; raise: raise `UndecodableBatch` and keep the
+    position before the batch; skip: skip the batch and log its offsets as an error."""
 
     # groups
     group_id: str | None = Field(default=None, strict=True, min_length=1, max_length=GROUP_ID_LENGTH_MAX)
-    """The group to subscribe in, and whose offsets are committed."""
+    """The group for subscriptions and committed offsets."""
     group_instance_id: str | None = Field(
         default=None, strict=True, min_length=1, max_length=GROUP_ID_LENGTH_MAX
     )
     """A name that outlives the process: static membership (KIP-345)."""
     client_id: str = Field(default="strandline", strict=True, max_length=GROUP_ID_LENGTH_MAX)
-    """How coordinators name its members, and `group describe` shows them."""
+    """The prefix of this client's member ids; `group describe` shows it."""
     rebalance_protocol: str = Field(default="eager", pattern="^(eager|cooperative)$")
-    """eager: give everything up before each rebalance (V0); cooperative: only what moves (V1, KIP-429)."""
+    """eager: revoke all partitions before each rebalance (V0); cooperative: revoke only those that
+    move (V1, KIP-429)."""
     session_timeout_ms: int = Field(default=10_000, ge=1, le=INTERVAL_MS_MAX)
-    """A member that is not heard of for this long is out."""
+    """A member that sends no heartbeat for this long is removed from the group."""
     heartbeat_interval_ms: int = Field(default=1_000, ge=1, le=INTERVAL_MS_MAX, validate_default=True)
-    """At most `session_timeout_ms`: who is heard of less often would be out."""
+    """At most `session_timeout_ms`; with a longer interval the session would expire between heartbeats."""
     max_poll_interval_ms: int = Field(default=300_000, ge=1, le=INTERVAL_MS_MAX)
-    """Between two get calls; who takes longer leaves the group. Also how long others wait in a rebalance."""
+    """The longest time between two get calls; a member that takes longer leaves the group. Also how
+    long a rebalance waits for this member."""
     enable_auto_commit: bool = True
-    """Commit by itself what is processed."""
+    """Commit processed records automatically."""
     auto_commit_interval_ms: int = Field(default=5_000, ge=1)
-    """How often, while nothing moves; what is given up is committed first."""
+    """How often offsets are committed between rebalances; the offsets of revoked partitions are
+    committed before the revocation."""
     offsets_refresh_ms: int = Field(default=600_000, ge=1)
-    """How often a consumer with `enable_auto_commit` and partitions assigned by hand commits again what has
-    not changed: less than the brokers' `offsets_retention_ms`, or its offsets expire while it is idle."""
+    """How often a consumer with `enable_auto_commit` and manually assigned partitions commits
+    unchanged offsets again. It must be less than the brokers' `offsets_retention_ms`, or the
+    offsets of an idle consumer expire."""
     api_timeout_ms: int = Field(default=60_000, ge=1)
-    """How long a commit, or a question for committed offsets, is tried."""
+    """How long a commit, or a request for committed offsets, is retried."""
     topics_refresh_ms: int = Field(default=5_000, ge=1)
-    """How often the leader of a group looks for partitions and topics that came or went."""
+    """How often the leader of a group checks for new or deleted partitions and topics."""
 
     @field_validator("heartbeat_interval_ms")
     @classmethod
     def _within_a_session(cls, interval_ms: int, info: ValidationInfo) -> int:
-        session_ms = info.data.get("session_timeout_ms", interval_ms)  # missing if it is wrong itself
+        session_ms = info.data.get("session_timeout_ms", interval_ms)  # missing if it is invalid itself
         if interval_ms > session_ms:
             raise ValueError(f"more than session_timeout_ms = {session_ms}")
         return interval_ms
@@ -379,9 +396,9 @@ class StreamsSettings(ClientSettings):
     """One member of a stream application."""
 
     application_id: str = Field(strict=True, min_length=1, max_length=GROUP_ID_LENGTH_MAX)
-    """Of all members: their group's name, and the beginning of the names of its own topics."""
+    """The group id of all members, and the prefix of the application's own topics."""
     state_dir: Path
-    """Where stores lie; several members on one machine may share it."""
+    """The folder of the state stores; several members on one machine may share it."""
 
     @field_validator("state_dir", mode="before")
     @classmethod
@@ -391,44 +408,45 @@ class StreamsSettings(ClientSettings):
         return folder
 
     application_server: str = Field(default="", strict=True, max_length=GROUP_ID_LENGTH_MAX)
-    """Where this member can be asked for what it has, as it likes to say it: others find it by key."""
+    """The address at which this member answers queries for its state, in a format of the
+    application's choice. Other members look it up by key."""
     client_id: str = Field(default="streams", strict=True, max_length=GROUP_ID_LENGTH_MAX)
     num_standbys: int = Field(default=0, ge=0, le=10)
-    """Copies of each task's state that are kept up to date beside the one that runs."""
+    """Copies of each task's state that other members keep up to date."""
     acceptable_lag: int = Field(default=1_000, ge=0)
-    """A learner is ready once its state is at most so many records behind."""
+    """A learner is ready once its state is at most this number of records behind."""
     commit_interval_ms: int = Field(default=100, ge=1)
     commit_bytes: int = Field(default=128 * KIB, ge=1, le=RECORDS_BYTES_MAX // 2)
-    """Changed state that is committed before the interval is over: a commit is one message of at most
-    512 KiB, so one record may change what is left of that."""
+    """A commit is made before the interval ends once this much state has changed. A commit is one
+    message of at most 512 KiB, so a single record may change at most the rest of that."""
     slice_ms: int = Field(default=20, ge=1)
-    """How long records are processed at a time before the rest of the program has its turn."""
+    """How long records are processed before the rest of the program runs."""
     slice_records_max: int = Field(default=5_000, ge=1)
     leave_timeout_ms: int = Field(default=60_000, ge=0)
-    """How long one that leaves hands over; then it goes with what is left."""
+    """How long a leaving member may hand its tasks over; then it closes those that are left."""
     replication_factor: int | None = Field(default=None, ge=1, le=100)
-    """Of its own topics; None: that of the topics it reads."""
+    """Replication factor of the application's own topics; None: that of its input topics."""
     offset_reset: str = Field(default="earliest", pattern="^(earliest|latest|none)$")
-    """Where to begin in a topic of which nothing was processed yet."""
+    """Where to begin in an input topic without a processed record."""
     on_undecodable: str = Field(default="raise", pattern="^(raise|skip)$")
-    """What to do about a batch of an input that cannot be decoded; raise: the application ends with
-    `UndecodableBatch`; skip: it is left out, and an error in the log names its offsets."""
+    """How to handle an input batch that cannot be decoded; raise: end the application with
+    `UndecodableBatch`; skip: skip the batch and log its offsets as an error."""
     session_timeout_ms: int = Field(default=10_000, ge=1, le=INTERVAL_MS_MAX)
     heartbeat_interval_ms: int = Field(default=1_000, ge=1, le=INTERVAL_MS_MAX)
     max_poll_interval_ms: int = Field(default=300_000, ge=1, le=INTERVAL_MS_MAX)
     topics_refresh_ms: int = Field(default=5_000, ge=1)
     delivery_timeout_ms: int = Field(default=120_000, ge=1)
     progress_interval_ms: int = Field(default=1_000, ge=10)
-    """How often the progress of what restores is told to the group's events."""
+    """How often restore progress is reported to the group's events."""
 
 
 SettingsT = TypeVar("SettingsT", bound=BaseModel)
 
 
 def load(cls: type[SettingsT], **given: Any) -> SettingsT:
-    """Build settings from what is given, the environment and the file.
+    """Build settings from the given values, the environment and the file.
 
-    Raises SettingsError that names the first wrong setting, its value and what is wanted.
+    Raises SettingsError that names the first invalid setting, its value and the allowed values.
     """
     try:
         return cls(**{k: v for k, v in given.items() if v is not None})

@@ -1,7 +1,7 @@
 """Typed errors. Each wire error has Kafka's number, and each says what the caller may do next.
 
-Three kinds matter to a producer (`Outcome`): *retriable* (nothing happened, ask again), *fatal*
-(nothing happened and asking again will not help) and *unknown* (it may have happened).
+A producer distinguishes three kinds (`Outcome`): *retriable* (nothing happened, a retry may
+succeed), *fatal* (nothing happened and a retry will not help) and *unknown* (it may have happened).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from strandline.ids import TopicPartition
 
 
 class ErrorCode(IntEnum):
-    """Kafka's error numbers, only those that strandline answers with; from 1000 on, strandline's own."""
+    """Kafka's error numbers, only those that strandline uses; numbers from 1000 on are strandline's own."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -73,7 +73,7 @@ class ErrorCode(IntEnum):
 
 
 class Outcome(Enum):
-    """What an error says about the request that met it."""
+    """Whether a request that failed took effect."""
 
     RETRIABLE = "retriable"
     FATAL = "fatal"
@@ -82,18 +82,19 @@ class Outcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LeaderHint:
-    """The leader that the answering broker knows, so that a client need not look for it."""
+    """The leader that the answering broker knows, so that a client need not look it up."""
 
     broker_id: int
     host: str
     port: int
     leader_epoch: int
     external: tuple[str, int] | None = None
-    """As `Endpoint.external`. A client never sees it: it was told the one address that it can use."""
+    """As `Endpoint.external`. A client never sees it: the broker puts the address that the client
+    can use into `host` and `port`."""
 
 
 MESSAGE_CHARS_MAX: Final = 2_000
-"""Of an error. Messages name the values that are wrong, and those may be as long as a request."""
+"""The longest error message. Messages name invalid values, which may be as long as a request."""
 
 
 def _shortened(message: str) -> str:
@@ -105,8 +106,8 @@ def _shortened(message: str) -> str:
 class StrandlineError(Exception):
     """Any failure that strandline reports.
 
-    `code` travels on the wire; `outcome` says what became of the request; `leader` and `limit` are
-    the facts to act on, where there are any.
+    `code` is sent on the wire; `outcome` says whether the request took effect; `leader` and `limit`
+    are facts that the caller can act on, where there are any.
     """
 
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -120,7 +121,7 @@ class StrandlineError(Exception):
 
     @property
     def retriable(self) -> bool:
-        """True if asking again may help (for an idempotent producer: also after an unknown outcome)."""
+        """True if a retry may help (for an idempotent producer: also after an unknown outcome)."""
         return self.outcome is not Outcome.FATAL
 
 
@@ -133,7 +134,7 @@ class _Unknown(StrandlineError):
 
 
 class UnknownServerError(StrandlineError):
-    """The broker failed in a way that it has no name for; its log has the rest."""
+    """The broker failed in an unexpected way; its log has the details."""
 
     outcome = Outcome.UNKNOWN
 
@@ -143,16 +144,16 @@ class OffsetOutOfRange(StrandlineError):
 
 
 class CorruptMessage(StrandlineError):
-    """A batch whose size, magic or CRC is wrong. It was not appended."""
+    """The size, magic or CRC of a batch is wrong. The batch was not appended."""
 
     code = ErrorCode.CORRUPT_MESSAGE
 
 
 class UndecodableBatch(CorruptMessage):
-    """A batch in the log from which a reader gets no records.
+    """A batch in the log that a reader cannot decode.
 
-    It is a batch of `partition`; the records that are wanted of it begin at `offset`. Reading goes on at
-    `next_offset`.
+    It is a batch of `partition`. The first record that the reader wanted from it has `offset`; the
+    next batch begins at `next_offset`.
     """
 
     def __init__(self, message: str, *, partition: TopicPartition, offset: int, next_offset: int) -> None:
@@ -162,7 +163,7 @@ class UndecodableBatch(CorruptMessage):
         self.next_offset = next_offset
 
     def advised(self, advice: str) -> UndecodableBatch:
-        """The same, with what its reader can do about it."""
+        """The same error, with advice for the reader added to its message."""
         return UndecodableBatch(
             f"{self.message}: {advice}",
             partition=self.partition,
@@ -180,9 +181,10 @@ class LeaderNotAvailable(_Retriable):
 
 
 class NotLeaderOrFollower(_Retriable):
-    """This broker does not lead the partition; `leader` names who does, if it knows.
+    """This broker does not lead the partition; `leader` names the leader, if it is known.
 
-    Before an append only; a leader deposed with requests in its queue answers `OutcomeUnknown`.
+    Raised only before an append; a leader that loses its leadership answers its queued requests
+    with `OutcomeUnknown`.
     """
 
     code = ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -195,7 +197,7 @@ class OutcomeUnknown(_Unknown):
 
 
 class RequestTimedOut(_Unknown):
-    """Appended by the leader, but not under the high watermark in the time allowed."""
+    """The leader appended the records, but the high watermark did not pass them in the allowed time."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
 
@@ -259,14 +261,14 @@ class InvalidRequest(StrandlineError):
 class OutOfOrderSequence(StrandlineError):
     """An earlier batch of this producer is missing, or another batch has these sequences.
 
-    To append this one would reorder; to call it a duplicate would lose its records.
+    Appending this batch would reorder records; treating it as a duplicate would lose its records.
     """
 
     code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 class DuplicateSequence(StrandlineError):
-    """Appended long ago: too old for the broker to still know its offset."""
+    """The batch was appended long ago; the broker does not remember its offset."""
 
     code = ErrorCode.DUPLICATE_SEQUENCE_NUMBER
 
@@ -282,25 +284,26 @@ class StorageFailed(_Retriable):
 
 
 class StorageBusy(_Retriable):
-    """This process has no descriptor left for a file of the log. Nothing was done, nothing is damaged."""
+    """This process has no free descriptor for a file of the log. The request did nothing and
+    damaged nothing."""
 
     code = ErrorCode.KAFKA_STORAGE_ERROR
 
 
 class UnknownProducerId(StrandlineError):
-    """The broker knows nothing of this producer and the batch is not its first."""
+    """The broker does not know this producer, and the batch is not the producer's first."""
 
     code = ErrorCode.UNKNOWN_PRODUCER_ID
 
 
 class FencedLeaderEpoch(_Retriable):
-    """The request is of an older epoch than this leader's."""
+    """The request has an older epoch than this leader."""
 
     code = ErrorCode.FENCED_LEADER_EPOCH
 
 
 class UnknownLeaderEpoch(_Retriable):
-    """The request is of a younger epoch than this broker knows."""
+    """The request has a newer epoch than this broker knows."""
 
     code = ErrorCode.UNKNOWN_LEADER_EPOCH
 
@@ -310,13 +313,14 @@ class UnsupportedCompression(StrandlineError):
 
 
 class StaleBrokerEpoch(StrandlineError):
-    """A request of an earlier life of a broker."""
+    """A request from an earlier registration of a broker."""
 
     code = ErrorCode.STALE_BROKER_EPOCH
 
 
 class OffsetNotAvailable(_Retriable):
-    """A new leader has not yet reached its log end at election, so it does not know the HW (KIP-207)."""
+    """A new leader's HW has not yet reached the log end that it had at its election, so it does not
+    know the HW (KIP-207)."""
 
     code = ErrorCode.OFFSET_NOT_AVAILABLE
 
@@ -330,9 +334,10 @@ class InconsistentClusterId(StrandlineError):
 
 
 class UnexpectedOffset(StrandlineError):
-    """The log does not end where the writer of the batch expected it to; it was not appended.
+    """The log does not end at the offset that the writer of the batch expected. The batch was not
+    appended.
 
-    `limit` is the offset where the leader's log ended when it refused.
+    `limit` is the leader's log end offset at the refusal.
     """
 
     code = ErrorCode.UNEXPECTED_OFFSET
@@ -348,25 +353,25 @@ class PreferredLeaderNotAvailable(_Retriable):
 
 
 class EligibleLeadersNotAvailable(_Retriable):
-    """No replica can be elected now, not even with a loss; the message says why."""
+    """No replica can be elected now, even if records may be lost; the message says why."""
 
     code = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
 
 
 class ElectionNotNeeded(StrandlineError):
-    """The first assigned replica leads already; or, of an unclean election, somebody does."""
+    """The first assigned replica already leads; for an unclean election: the partition has a leader."""
 
     code = ErrorCode.ELECTION_NOT_NEEDED
 
 
 class ThrottlingQuotaExceeded(_Retriable):
-    """As many are served already as may be at the same time; `limit` says how many."""
+    """The number of concurrent requests has reached its limit, `limit`."""
 
     code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 class NoReassignmentInProgress(StrandlineError):
-    """There is nothing to cancel."""
+    """There is no reassignment to cancel."""
 
     code = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
 
@@ -385,7 +390,7 @@ class CoordinatorLoading(_Retriable):
 
 
 class CoordinatorNotAvailable(_Retriable):
-    """Nobody coordinates the group now, or what it asked for could not be written down."""
+    """The group has no coordinator now, or the coordinator could not write the result of the request."""
 
     code = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
@@ -397,13 +402,13 @@ class NotCoordinator(_Retriable):
 
 
 class IllegalGeneration(StrandlineError):
-    """The request is of another generation of the group than the current one."""
+    """The request names another generation than the group's current one."""
 
     code = ErrorCode.ILLEGAL_GENERATION
 
 
 class InconsistentGroupProtocol(StrandlineError):
-    """The member supports nothing that all other members support."""
+    """The member supports no protocol that all other members support."""
 
     code = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
@@ -413,7 +418,7 @@ class InvalidGroupId(StrandlineError):
 
 
 class UnknownMemberId(StrandlineError):
-    """The group does not know this member, or no longer."""
+    """The member is not, or is no longer, in the group."""
 
     code = ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -423,7 +428,7 @@ class InvalidSessionTimeout(StrandlineError):
 
 
 class RebalanceInProgress(_Retriable):
-    """The group gathers its members for a new generation: join again."""
+    """The group is rebalancing: join again."""
 
     code = ErrorCode.REBALANCE_IN_PROGRESS
 
@@ -437,7 +442,7 @@ class GroupIdNotFound(StrandlineError):
 
 
 class MemberIdRequired(_Retriable):
-    """Join again with the member id of this answer (KIP-394)."""
+    """Join again with the member id in this answer (KIP-394)."""
 
     code = ErrorCode.MEMBER_ID_REQUIRED
 
@@ -475,7 +480,7 @@ _BY_CODE: dict[ErrorCode, type[StrandlineError]] = {
 def error_for(
     code: int, message: str, *, leader: LeaderHint | None = None, limit: int | None = None
 ) -> StrandlineError:
-    """The exception for a wire error; a number nobody knows becomes `UnknownServerError`."""
+    """The exception for a wire error; an unknown number becomes `UnknownServerError`."""
     try:
         cls = _BY_CODE[ErrorCode(code)]
     except (ValueError, KeyError):
@@ -484,10 +489,10 @@ def error_for(
 
 
 class SettingsError(StrandlineError):
-    """A setting, file or flag is wrong; the message names it and what to change."""
+    """A setting, file or flag is invalid; the message names it and what to change."""
 
 
 class CoordinationError(StrandlineError):
-    """ZooKeeper did not do what was asked. Subclasses in `strandline.ports` say why."""
+    """A ZooKeeper operation failed. Subclasses in `strandline.ports` say why."""
 
     outcome = Outcome.UNKNOWN

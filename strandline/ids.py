@@ -1,4 +1,4 @@
-"""Identifiers. A NewType for each, so that an offset is never handed over as an epoch."""
+"""Identifiers. Each has its own NewType, so that an offset cannot be passed as an epoch."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from typing import Final, NamedTuple, NewType
 
 BrokerId = NewType("BrokerId", int)
 BrokerEpoch = NewType("BrokerEpoch", int)
-"""czxid of a broker's registration: another life of the same broker has another epoch (KIP-380)."""
+"""The czxid of a broker's registration: each registration of a broker has another epoch (KIP-380)."""
 
 LeaderEpoch = NewType("LeaderEpoch", int)
-"""Taken from the version of `/epoch`; never decreases over the whole cluster."""
+"""The version of the znode `/epoch`; it never decreases, over the whole cluster."""
 
 Offset = NewType("Offset", int)
 TopicName = NewType("TopicName", str)
 TopicId = NewType("TopicId", str)
-"""32 hexadecimal digits; a topic that is created again under its old name has another one."""
+"""32 hexadecimal digits; a topic that is created again under its old name has another id."""
 
 PartitionId = NewType("PartitionId", int)
 ProducerId = NewType("ProducerId", int)
 
 INTERNAL_PREFIX: Final = "__"
-"""Topics whose names begin so are the system's own: everybody may read them, and only it writes them."""
+"""The prefix of internal topics: every client may read them, and only the system writes them."""
 
 OFFSETS_TOPIC: Final = TopicName("__consumer_offsets")
-"""What the coordinators of groups know (DESIGN .6)."""
+"""The state of group coordinators (DESIGN .6)."""
 
 GROUP_EVENTS_TOPIC: Final = TopicName("__group_events")
-"""What happened in groups, for everybody to read."""
+"""Events of groups; every client may read them."""
 
 STATE_CHANGES_TOPIC: Final = TopicName("__state_changes")
-"""What happened to partitions and their replicas, for everybody to read (DESIGN .4)."""
+"""Events of partitions and their replicas; every client may read them (DESIGN .4)."""
 
 NO_BROKER: Final = BrokerId(-1)
 NO_EPOCH: Final = LeaderEpoch(-1)
@@ -38,7 +38,7 @@ NO_PRODUCER: Final = ProducerId(-1)
 
 
 class TopicPartition(NamedTuple):
-    """A partition by its topic's name, as users know it."""
+    """A partition by its topic's name, as clients use it."""
 
     topic: str
     partition: int
@@ -48,7 +48,7 @@ class TopicPartition(NamedTuple):
 
 
 class PartitionKey(NamedTuple):
-    """A partition by its topic's incarnation: what brokers, queues and folders go by (KIP-516)."""
+    """A partition by its topic's id, as brokers, queues and folders use it (KIP-516)."""
 
     topic_id: TopicId
     partition: PartitionId

@@ -1,6 +1,6 @@
-"""The outside world as Protocols. Adapters implement them; a simulator may do so too.
+"""The outside world as Protocols. Adapters implement them, and a simulator can too.
 
-Nothing below layer 3 reads a clock, opens a file or talks to ZooKeeper except through these.
+Code below layer 3 reads the clock, opens files and talks to ZooKeeper only through these Protocols.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from strandline.errors import CoordinationError, OutcomeUnknown
 
 
 class Clock(Protocol):
-    """Time. `monotonic` never goes back and counts suspended time; `wall_ms` may jump."""
+    """A clock. `monotonic` never goes back and counts suspended time; `wall_ms` may jump."""
 
     def monotonic(self) -> float:
-        """Seconds since some fixed moment."""
+        """Seconds since a fixed moment."""
         ...
 
     def wall_ms(self) -> int:
@@ -41,7 +41,7 @@ class NodeExists(CoordinationError):
 
 
 class BadVersion(CoordinationError):
-    """A compare-and-set lost: somebody wrote the znode in between."""
+    """A compare-and-set failed: another client wrote the znode in between."""
 
 
 class NotEmpty(CoordinationError):
@@ -49,15 +49,15 @@ class NotEmpty(CoordinationError):
 
 
 class ConnectionLost(CoordinationError):
-    """The connection broke under the operation: it may or may not have been carried out (E9)."""
+    """The connection broke during the operation, which may or may not have been carried out (E9)."""
 
 
 class SessionEnded(CoordinationError):
-    """The session is over. Its ephemeral znodes are gone; nothing may be done in its name."""
+    """The session has ended. Its ephemeral znodes are deleted, and its owner must not act any further."""
 
 
 class MultiFailed(CoordinationError):
-    """A `multi` was refused as a whole. `index` names the operation that failed, `cause` how."""
+    """A `multi` was refused as a whole. `index` is the operation that failed, `cause` its error."""
 
     def __init__(self, index: int, cause: CoordinationError) -> None:
         super().__init__(f"operation {index} of the multi failed: {cause}")
@@ -67,7 +67,8 @@ class MultiFailed(CoordinationError):
 
 @dataclass(frozen=True, slots=True)
 class Znode:
-    """What a read returned. `version` is for compare-and-set; `czxid` names this incarnation."""
+    """The result of a read. `version` is for compare-and-set; `czxid` identifies this incarnation
+    of the znode."""
 
     data: bytes
     version: int
@@ -76,12 +77,12 @@ class Znode:
     ephemeral_owner: int
     """Session id of the owner; 0 for a persistent znode."""
     children: int = 0
-    """How many it had."""
+    """The number of children."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """Part of a `multi`: the znode must exist at this version (-1: at any)."""
+    """Part of a `multi`: the znode must exist at this version (-1: any version)."""
 
     path: str
     version: int = -1
@@ -112,7 +113,7 @@ Operation = Check | Create | SetData | Delete
 
 
 class LinkState(Enum):
-    """State of one session. SUSPENDED: the connection is down, the session may yet live."""
+    """State of one session. SUSPENDED: the connection is down; the session may still be alive."""
 
     CONNECTED = "connected"
     SUSPENDED = "suspended"
@@ -150,7 +151,7 @@ class Coordination(Protocol):
         ...
 
     async def exists(self, path: str) -> Znode | None:
-        """The znode's facts (its data is empty here), or None."""
+        """The znode's facts (its data is empty here), or None if it does not exist."""
         ...
 
     async def children(self, path: str) -> list[str]:
@@ -160,15 +161,15 @@ class Coordination(Protocol):
     async def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
     ) -> str:
-        """The path created, with its number if sequential. Raises NodeExists, NoNode."""
+        """Returns the created path, with its number if sequential. Raises NodeExists, NoNode."""
         ...
 
     async def ensure_path(self, path: str) -> None:
-        """Create a persistent path with all its parents where they are missing."""
+        """Create a persistent path and its missing parents."""
         ...
 
     async def set(self, path: str, data: bytes, *, version: int = -1) -> int:
-        """The znode's new version. Raises NoNode, BadVersion."""
+        """Returns the znode's new version. Raises NoNode, BadVersion."""
         ...
 
     async def delete(self, path: str, *, version: int = -1) -> None:
@@ -176,21 +177,22 @@ class Coordination(Protocol):
         ...
 
     async def multi(self, operations: Sequence[Operation]) -> list[str | int | None]:
-        """All or nothing. For each operation: the path created, the new version, or None.
+        """Carry out all operations or none. Returns for each one: the created path, the new
+        version, or None.
 
         Raises MultiFailed.
         """
         ...
 
     async def sync(self, path: str = "/") -> None:
-        """Reads after this see all that was committed before it."""
+        """Reads after this see everything that was committed before it."""
         ...
 
     def watch_children(self, path: str, listener: Callable[[list[str]], None]) -> None:
         """Call `listener` on the event loop with the current children, now and after each change.
 
-        Costs one watch. It survives reconnects, coalesces changes, and ends with the session. An
-        absent path counts as having no children only once it exists: create it first.
+        It costs one watch. It survives reconnects, coalesces changes, and ends with the session.
+        The listener is not called while the path does not exist: create it first.
         """
         ...
 
@@ -199,33 +201,34 @@ class Coordination(Protocol):
 
 
 NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE)
-"""A file could not be opened because this process, or the system, has too many open."""
+"""The errno values if a file cannot be opened because this process, or the system, has too many
+open files."""
 
 
 class SyncFailed(OSError):
-    """A sync failed: what was to be synced may be lost though it is still read (CORRECTNESS E3)."""
+    """A sync failed: the unsynced data may be lost even if reads still return it (CORRECTNESS E3)."""
 
 
 class Files(Protocol):
-    """What a log needs of a file system. Everything raises OSError as the system does.
+    """The file system operations that a log needs. Every method raises OSError as the system does.
 
-    Files are append-only: a write always lands at the end. A descriptor is whatever `open` returns.
-    What was written survives a crash of the process; it survives a loss of power only after `sync`
-    (for bytes) and `sync_directory` (for names that appeared, changed or went).
+    Files are append-only: a write always appends. A descriptor is the value that `open` returned.
+    Written data survives a crash of the process. It survives a loss of power only after `sync` (for
+    bytes) and `sync_directory` (for created, renamed and deleted names).
     """
 
     def open(self, path: Path, *, create: bool = False) -> int:
-        """A descriptor for reads and appends. Raises FileNotFoundError unless `create`."""
+        """Returns a descriptor for reads and appends. Raises FileNotFoundError unless `create`."""
         ...
 
     def close(self, descriptor: int) -> None: ...
 
     def append(self, descriptor: int, parts: Sequence[bytes | memoryview]) -> int:
-        """Write all parts at the end, in one call; the bytes written, which may be fewer."""
+        """Write all parts at the end in one call. Returns the number of bytes written, which may be fewer."""
         ...
 
     def read(self, descriptor: int, size: int, position: int) -> bytes:
-        """Up to `size` bytes at a position; fewer only at the end of the file."""
+        """Read up to `size` bytes at a position; fewer only at the end of the file."""
         ...
 
     def truncate(self, descriptor: int, size: int) -> None: ...
@@ -235,19 +238,20 @@ class Files(Protocol):
         ...
 
     def sync_directory(self, path: Path) -> None:
-        """Raises SyncFailed, and OSError if the directory cannot be opened."""
+        """Wait until the directory's entries are on the medium. Raises SyncFailed, and OSError if
+        it cannot be opened."""
         ...
 
     def make_directory(self, path: Path) -> bool:
-        """With its parents; False if it was there."""
+        """Create a directory with its parents; False if it existed."""
         ...
 
     def sizes(self, path: Path) -> dict[str, int]:
-        """The names of a directory's files, and their sizes in bytes."""
+        """The names of the files in a directory, with their sizes in bytes."""
         ...
 
     def rename(self, source: Path, target: Path) -> None:
-        """Put `source` in the place of `target`, atomically."""
+        """Replace `target` by `source`, atomically."""
         ...
 
     def remove(self, path: Path) -> None: ...
@@ -263,9 +267,10 @@ ResponseOut = TypeVar("ResponseOut", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class Method(Generic[Request, Response]):
-    """One RPC: its path, and how its messages become bytes and back.
+    """One RPC: its path, and the functions that encode and decode its messages.
 
-    Request and response are a service's own types, so that no protobuf leaves its `wire.py`.
+    Request and response are the service's own types, so that protobuf types stay inside its
+    `wire.py`.
     """
 
     path: str
@@ -274,39 +279,40 @@ class Method(Generic[Request, Response]):
 
 
 class StreamEnded(OutcomeUnknown):
-    """The peer ended the stream by itself, in good order: what it had to say has been said."""
+    """The peer ended the stream in good order, after its last message."""
 
 
 class Stream(Protocol[RequestIn, ResponseOut]):
-    """One open bidirectional call. After an error it is of no more use than to be closed."""
+    """One open bidirectional call. After an error it can only be closed."""
 
     async def write(self, request: RequestIn) -> None:
-        """Returns once the transport has taken it. Raises OutcomeUnknown if the stream is broken."""
+        """Returns once the transport has accepted the request. Raises OutcomeUnknown if the stream
+        is broken."""
         ...
 
     async def read(self) -> ResponseOut:
-        """The next response. Raises StreamEnded when the peer ends the stream, OutcomeUnknown when it
-        breaks, and whatever typed error the peer ended it with."""
+        """The next response. Raises StreamEnded when the peer ends the stream, OutcomeUnknown when
+        the stream breaks, and any typed error with which the peer ended it."""
         ...
 
     async def finish(self) -> None:
-        """No more is written. Returns once the peer has read all of it and ended the stream, or the
-        stream broke; responses go on being read meanwhile."""
+        """Ends the requests. Returns once the peer has read all of them and ended the stream, or
+        the stream broke. Responses can still be read meanwhile."""
         ...
 
     def close(self) -> None: ...
 
 
 class Transport(Protocol):
-    """Calls to peers by their address, `host:port`. Connections are kept, and made again when broken."""
+    """Calls to peers by address, `host:port`. Connections are kept, and re-established when broken."""
 
     async def call(
         self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float
     ) -> Response:
-        """One request, one response.
+        """Send one request and return its response.
 
-        Raises BrokerNotAvailable if there is no connection (nothing was sent), OutcomeUnknown if it
-        broke or the time was up, and whatever typed error the peer answered with.
+        Raises BrokerNotAvailable if there is no connection (nothing was sent), OutcomeUnknown if
+        the connection broke or the time ran out, and any typed error that the peer answered with.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""What asyncio's task groups leave to be done: a bound for many awaits, a cancellation that is not lost."""
+"""Additions to asyncio's task groups: bounded concurrency, and cancellations that are not lost."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Part = Coroutine[Any, Any, None]
 
 
 SLICE_S: Final = 0.01
-"""How long a loop over what one request names keeps the event loop from everything else."""
+"""How long a loop over the elements of one request may block the event loop."""
 
 
 class Slices:
-    """Of a long loop: `if slices.used_up: await slices.next()` in each round."""
+    """Splits a long loop into time slices: `if slices.used_up: await slices.next()` in each round."""
 
     __slots__ = ("_clock", "_ends")
 
@@ -33,18 +33,19 @@ class Slices:
         return self._clock.monotonic() >= self._ends
 
     async def next(self) -> None:
-        """Let everything else have its turn."""
+        """Let other tasks run, and begin the next slice."""
         await asyncio.sleep(0)
         self._ends = self._clock.monotonic() + SLICE_S
 
 
 @contextmanager
 def group_caught() -> Iterator[None]:
-    """Around a TaskGroup whose failure is caught, by a task that goes on.
+    """Context manager around a TaskGroup whose failure its task catches before it continues.
 
-    A group whose child fails asks its own task to cancel, and does not take that back if the task was waiting
-    for the end of the group already (CPython before 3.13). The request stands for ever then: up to 3.11.2
-    each timeout of that task comes out as a cancellation. Here it is taken back.
+    A group whose child fails asks its own task to cancel, and does not withdraw that request if the
+    task was already waiting for the end of the group (CPython before 3.13). The request then stays
+    for ever: up to 3.11.2 each timeout of that task turns into a cancellation. This function
+    withdraws the request.
     """
     task = asyncio.current_task()
     assert task is not None
@@ -67,7 +68,7 @@ def _taken_back(task: asyncio.Task[Any], before: int) -> None:
 async def pipelined(
     work: Callable[[Item], Awaitable[T]], items: Iterable[Item], *, in_flight_max: int
 ) -> list[T]:
-    """The result for each item, in order. The first failure ends the others and is raised as it is."""
+    """The result for each item, in order. The first failure cancels the others and is raised as it is."""
     slots = asyncio.Semaphore(in_flight_max)
 
     async def one(item: Item) -> T:
@@ -89,11 +90,12 @@ async def pipelined(
 
 
 async def until_failure(kind: type[Failure] | tuple[type[Failure], ...], *parts: Part) -> Failure:
-    """Run these side by side until one fails in an expected way: that failure. The others are cancelled.
+    """Run the parts concurrently until one fails with an expected error, and return that error. The
+    others are cancelled.
 
-    A TaskGroup around them that fails while its own task is cancelled raises the failure and forgets the
-    cancellation; who caught it and went on would never end. So an expected failure is a value here.
-    What is not expected is raised, in a group.
+    A TaskGroup that fails while its own task is being cancelled raises the failure and loses the
+    cancellation; a task that caught the failure and continued would never end. So an expected
+    failure is returned as a value. An unexpected failure is raised, in a group.
     """
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(_failure(kind, part)) for part in parts]
@@ -117,6 +119,6 @@ async def _failure(kind: type[Failure] | tuple[type[Failure], ...], part: Part) 
 
 
 def _leaf(group: BaseExceptionGroup[Failure]) -> Failure:
-    """The first failure of a group and of the groups within it."""
+    """The first failure of a group and of its nested groups."""
     first = group.exceptions[0]
     return _leaf(first) if isinstance(first, BaseExceptionGroup) else first

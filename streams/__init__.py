@@ -1,7 +1,7 @@
 """Stream applications: the public names of `strandline.streams` (docs/streams.md).
 
 They need the extra `streams`, for the store of each task: `pip install 'strandline[streams]'`. The names are
-found when they are asked for (PEP 562), so that a module of this package does not load RocksDB with it.
+imported on first use (PEP 562), so that a module of this package does not load RocksDB with it.
 """
 
 from __future__ import annotations

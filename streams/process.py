@@ -1,4 +1,4 @@
-"""Runs a member as a program does: until it is told to leave."""
+"""Runs a member as a process: until a signal asks it to leave."""
 
 from __future__ import annotations
 
@@ -12,36 +12,37 @@ from strandline.streams.streams import Streams
 
 
 async def run(app: Streams) -> None:
-    """Start, and on SIGTERM or SIGINT hand everything over and leave; a second one leaves at once.
+    """Start the application. SIGTERM or SIGINT hands all tasks over and leaves; a second signal leaves at
+    once.
 
-    Who is told so before it has started does not start. Returns when it is out. Raises what made it fail. To
-    be called from the main thread.
+    A signal before the start has completed cancels the start. Returns once the member has left. Raises the
+    error that made it fail. Must be called from the main thread.
     """
     _allow_open_files()
     loop = asyncio.get_running_loop()
-    asked = asyncio.Event()
-    hurried = asyncio.Event()
+    leave_requested = asyncio.Event()
+    stop_requested = asyncio.Event()
 
     def on_signal() -> None:
-        (hurried if asked.is_set() else asked).set()
+        (stop_requested if leave_requested.is_set() else leave_requested).set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
     try:
-        if not await _started(app, asked):
+        if not await _started(app, leave_requested):
             return
         async with asyncio.TaskGroup() as tasks:
             ended = tasks.create_task(_ended(app))
-            told = tasks.create_task(asked.wait())
-            await asyncio.wait((ended, told), return_when=asyncio.FIRST_COMPLETED)
-            told.cancel()
+            signalled = tasks.create_task(leave_requested.wait())
+            await asyncio.wait((ended, signalled), return_when=asyncio.FIRST_COMPLETED)
+            signalled.cancel()
             if not ended.done():
                 leaving = tasks.create_task(app.leave())
-                now = tasks.create_task(hurried.wait())
+                now = tasks.create_task(stop_requested.wait())
                 await asyncio.wait((leaving, now), return_when=asyncio.FIRST_COMPLETED)
                 now.cancel()
                 if not leaving.done():
-                    await app.stop()  # which ends the leaving too
+                    await app.stop()  # this ends `leave` too
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
@@ -49,14 +50,14 @@ async def run(app: Streams) -> None:
     await app.wait()
 
 
-async def _started(app: Streams, asked: asyncio.Event) -> bool:
-    """False if it was asked to leave before. Raises what keeps it from starting."""
+async def _started(app: Streams, leave_requested: asyncio.Event) -> bool:
+    """False if a signal came before the start completed. Raises an error of the start."""
     async with asyncio.TaskGroup() as tasks:
         starting = tasks.create_task(_failure(app.start()))
-        told = tasks.create_task(asked.wait())
-        await asyncio.wait((starting, told), return_when=asyncio.FIRST_COMPLETED)
-        told.cancel()
-        starting.cancel()  # which stops it; one that is done does not mind
+        signalled = tasks.create_task(leave_requested.wait())
+        await asyncio.wait((starting, signalled), return_when=asyncio.FIRST_COMPLETED)
+        signalled.cancel()
+        starting.cancel()  # stops the start; has no effect if it is done
     if starting.cancelled():
         return False
     if (failure := starting.result()) is not None:
@@ -65,7 +66,7 @@ async def _started(app: Streams, asked: asyncio.Event) -> bool:
 
 
 async def _failure(starting: Awaitable[None]) -> Exception | None:
-    """Out of a group of tasks it would come wrapped."""
+    """Returns the error, which would leave a TaskGroup wrapped."""
     try:
         await starting
     except Exception as error:
@@ -74,12 +75,12 @@ async def _failure(starting: Awaitable[None]) -> Exception | None:
 
 
 def _allow_open_files() -> None:
-    """Each store holds some ten descriptors: take as many as the system grants."""
+    """Raise the limit of file descriptors to the system's maximum: each store holds about ten."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _ended(app: Streams) -> None:
-    """Return once it has, whatever made it."""
+    """Return once the application has ended, for any reason."""
     with suppress(Exception):
         await app.wait()

@@ -1,4 +1,4 @@
-"""A member of a stream application: runs its share of the tasks of a topology, and learns more."""
+"""A member of a stream application: runs its share of the tasks of a topology, and learns others."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from strandline.streams.core.assignor import LearnerAssignor
 from strandline.streams.core.member import Received, StreamMember
 from strandline.streams.core.task import TaskId
 from strandline.streams.runtime.clients import Clients
-from strandline.streams.runtime.group_side import GroupSide
+from strandline.streams.runtime.group_listener import GroupListener
 from strandline.streams.runtime.internal_topics import InternalTopics
 from strandline.streams.runtime.poller import Poller, Stop
-from strandline.streams.runtime.queries import Running, StoreQuery, find_store
+from strandline.streams.runtime.queries import QueryContext, StoreQuery, find_store
 from strandline.streams.runtime.reports import TaskReports
 from strandline.streams.runtime.tasks.all_local import LocalTasks
 from strandline.streams.runtime.tasks.factory import TaskFactory
 from strandline.streams.runtime.tasks.group_offsets import GroupOffsets
 from strandline.streams.runtime.tasks.inputs import Inputs
-from strandline.streams.runtime.tasks.local import LocalTask, Role, Surroundings
+from strandline.streams.runtime.tasks.local import LocalTask, Role, TaskContext
 from strandline.streams.storage.errors import StoreCorrupt
 from strandline.streams.storage.slots import StateFolder
 from strandline.streams.storage.task_store import TaskStore
@@ -37,13 +37,13 @@ from strandline.streams.topology.topology import Topology
 logger = logging.getLogger(__name__)
 
 OFFSETS_S_MAX = 5.0
-"""For one commit of the group's offsets, which nothing depends on but lag."""
+"""Limit of one commit of the group's offsets, which only affects the visible lag."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """One task on this member. Of what restores: how many records of its changelog are still to be read, how
-    many are read a second, and how long that takes; None where that is not known."""
+    """One task on this member. While it restores: the remaining records of its changelog, the records read
+    each second, and the remaining time; None where unknown."""
 
     task: TaskId
     role: str
@@ -54,10 +54,10 @@ class TaskStatus:
 
 
 class Streams(Startable):
-    """Runs a topology together with all others of the same `application_id` (docs/streams.md).
+    """Runs a topology together with all other members of the same `application_id` (docs/streams.md).
 
     `bootstrap` as for a producer; `settings` are those of `StreamsSettings`. Raises SettingsError and
-    TopologyError at once for what is wrong in them.
+    TopologyError at once for invalid ones.
     """
 
     def __init__(
@@ -90,8 +90,8 @@ class Streams(Startable):
         self._inputs = Inputs(consumer, self._settings.offset_reset)
         self._offsets = GroupOffsets(consumer, timeout_s=OFFSETS_S_MAX)
         self._reports = TaskReports(consumer, self._clock)
-        self._tasks = LocalTasks(self._surroundings, self._reports, self._scope)
-        self._group = GroupSide(self._member, self._assignor, consumer, self._inputs, self._tasks)
+        self._tasks = LocalTasks(self._task_context, self._reports, self._scope)
+        self._group = GroupListener(self._member, self._assignor, consumer, self._inputs, self._tasks)
         self._poller = Poller(
             consumer,
             self._inputs,
@@ -101,13 +101,13 @@ class Streams(Startable):
             on_stopped=self._stopped,
         )
         self._counts: dict[str, int] = {}
-        """How many tasks of each subtopology are known to run somewhere."""
+        """The known number of running tasks of each subtopology, on all members."""
         self._stopping = asyncio.Lock()
         self._stopped_once = False
         self._ended = asyncio.Event()
         self._failure: BaseException | None = None
 
-    def _surroundings(self, on_closed: Callable[[TaskId], None]) -> Surroundings:
+    def _task_context(self, on_closed: Callable[[TaskId], None]) -> TaskContext:
         factory = TaskFactory(
             {subtopology.name: subtopology for subtopology in self._subtopologies},
             folder=self._store_folder,
@@ -118,7 +118,7 @@ class Streams(Startable):
             settings=self._settings,
             clock=self._clock,
         )
-        return Surroundings(
+        return TaskContext(
             factory=factory,
             restorer=self._clients.restorer,
             inputs=self._inputs,
@@ -131,17 +131,16 @@ class Streams(Startable):
             on_closed=on_closed,
         )
 
-    # --- life ------------------------------------------------------------------------------------
+    # --- life cycle ---------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Join the application. Raises UnknownTopicOrPartition for a topic that is not there,
-        BrokerNotAvailable and what else keeps it from beginning; InvalidRequest if it was
-        stopped meanwhile."""
+        """Join the application. Raises UnknownTopicOrPartition for a missing topic, BrokerNotAvailable and
+        other errors of the start; InvalidRequest if it was stopped meanwhile."""
         await self._scope.start()
         try:
             await self._clients.start()
             await self._topics.prepare()
-            self._scope.check()  # it may have been stopped meanwhile, and nothing is to be left behind
+            self._scope.check()  # it may have been stopped meanwhile, and must leave nothing behind
             self._folder = StateFolder.take(self._settings.state_dir, self._settings.application_id)
             self._scope.spawn(self._poller.run(), "records")
             interval_s = self._settings.progress_interval_ms / 1000
@@ -150,15 +149,15 @@ class Streams(Startable):
             self._clients.consumer.subscribe(topics, listener=self._group)
         except BaseException as error:
             if self._ended.is_set() and not _is_cancelled():
-                # It stands in the middle of clients that were closed: they raise all kinds of things.
+                # Its clients were closed during the start: they raise all kinds of errors.
                 raise InvalidRequest("this stream application was stopped while it started") from error
             await self.stop()
             raise
 
     async def stop(self) -> None:
-        """Commit, leave the group and close; others take the tasks over at once, learned or not.
+        """Commit, leave the group and close; other members take the tasks over at once, learned or not.
 
-        What made it fail, if something did, is raised by `wait`. May be called again.
+        An earlier failure is raised by `wait`. May be called again.
         """
         async with self._stopping:
             if self._stopped_once:
@@ -185,9 +184,10 @@ class Streams(Startable):
 
     async def leave(self) -> bool:
         """Hand all tasks over to learners, and close when nothing is left, at the latest after
-        `leave_timeout_ms`. True if all was handed over; False also if it is stopped meanwhile, or fails.
+        `leave_timeout_ms`. True if all tasks were handed over; False also if it is stopped meanwhile, or
+        fails.
 
-        May be called again. Who is cancelled while it waits stops it at once. Raises InvalidRequest if it
+        May be called again. Cancelling the call stops the application at once. Raises InvalidRequest if it
         was never started.
         """
         if not self._ended.is_set():
@@ -197,13 +197,13 @@ class Streams(Startable):
             async with asyncio.timeout(self._settings.leave_timeout_ms / 1000):
                 await self._group.over.wait()
         except TimeoutError:
-            logger.warning("leaves with tasks that nobody has learned: they are restored elsewhere")
+            logger.warning("leaves with tasks that no member has learned: they are restored elsewhere")
         finally:
             await self.stop()
         return self._group.handed_over
 
     async def wait(self) -> None:
-        """Return once it was stopped. Raises what made it fail."""
+        """Return once it was stopped. Raises its failure."""
         await self._ended.wait()
         if self._failure is not None:
             raise self._failure
@@ -237,19 +237,19 @@ class Streams(Startable):
         logger.warning("task %s restores: %s", task, error)
         self._tasks.abandon(task, damaged=isinstance(error, StoreCorrupt))
 
-    # --- looking at it ---------------------------------------------------------------------------
+    # --- inspection ---------------------------------------------------------------------------------
 
     def tasks(self) -> list[TaskStatus]:
-        """What is here, in the order of names."""
+        """The tasks on this member, ordered by name."""
         return [_status(local) for local in sorted(self._tasks, key=lambda local: local.task)]
 
     def store(self, name: str) -> StoreQuery[Any, Any]:
-        """To read a store of the tasks that run here. Raises LookupError for one that there is not."""
+        """A query for a store of the tasks that run here. Raises LookupError for an unknown store."""
         store, subtopology = find_store(self._subtopologies, name)
         return StoreQuery(
             store,
             subtopology,
-            Running(
+            QueryContext(
                 stores=self._running_stores,
                 owners=lambda: self._assignor.owners,
                 servers=lambda: self._assignor.servers,
@@ -272,7 +272,7 @@ class Streams(Startable):
 
 
 def _is_cancelled() -> bool:
-    """Whether it is the caller who wants no more of it."""
+    """True if the calling task is being cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

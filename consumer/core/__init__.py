@@ -1,1 +1,1 @@
-"""Decisions of a consumer: positions, membership, assignors."""
+"""Decisions of a consumer: positions, membership, assignment."""

@@ -1,7 +1,7 @@
-"""Who owns what, by what the members of a group say of themselves.
+"""Decides which member owns which partition, from the claims of a group's members.
 
-Two may claim one partition: the claim of the younger generation stands, for an older one is of somebody
-who has missed a rebalance; of two equal ones nobody can tell, and neither stands (CORRECTNESS G2).
+If two members claim one partition, the claim of the newer generation is valid: the older claimant
+has missed a rebalance. Of two claims with the same generation neither is valid (CORRECTNESS G2).
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ class Claimant(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """`owners` has each claim that stands, `void` the members whose claim on a partition does not."""
+    """`owners` has each valid claim, `void` the members whose claim on a partition is invalid."""
 
     owners: Mapping[TopicPartition, str]
     void: Mapping[TopicPartition, frozenset[str]]
 
     def unclaimed(self, partition: TopicPartition) -> bool:
-        """True if nobody can be reading it."""
+        """True if no member can be reading it."""
         return partition not in self.owners and partition not in self.void
 
 
 def settle(subscriptions: Mapping[str, Claimant]) -> Claims:
-    """Weigh all claims. One on a topic that its member no longer subscribes to does not stand."""
+    """Evaluate all claims. A claim on a topic that its member does not subscribe to is invalid."""
     claimants: dict[TopicPartition, list[str]] = {}
     for member, subscription in subscriptions.items():
         for partition in dict.fromkeys(subscription.owned):

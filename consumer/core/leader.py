@@ -1,16 +1,19 @@
-"""What the leader of a group does: from what the members say to an assignment for each (KIP-429).
+"""Computes, as the leader of a group, an assignment for each member from the members' subscriptions
+(KIP-429).
 
-An assignor says where each partition should be. The leader splits that, so that no partition has two
-owners at any instant:
+An assignor computes the final owner of each partition. The leader splits that, so that no partition
+has two owners at any instant:
+* owned and known: the partition stays, or its owner is asked to revoke it; then no member gets it
+  in this
+generation, and all join again at once;
+* unowned: it is assigned at once;
+* claimed but unknown (the topic was deleted, or is not known to the leader yet): its claimant keeps
+  it.
 
-* owned and still known: it stays, or its owner is told to revoke it; then nobody gets it in this
-  generation, and all join again at once;
-* owned by nobody: given at once;
-* claimed but unknown (the topic is gone, or the leader has not heard of it): given back to who claims it.
-
-That is for a group in which every member is cooperative (V1). Eager members (V0) have given up all they had
-before they joined, so a group of only those takes the assignor's word. In a mixed group nothing that is
-owned moves: the cooperative members get back what they own, and what is free goes to members of both kinds.
+This holds for a group in which every member is cooperative (V1). Eager members (V0) have revoked
+all partitions before they joined, so a group with only those uses the assignor's answer directly.
+In a mixed group no owned partition moves: the cooperative members keep what they own, and free
+partitions go to members of both kinds.
 """
 
 from __future__ import annotations
@@ -21,7 +24,12 @@ from dataclasses import dataclass, field
 from enum import Enum
 from heapq import heapify, heapreplace
 
-from strandline.consumer.core.assignors.assignor import Assignor, AssignorFailed, MemberSubscription, asked
+from strandline.consumer.core.assignors.assignor import (
+    Assignor,
+    AssignorFailed,
+    MemberSubscription,
+    call_assign,
+)
 from strandline.consumer.core.claims import Claims, settle
 from strandline.consumer.core.protocol import (
     COOPERATIVE_VERSION,
@@ -35,7 +43,7 @@ from strandline.vocabulary.groups import NO_GENERATION
 
 
 class Consensus(Enum):
-    """Which protocol the members of a group speak."""
+    """The rebalance protocol that the members of a group use."""
 
     COOPERATIVE = "all members are cooperative"
     EAGER = "all members are eager"
@@ -56,15 +64,15 @@ class ParsedMember:
 
 @dataclass(frozen=True, slots=True)
 class PlanReport:
-    """How the plan came about. The names are member ids, sorted."""
+    """How the plan was made. The names are member ids, sorted."""
 
     consensus: Consensus
     eager: tuple[str, ...]
     cooperative: tuple[str, ...]
     revoked: Mapping[str, tuple[TopicPartition, ...]]
-    """Of whom something is revoked, and what."""
+    """The partitions that are revoked, by member."""
     rejoin: bool
-    """True if another generation has to follow at once."""
+    """True if another generation must follow at once."""
 
     def __str__(self) -> str:
         text = self.consensus.value
@@ -84,16 +92,16 @@ class Plan:
 
 @dataclass(slots=True)
 class _Share:
-    """What one member gets."""
+    """One member's part of the plan."""
 
     assigned: set[TopicPartition] = field(default_factory=set)
     revoked: set[TopicPartition] = field(default_factory=set)
-    told: bytes = b""
-    """By the assignor."""
+    user_data: bytes = b""
+    """From the assignor."""
 
 
 def plan(members: Mapping[str, ParsedMember], partitions: Mapping[str, int], assignor: Assignor) -> Plan:
-    """Assign the partitions of all topics that exist (`partitions`: how many each has).
+    """Assign the partitions of all existing topics (`partitions`: the count of each).
 
     Raises AssignorFailed.
     """
@@ -107,10 +115,10 @@ def plan(members: Mapping[str, ParsedMember], partitions: Mapping[str, int], ass
     elif not cooperative:
         consensus = Consensus.EAGER
         rejoin = False
-        wanted, told = _wanted(eager, partitions, assignor, Claims({}, {}))
+        wanted, user_data = _wanted(eager, partitions, assignor, Claims({}, {}))
         for partition, member in wanted.items():
             shares[member].assigned.add(partition)
-        _tell(shares, told)
+        _add_user_data(shares, user_data)
     else:
         consensus = Consensus.MIXED
         rejoin = _mixed(shares, members, claims, partitions, assignor)
@@ -128,19 +136,19 @@ def plan(members: Mapping[str, ParsedMember], partitions: Mapping[str, int], ass
 
 def _assignment(member: ParsedMember, share: _Share, *, rejoin: bool) -> Assignment:
     if member.eager:
-        return Assignment(EAGER_VERSION, tuple(sorted(share.assigned)), user_data=share.told)
+        return Assignment(EAGER_VERSION, tuple(sorted(share.assigned)), user_data=share.user_data)
     return Assignment(
         COOPERATIVE_VERSION,
         tuple(sorted(share.assigned)),
         tuple(sorted(share.revoked)),
         AssignmentError.NEEDS_REJOIN if rejoin else AssignmentError.NONE,
-        share.told,
+        share.user_data,
     )
 
 
-def _tell(shares: Mapping[str, _Share], told: Mapping[str, bytes]) -> None:
-    for member, data in told.items():
-        shares[member].told = data
+def _add_user_data(shares: Mapping[str, _Share], user_data: Mapping[str, bytes]) -> None:
+    for member, data in user_data.items():
+        shares[member].user_data = data
 
 
 def _incremental(
@@ -150,9 +158,9 @@ def _incremental(
     partitions: Mapping[str, int],
     assignor: Assignor,
 ) -> bool:
-    """The three-way split; True if something was revoked that somebody waits for."""
-    wanted, told = _wanted(members, partitions, assignor, claims)
-    _tell(shares, told)
+    """The three-way split; True if a partition was revoked that another member is to get."""
+    wanted, user_data = _wanted(members, partitions, assignor, claims)
+    _add_user_data(shares, user_data)
     waiting = False
     for partition, member in wanted.items():
         if claims.unclaimed(partition) or claims.owners.get(partition) == member:
@@ -175,14 +183,15 @@ def _mixed(
     partitions: Mapping[str, int],
     assignor: Assignor,
 ) -> bool:
-    """No consensus: nothing that is owned moves, and all members share what is free.
+    """No consensus: no owned partition moves, and all members share the free ones.
 
-    Free is what nobody claims: new partitions, and all that eager members had, who revoked it before they
-    joined. A free partition goes where the assignor says, unless that member has as many partitions by now as
-    the assignor has for it in all. A cooperative member is such a one if it kept others than it was to have:
-    nothing can be taken from it before the group agrees, so it would gather more in each generation.
+    A partition is free if no member claims it: new partitions, and those that eager members revoked
+    before they joined. A free partition goes where the assignor says, unless that member already
+    has as many partitions as the assignor gives it in total. This happens if a cooperative member
+    kept other partitions than the assignor gives it: nothing can be revoked before the group
+    agrees, so it would collect more in each generation.
     """
-    wanted, _ = _wanted(members, partitions, assignor, claims, tell=False)
+    wanted, _ = _wanted(members, partitions, assignor, claims, send_user_data=False)
     for partition, owner in claims.owners.items():
         shares[owner].assigned.add(partition)
     _revoke_void(shares, claims)
@@ -200,7 +209,7 @@ def _mixed(
             left.setdefault(partition.topic, []).append(partition)
     for topic, those in left.items():
         given |= _deal(those, {n: m for n, m in members.items() if topic in m.subscription.topics}, room)
-    _relieve(given, members, room)
+    _move_surplus(given, members, room)
     for partition, member in given.items():
         shares[member].assigned.add(partition)
     return any(partition in wanted and partition not in claims.owners for partition in claims.void)
@@ -209,8 +218,8 @@ def _mixed(
 def _deal(
     partitions: Iterable[TopicPartition], subscribers: Mapping[str, ParsedMember], room: Counter[str]
 ) -> dict[TopicPartition, str]:
-    """Give each of these to the subscriber with the most room; of equal ones to an eager one, whose share
-    is free again in the next generation."""
+    """Give each partition to the subscriber with the most room; among equals to an eager one, whose share is
+    free again in the next generation."""
     dealt: dict[TopicPartition, str] = {}
     heap = [(-room[name], not member.eager, name) for name, member in subscribers.items()]
     heapify(heap)
@@ -222,13 +231,13 @@ def _deal(
     return dealt
 
 
-def _relieve(
+def _move_surplus(
     given: dict[TopicPartition, str], members: Mapping[str, ParsedMember], room: Counter[str]
 ) -> None:
-    """Move partitions from members that got more than their share to subscribers that have room left.
+    """Move partitions from members with more than their share to subscribers with room.
 
-    A topic that only one member subscribes to can fill that member after it was given partitions that others
-    could have. One pass is enough: a move never gives room to a member that had none.
+    A topic with a single subscriber can fill that member after it was given partitions that others could
+    have. One pass is enough: a move never gives room to a member that had none.
     """
     for partition, name in sorted(given.items()):
         if room[name] >= 0:
@@ -242,7 +251,7 @@ def _relieve(
 
 
 def _revoke_void(shares: Mapping[str, _Share], claims: Claims) -> None:
-    """A member whose claim does not stand must hear of it: it may be reading what another one owns."""
+    """Revoke invalid claims: their members may be reading partitions that others own."""
     for partition, losers in claims.void.items():
         for loser in losers:
             shares[loser].revoked.add(partition)
@@ -258,10 +267,10 @@ def _wanted(
     assignor: Assignor,
     claims: Claims,
     *,
-    tell: bool = True,
+    send_user_data: bool = True,
 ) -> tuple[dict[TopicPartition, str], Mapping[str, bytes]]:
-    """Who should have each partition in the end, and what to tell whom, by the assignor. It sees only claims
-    that stand."""
+    """The assignor's final owner of each partition, and its user data for the members. It sees only
+    valid claims."""
     owned: dict[str, list[TopicPartition]] = {name: [] for name in members}
     for partition, owner in claims.owners.items():
         if _known(partition, partitions):
@@ -276,7 +285,7 @@ def _wanted(
         )
         for name, member in members.items()
     }
-    answer, told = asked(assignor, seen, partitions, tell=tell)
+    answer, user_data = call_assign(assignor, seen, partitions, send_user_data=send_user_data)
     wanted: dict[TopicPartition, str] = {}
     for name, given in answer.items():
         topics = frozenset(members[name].subscription.topics) if name in members else frozenset()
@@ -287,4 +296,4 @@ def _wanted(
                     " or given twice"
                 )
             wanted[partition] = name
-    return wanted, told
+    return wanted, user_data

@@ -1,9 +1,9 @@
-"""What a member of a group wants its driver to do, in the order in which it stands.
+"""The effects that a group member asks its driver to carry out, in order.
 
-A number names one request, pause or release. Its answer is given back with it, and counts for nothing
-once the member has moved on (CORRECTNESS G4). The three that call the listener (`Assign`, `Revoke`,
-`Lose`) are carried out one after the other, each before the effects that follow it; only the end of a
-`Revoke` is told to the member, by `released`.
+A number identifies one request, pause or release. Its answer is given back with the number, and is
+ignored once the member has moved on (CORRECTNESS G4). The three effects that call the listener
+(`Assign`, `Revoke`, `Lose`) are carried out one after the other, each before the effects that
+follow it. Only the end of a `Revoke` is reported to the member, by `released`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from strandline.vocabulary.groups import JoinGroup, LeaveGroup, ReportOwnership,
 
 @dataclass(frozen=True, slots=True)
 class FindCoordinator:
-    """Look for the group's coordinator until it is found (call `coordinator_found`), or the member ends.
+    """Look for the group's coordinator until it is found (call `coordinator_found`), or the member
+    ends.
 
-    The driver tries again by itself, with growing pauses; `reason` says why, once.
+    The driver retries by itself, with growing pauses; `reason` says why, once.
     """
 
     reason: str
@@ -38,7 +39,7 @@ class SendJoin:
 class NeedMetadata:
     """The leader assigns partitions of these topics: call `metadata` with their partition counts.
 
-    From now on `metadata_changed` is wanted for them (`Membership.watched`).
+    From now on it also needs `metadata_changed` for them (`Membership.watched`).
     """
 
     number: int
@@ -55,14 +56,14 @@ class SendSync:
 
 @dataclass(frozen=True, slots=True)
 class SendLeave:
-    """Tell the coordinator, at best once; nobody waits for the answer."""
+    """Send it to the coordinator, at most once; the answer is not needed."""
 
     request: LeaveGroup
 
 
 @dataclass(frozen=True, slots=True)
 class StartHeartbeat:
-    """Heartbeat as this member in this generation, and in no earlier one."""
+    """Send heartbeats for this member in this generation, and for no earlier one."""
 
     member: str
     generation: int
@@ -74,7 +75,7 @@ class StopHeartbeat:
 
 
 @dataclass(frozen=True, slots=True)
-class BackOff:
+class DelayJoin:
     """Call `backed_off` after a pause that grows with `attempt` (from 1)."""
 
     number: int
@@ -83,10 +84,10 @@ class BackOff:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """`added` are this member's from now on: on_assigned(added), then fetch them.
+    """`added` now belong to this member: on_assigned(added), then fetch them.
 
-    `owned` is everything it has now, those included. `added` may be empty: the first assignment after
-    joining is always told.
+    `owned` is everything it has now, including `added`. `added` may be empty: the first assignment
+    after joining is always reported.
     """
 
     added: Partitions
@@ -98,9 +99,9 @@ class Assign:
 class Revoke:
     """Stop handing out and fetching, drain, commit, on_revoked; then call `released`.
 
-    The member and the generation to commit with are those that the membership has now (CORRECTNESS
-    G11). If `Lose` comes meanwhile, the rest of this is dropped: no commit, and on_lost instead of an
-    on_revoked that has not begun.
+    Commit with the member id and generation that the membership has at that time (CORRECTNESS G11).
+    If `Lose` comes meanwhile, drop the rest: no commit, and on_lost instead of an on_revoked that
+    has not begun.
     """
 
     number: int
@@ -110,7 +111,7 @@ class Revoke:
 
 @dataclass(frozen=True, slots=True)
 class Lose:
-    """Others may have them already: stop at once, commit nothing, on_lost."""
+    """Other members may already have these partitions: stop at once, commit nothing, on_lost."""
 
     partitions: Partitions
     reason: str
@@ -118,7 +119,7 @@ class Lose:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Tell the coordinator what became of partitions, in this order; nobody waits for the answer."""
+    """Send ownership changes to the coordinator, in this order; the answer is not needed."""
 
     request: ReportOwnership
 
@@ -130,8 +131,8 @@ class Level(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
-    """A line for the log."""
+class LogLine:
+    """Log a line."""
 
     level: Level
     text: str
@@ -152,11 +153,11 @@ Effect = (
     | SendLeave
     | StartHeartbeat
     | StopHeartbeat
-    | BackOff
+    | DelayJoin
     | Assign
     | Revoke
     | Lose
     | Report
-    | Tell
+    | LogLine
     | Fatal
 )

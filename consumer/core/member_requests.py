@@ -1,4 +1,4 @@
-"""The requests of one member of a group, from its settings and what it is at the moment."""
+"""Builds the requests of one group member from its settings and its current state."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROTOCOL_TYPE: Final = "consumer"
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
-    """`cooperative`: KIP-429's protocol (V1); else everything is released before each join (V0)."""
+    """`cooperative`: KIP-429's protocol (V1); otherwise everything is revoked before each join (V0)."""
 
     group: str
     cooperative: bool
@@ -54,7 +54,7 @@ class MemberSettings:
         assignors: Iterable[Assignor],
         reason: str,
     ) -> JoinGroup:
-        """One protocol for each assignor. An eager member claims nothing."""
+        """One protocol for each assignor. An eager member claims no partitions."""
         version = COOPERATIVE_VERSION if self.cooperative else EAGER_VERSION
         claims = owned.all if self.cooperative else ()
         protocols = tuple(

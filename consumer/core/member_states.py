@@ -1,16 +1,16 @@
-"""The states of a member of a group, and every legal transition (KIP-429).
+"""The states of a group member, and every legal transition (KIP-429).
 
     unjoined   nothing is subscribed yet
     releasing  the driver drains and commits partitions; then the member joins, stays or leaves
-    joining    a JoinGroup is under way, or waits for the coordinator or for the end of a pause
+    joining    a JoinGroup is in progress, or waits for the coordinator or for the end of a pause
     assigning  leads the new generation, and waits for the partition counts of its topics
-    syncing    a SyncGroup is under way
+    syncing    a SyncGroup is in progress
     stable     has its assignment
-    overdue    left because nobody asked for records; the next get call joins again
+    overdue    left because of missing get calls; the next get call joins again
     left       left on purpose; a new subscription joins again
-    fatal      the group and this member cannot go on together; the end
+    fatal      the member cannot stay in the group; the end
 
-An illegal transition is a defect of the machine and fails fast with the values.
+An illegal transition is a defect of the state machine and fails fast with the values.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _ENDS: Final = frozenset({_S.OVERDUE, _S.LEFT, _S.FATAL})
 
 LEGAL: Final[dict[State, frozenset[State]]] = {
     _S.UNJOINED: frozenset({_S.JOINING, _S.LEFT}),
-    # What was to be released first may be followed by the rest, when the member leaves meanwhile.
+    # A partial release may be followed by a full one, if the member leaves meanwhile.
     _S.RELEASING: frozenset({_S.RELEASING, _S.JOINING, _S.STABLE}) | _ENDS,
-    # A join that failed, or was answered with a member id, is tried again.
+    # A join that failed, or was answered with a member id, is retried.
     _S.JOINING: frozenset({_S.JOINING, _S.ASSIGNING, _S.SYNCING, _S.RELEASING}) | _ENDS,
     _S.ASSIGNING: frozenset({_S.SYNCING, _S.JOINING, _S.RELEASING}) | _ENDS,
     _S.SYNCING: frozenset({_S.STABLE, _S.JOINING, _S.RELEASING}) | _ENDS,
@@ -51,9 +51,9 @@ LEGAL: Final[dict[State, frozenset[State]]] = {
 }
 
 IN_GROUP: Final = frozenset({_S.RELEASING, _S.JOINING, _S.ASSIGNING, _S.SYNCING, _S.STABLE})
-"""The states in which the member takes part, or is about to."""
+"""The states in which the member takes part in the group, or is about to."""
 
 
 def transition(who: object, current: State, wanted: State) -> State:
-    """`wanted`, if that may follow `current`. Raises IllegalTransition with the values."""
+    """Returns `wanted` if it may follow `current`. Raises IllegalTransition with the values."""
     return states.transition(f"member {who}", current, wanted, LEGAL)

@@ -1,20 +1,20 @@
-"""A member of a consumer group, from its first join to its leaving (KIP-429).
+"""The state machine of a consumer group member, from its first join until it leaves (KIP-429).
 
-What happened goes in, what the driver has to do comes out. The states and their order are in
-`member_states`, the effects in `member_effects`. What a member owns is `owned`: from its `Assign` until
+Its inputs are events, its outputs the effects for the driver. The states and their order are in
+`member_states`, the effects in `member_effects`. A member owns a partition (`owned`) from its `Assign` until
 the release of a `Revoke` has ended, or until `Lose`. Times are milliseconds of the wall clock.
 
-A rebalance begins in one of five ways, KIP-429's (a) to (e), and each goes through `_rejoin`, so that an
-eager member never joins with partitions (CORRECTNESS G5):
+A rebalance begins in one of five ways, KIP-429's (a) to (e), and each goes through `_rejoin`, so
+that an eager member never joins with partitions (CORRECTNESS G5):
 
-    a  the subscription or the partition counts changed   keep everything, and say what is owned
+    a  the subscription or the partition counts changed   keep everything, and claim it
     b  REBALANCE_IN_PROGRESS                              the same
     c  MEMBER_ID_REQUIRED                                 the same, with the member id
-    d  UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION              reset just that, lose everything, join again
-    e  NEEDS_REJOIN                                       release what was named, join again at once
+    d  UNKNOWN_MEMBER_ID, ILLEGAL_GENERATION              reset only that, lose everything, join again
+    e  NEEDS_REJOIN                                       release what is revoked, join again at once
 
-Just before a join is sent, the assignors are asked what the member gives up for it: that is released first,
-and then the join goes out whatever they would say by then.
+Just before a join is sent, the assignors name partitions to revoke for it. Those are released
+first, and then the join is sent without asking the assignors again.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from itertools import count
 
 from strandline.consumer.core.assignors.assignor import Assignor, AssignorFailed, released_first
 from strandline.consumer.core.leader import Consensus
-from strandline.consumer.core.leading import Leading
+from strandline.consumer.core.leader_state import LeaderState
 from strandline.consumer.core.member_effects import (
     Assign,
-    BackOff,
+    DelayJoin,
     Effect,
     Fatal,
     FindCoordinator,
     Level,
+    LogLine,
     Lose,
     NeedMetadata,
     Report,
@@ -42,11 +43,10 @@ from strandline.consumer.core.member_effects import (
     SendSync,
     StartHeartbeat,
     StopHeartbeat,
-    Tell,
 )
+from strandline.consumer.core.member_log import cause_of, change_of, few
 from strandline.consumer.core.member_requests import MemberSettings
 from strandline.consumer.core.member_states import IN_GROUP, State, transition
-from strandline.consumer.core.member_words import cause_of, change_of, few
 from strandline.consumer.core.ownership import Ownership, Partitions
 from strandline.consumer.core.receiving import take
 from strandline.errors import (
@@ -65,17 +65,17 @@ from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import NO_GENERATION, NO_MEMBER, Joined, MemberIdGiven, OwnershipKind
 
 
-class _Then(Enum):
-    """What follows a release."""
+class _Next(Enum):
+    """The step after a release."""
 
     JOIN = "join"
-    SEND = "send the join that it came before"
+    SEND = "send the join that it preceded"
     STAY = "stay"
     LEAVE = "leave"
 
 
 class Membership:
-    """The state machine. Every method returns what to do, in order."""
+    """The state machine. Every method returns the effects to carry out, in order."""
 
     def __init__(self, settings: MemberSettings, assignors: Sequence[Assignor]) -> None:
         self._settings = settings
@@ -87,27 +87,27 @@ class Membership:
         """Name of the assignor of this generation."""
         self.topics: tuple[str, ...] = ()
         self._owned = Ownership()
-        self._leading: Leading | None = None
+        self._leader: LeaderState | None = None
         """Not None while this member leads its generation."""
         self._joined_topics: tuple[str, ...] = ()
-        """What the last join asked for."""
+        """The topics of the last join."""
         self._numbers = count(1)
         self._number = 0
-        """Names the one answer that is waited for."""
-        self._asked = False
-        """True while a JoinGroup is under way; its state may be a pause or a search instead."""
+        """Identifies the only pending answer."""
+        self._join_pending = False
+        """True while a JoinGroup is in progress; otherwise JOINING is a pause or a search."""
         self._pausing = False
         self._attempts = 0
         """Failures since the last assignment."""
-        self._beating = False
+        self._heartbeating = False
         self._coordinator_known = False
-        self._coordinator_sought = False
-        self._why = ""
+        self._coordinator_searched = False
+        self._reason = ""
         """Why the member joins, releases or leaves."""
         self._enforced: str | None = None
-        """Why another rebalance is asked for, once this one has ended."""
+        """Why another rebalance was requested, to begin once this one has ended."""
         self._releasing: Partitions = ()
-        self._then = _Then.STAY
+        self._next = _Next.STAY
 
     @property
     def owned(self) -> frozenset[TopicPartition]:
@@ -116,50 +116,50 @@ class Membership:
 
     @property
     def watched(self) -> frozenset[str]:
-        """Topics whose partition counts `metadata_changed` should tell: those of the group, if it leads."""
-        return frozenset() if self._leading is None else self._leading.topics
+        """Topics for which `metadata_changed` is needed: those of the group, if this member leads it."""
+        return frozenset() if self._leader is None else self._leader.topics
 
-    # --- what the application does -----------------------------------------------------------
+    # --- calls of the application ------------------------------------------------------------
 
     def subscribed(self, topics: Iterable[str], now_ms: int) -> list[Effect]:
-        """These topics are wanted, and no others. They need not exist."""
+        """Subscribe to these topics, and no others. They need not exist."""
         self.topics = tuple(sorted(set(topics)))
         if self.state in (State.UNJOINED, State.LEFT):
             return self._rejoin(f"subscribed to {few(self.topics)}", now_ms)
         return self._settle(now_ms) if self.state is State.STABLE else []
 
     def polled(self, now_ms: int) -> list[Effect]:
-        """Records are asked for. Only an overdue member need be told."""
+        """The application requested records; this matters only to an overdue member."""
         if self.state is State.OVERDUE:
             return self._rejoin("records are asked for again", now_ms)
         return []
 
     def poll_overdue(self, now_ms: int) -> list[Effect]:
-        """Nobody asked for records for longer than `max_poll_interval_ms`: others go on instead."""
+        """No get call came for longer than `max_poll_interval_ms`: leave, and let others read."""
         if self.state not in IN_GROUP:
             return []
         reason = "no get call within max_poll_interval_ms"
-        effects: list[Effect] = [Tell(Level.WARNING, f"{self._who} leaves: {reason}")]
+        effects: list[Effect] = [LogLine(Level.WARNING, f"{self._name} leaves: {reason}")]
         effects += self._lose(reason, now_ms)
         return effects + self._depart(State.LEFT if self._leaving else State.OVERDUE, reason)
 
     def enforced(self, reason: str, now_ms: int) -> list[Effect]:
-        """A rebalance is asked for (KIP-568): at once, or one more after the one that is under way. An
-        overdue member joins with the next get call anyway. Raises InvalidRequest outside the group."""
+        """The application requested a rebalance (KIP-568): begin it now, or after the one in progress. An
+        overdue member joins at the next get call anyway. Raises InvalidRequest outside the group."""
         if self.state is State.OVERDUE:
             return []
         if self.state not in IN_GROUP or self._leaving:
-            raise InvalidRequest(f"{self._who} is {self.state.value}: in no group that could rebalance")
+            raise InvalidRequest(f"{self._name} is {self.state.value}: in no group that could rebalance")
         if self._enforced is None:
             self._enforced = reason
         return self._settle(now_ms) if self.state is State.STABLE else []
 
     def leave(self, reason: str, now_ms: int) -> list[Effect]:
-        """Release everything, then leave. A static member stays known until its session ends (KIP-345)."""
+        """Release everything, then leave. A static member stays until its session ends (KIP-345)."""
         if self.state in (State.UNJOINED, State.OVERDUE):
             self._enter(State.LEFT)
         elif self.state is State.RELEASING:
-            self._then, self._why = _Then.LEAVE, reason
+            self._next, self._reason = _Next.LEAVE, reason
         elif self.state in IN_GROUP:
             return self._leave(reason)
         return []
@@ -167,17 +167,17 @@ class Membership:
     # --- the coordinator ---------------------------------------------------------------------
 
     def coordinator_found(self, now_ms: int) -> list[Effect]:
-        self._coordinator_known, self._coordinator_sought = True, False
-        if self.state is State.JOINING and not (self._asked or self._pausing):
+        self._coordinator_known, self._coordinator_searched = True, False
+        if self.state is State.JOINING and not (self._join_pending or self._pausing):
             return self._send_join(now_ms)
         return []
 
     def coordinator_lost(self, now_ms: int) -> list[Effect]:
-        """The connection broke, or another broker coordinates now. The membership stands."""
+        """The connection broke, or another broker coordinates now. The membership stays valid."""
         return self._seek("the coordinator was lost") if self.state in IN_GROUP else []
 
     def backed_off(self, number: int, now_ms: int) -> list[Effect]:
-        """The pause is over."""
+        """A pause has ended."""
         if self.state is State.JOINING and self._pausing and number == self._number:
             self._pausing = False
             return self._send_join(now_ms)
@@ -186,23 +186,23 @@ class Membership:
     def heartbeat_failed(
         self, member: str, generation: int, error: StrandlineError, now_ms: int
     ) -> list[Effect]:
-        """A heartbeat that was sent as this member, in this generation, was refused."""
+        """A heartbeat with this member id and generation was refused."""
         return self._refused(member, generation, error, "heartbeat", now_ms)
 
     def commit_failed(
         self, member: str, generation: int, error: StrandlineError, now_ms: int
     ) -> list[Effect]:
-        """A commit that was sent as this member, in this generation, was refused."""
+        """A commit with this member id and generation was refused."""
         return self._refused(member, generation, error, "commit", now_ms)
 
     def _refused(
         self, member: str, generation: int, error: StrandlineError, what: str, now_ms: int
     ) -> list[Effect]:
         if self.state not in IN_GROUP or (member, generation) != (self.member, self.generation):
-            return []  # it speaks of what this member no longer is (CORRECTNESS G4)
+            return []  # it concerns an earlier id or generation (CORRECTNESS G4)
         match error:
             case IllegalGeneration() if self.state is State.JOINING:
-                pass  # of the generation that it is leaving: the next may be there, its answer on the way
+                pass  # about the old generation: the next one may exist, its answer still on the way
             case UnknownMemberId() | IllegalGeneration():
                 effects = self._expelled(error, what, now_ms)
                 return effects if self.state is State.LEFT else effects + self._send_join(now_ms)
@@ -210,8 +210,8 @@ class Membership:
                 return self._fail(error, now_ms)
             case RebalanceInProgress() if self.state is State.STABLE:
                 return self._rejoin(error.message, now_ms)
-            case RebalanceInProgress() if self._then is _Then.STAY and self.state is State.RELEASING:
-                self._then, self._why = _Then.JOIN, error.message
+            case RebalanceInProgress() if self._next is _Next.STAY and self.state is State.RELEASING:
+                self._next, self._reason = _Next.JOIN, error.message
             case NotCoordinator() | CoordinatorNotAvailable():
                 return self.coordinator_lost(now_ms)
         return []
@@ -219,63 +219,63 @@ class Membership:
     # --- joining -----------------------------------------------------------------------------
 
     def joined(self, number: int, answer: Joined | MemberIdGiven, now_ms: int) -> list[Effect]:
-        if self.state is not State.JOINING or not self._asked or number != self._number:
+        if self.state is not State.JOINING or not self._join_pending or number != self._number:
             return self._abandon(answer.member)
-        self._asked = False
+        self._join_pending = False
         if isinstance(answer, MemberIdGiven):
             given_before, self.member = self.member != NO_MEMBER, answer.member
-            return self._try_again() if given_before else self._send_join(now_ms)
-        # Whoever commits from here on, in a listener too, commits in the new generation (CORRECTNESS G11).
+            return self._join_later() if given_before else self._send_join(now_ms)
+        # Every commit from here on, also in a listener, is made in the new generation (CORRECTNESS G11).
         self.member, self.generation = answer.member, answer.generation
         self.protocol = answer.protocol
-        self._beating = True
+        self._heartbeating = True
         leads = answer.leader == answer.member
         effects: list[Effect] = [
             StartHeartbeat(self.member, self.generation),
-            Tell(Level.INFO, f"{self._who} joined generation {self.generation}{cause_of(answer)}"),
+            LogLine(Level.INFO, f"{self._name} joined generation {self.generation}{cause_of(answer)}"),
         ]
         if not leads:
-            self._leading = None
+            self._leader = None
             return effects + self._sync({})
-        self._leading = Leading(answer.members, self._joined_topics, skip=answer.skip_assignment)
-        effects += [Tell(Level.WARNING, f"{self._who}: {text}") for text in self._leading.unreadable]
+        self._leader = LeaderState(answer.members, self._joined_topics, skip=answer.skip_assignment)
+        effects += [LogLine(Level.WARNING, f"{self._name}: {text}") for text in self._leader.unreadable]
         self._enter(State.ASSIGNING)
         self._number = next(self._numbers)
-        return [*effects, NeedMetadata(self._number, tuple(sorted(self._leading.topics)))]
+        return [*effects, NeedMetadata(self._number, tuple(sorted(self._leader.topics)))]
 
     def join_failed(self, number: int, error: StrandlineError, now_ms: int) -> list[Effect]:
-        if self.state is not State.JOINING or not self._asked or number != self._number:
+        if self.state is not State.JOINING or not self._join_pending or number != self._number:
             return []
-        self._asked = False
+        self._join_pending = False
         return self._failed(error, "join", now_ms)
 
     def metadata(self, number: int, partitions: Mapping[str, int], now_ms: int) -> list[Effect]:
-        """Partition counts of what `NeedMetadata` asked for; a topic that does not exist is absent or 0."""
+        """Partition counts for `NeedMetadata`; a topic that does not exist is absent or 0."""
         if self.state is not State.ASSIGNING or number != self._number:
             return []
-        assert self._leading is not None
+        assert self._leader is not None
         assignor = self._assignors.get(self.protocol)
         if assignor is None:
             error = InconsistentGroupProtocol(f"the group assigns by {self.protocol!r}, unknown here")
             return self._fail(error, now_ms)
-        self._leading.know(partitions)
+        self._leader.set_counts(partitions)
         try:
-            plan = self._leading.assign(self.member, assignor)
+            plan = self._leader.assign(self.member, assignor)
         except StrandlineError as error:
             return self._fail(error, now_ms)
         if plan is None:
             return self._sync({})
         effects: list[Effect] = []
         if plan.report.consensus is Consensus.MIXED:
-            effects.append(Tell(Level.WARNING, f"{self._who}: {plan.report}"))
+            effects.append(LogLine(Level.WARNING, f"{self._name}: {plan.report}"))
         elif plan.report.revoked:
-            effects.append(Tell(Level.INFO, f"{self._who}: {plan.report}"))
+            effects.append(LogLine(Level.INFO, f"{self._name}: {plan.report}"))
         return effects + self._sync({name: a.encode() for name, a in plan.assignments.items()})
 
     def metadata_changed(self, partitions: Mapping[str, int], now_ms: int) -> list[Effect]:
-        """Partition counts that were just read; 0 for a topic that does not exist, others unknown."""
-        if self._leading is not None:
-            self._leading.saw(partitions)
+        """Partition counts just read; 0 for a topic that does not exist. Absent topics are unknown."""
+        if self._leader is not None:
+            self._leader.update_counts(partitions)
         return self._settle(now_ms) if self.state is State.STABLE else []
 
     # --- after the sync ----------------------------------------------------------------------
@@ -297,22 +297,22 @@ class Membership:
         self._attempts = 0
         received = taken.received
         added, removed = received.added, received.removed
-        words = f"{self._who} in generation {self.generation}: {change_of(received)}"
-        effects: list[Effect] = [Tell(Level.INFO, words)]
+        summary = f"{self._name} in generation {self.generation}: {change_of(received)}"
+        effects: list[Effect] = [LogLine(Level.INFO, summary)]
         if added:
             effects.append(self._report(OwnershipKind.ASSIGNED, added, "", now_ms))
         if added or received.first or not self._settings.cooperative:
             effects.append(Assign(added, self._owned.all, self.generation))
         if removed:
-            then = _Then.JOIN if taken.rejoin else _Then.STAY
+            then = _Next.JOIN if taken.rejoin else _Next.STAY
             return effects + self._release(removed, "partitions move between members", then)
         if taken.rejoin:
             return effects + self._rejoin("partitions move between members", now_ms)
         if taken.stale:
             return effects + self._rejoin("its subscription changed while it was away", now_ms)
         self._enter(State.STABLE)
-        if self._leading is not None:
-            self._leading.returned(taken.note)
+        if self._leader is not None:
+            self._leader.take_note(taken.note)
         return effects + self._settle(now_ms)
 
     def sync_failed(self, number: int, error: StrandlineError, now_ms: int) -> list[Effect]:
@@ -326,77 +326,77 @@ class Membership:
         """The driver has drained, committed and called on_revoked."""
         if self.state is not State.RELEASING or number != self._number:
             return []
-        effects: list[Effect] = [self._report(OwnershipKind.REVOKED, self._releasing, self._why, now_ms)]
+        effects: list[Effect] = [self._report(OwnershipKind.REVOKED, self._releasing, self._reason, now_ms)]
         self._owned.release(self._releasing)
         self._releasing = ()
-        if self._then is _Then.LEAVE:
-            return effects + self._leave(self._why)
-        if self._then is _Then.JOIN:
-            return effects + self._rejoin(self._why, now_ms)
-        if self._then is _Then.SEND:
-            return effects + self._send_join(now_ms, asked=True)
+        if self._next is _Next.LEAVE:
+            return effects + self._leave(self._reason)
+        if self._next is _Next.JOIN:
+            return effects + self._rejoin(self._reason, now_ms)
+        if self._next is _Next.SEND:
+            return effects + self._send_join(now_ms, released=True)
         self._enter(State.STABLE)
         return effects + self._settle(now_ms)
 
-    # --- the steps ---------------------------------------------------------------------------
+    # --- internal steps -----------------------------------------------------------------------
 
     def _settle(self, now_ms: int) -> list[Effect]:
-        """Stable, unless something changed since the join that led here, or another one is asked for."""
+        """Stay stable, unless something changed since the last join, or a rebalance was requested."""
         enforced, self._enforced = self._enforced, None
         if enforced is not None:
             return self._rejoin(enforced, now_ms)
         if self._joined_topics != self.topics:
             return self._rejoin(f"subscribed to {few(self.topics)}", now_ms)
-        change = None if self._leading is None else self._leading.change()
+        change = None if self._leader is None else self._leader.change()
         return [] if change is None else self._rejoin(change, now_ms)
 
     def _rejoin(self, reason: str, now_ms: int) -> list[Effect]:
-        """Prepare, then join: an eager member gives everything back before, a cooperative one nothing."""
-        self._why = reason
+        """Prepare, then join: an eager member first releases everything, a cooperative one nothing."""
+        self._reason = reason
         if self.owned and not self._settings.cooperative:
-            return self._release(self._owned.all, reason, _Then.JOIN)
+            return self._release(self._owned.all, reason, _Next.JOIN)
         return self._send_join(now_ms)
 
-    def _send_join(self, now_ms: int, *, asked: bool = False) -> list[Effect]:
-        """`asked`: what the assignors wanted released before this join, is."""
+    def _send_join(self, now_ms: int, *, released: bool = False) -> list[Effect]:
+        """`released`: the partitions that the assignors named for this join are already released."""
         self._enter(State.JOINING)
         self._pausing = False
         if not self._coordinator_known:
-            return self._seek(self._why)
+            return self._seek(self._reason)
         assignors = self._assignors.values()
         try:
-            first = () if asked else released_first(assignors, self.owned)
+            first = () if released else released_first(assignors, self.owned)
             if first:
-                return self._release(first, self._why, _Then.SEND)
-            request = self._settings.join(self.member, self.topics, self._owned, assignors, self._why)
+                return self._release(first, self._reason, _Next.SEND)
+            request = self._settings.join(self.member, self.topics, self._owned, assignors, self._reason)
         except AssignorFailed as error:
             return self._fail(error, now_ms)
-        self._asked = True
+        self._join_pending = True
         self._number = next(self._numbers)
         self._joined_topics = self.topics
         return [SendJoin(self._number, request)]
 
-    def _try_again(self) -> list[Effect]:
+    def _join_later(self) -> list[Effect]:
         """Join after a pause."""
         self._enter(State.JOINING)
-        self._asked, self._pausing = False, True
+        self._join_pending, self._pausing = False, True
         self._attempts += 1
         self._number = next(self._numbers)
-        return [BackOff(self._number, self._attempts)]
+        return [DelayJoin(self._number, self._attempts)]
 
     def _failed(self, error: StrandlineError, what: str, now_ms: int) -> list[Effect]:
-        """A join or a sync was refused, or its answer is lost."""
+        """A join or a sync was refused, or its answer was lost."""
         if isinstance(error, UnknownMemberId | IllegalGeneration):
             effects = self._expelled(error, what, now_ms)
             if self._attempts:
-                return effects + self._try_again()
+                return effects + self._join_later()
             self._attempts = 1
             return effects + self._send_join(now_ms)
         if error.outcome is Outcome.FATAL:
             return self._fail(error, now_ms)
-        self._why = f"{what} failed: {error.message}"
+        self._reason = f"{what} failed: {error.message}"
         lost = error.outcome is Outcome.UNKNOWN or isinstance(error, NotCoordinator | CoordinatorNotAvailable)
-        return [*self._try_again(), *(self._seek(self._why) if lost else [])]
+        return [*self._join_later(), *(self._seek(self._reason) if lost else [])]
 
     def _sync(self, assignments: Mapping[str, bytes]) -> list[Effect]:
         self._enter(State.SYNCING)
@@ -404,20 +404,20 @@ class Membership:
         request = self._settings.sync(self.member, self.generation, self.protocol, assignments)
         return [SendSync(self._number, request)]
 
-    def _release(self, partitions: Partitions, reason: str, then: _Then) -> list[Effect]:
+    def _release(self, partitions: Partitions, reason: str, then: _Next) -> list[Effect]:
         self._enter(State.RELEASING)
         self._number = next(self._numbers)
-        self._releasing, self._why, self._then = partitions, reason, then
+        self._releasing, self._reason, self._next = partitions, reason, then
         return [Revoke(self._number, partitions, reason)]
 
     def _leave(self, reason: str) -> list[Effect]:
         if self.owned:
-            return self._release(self._owned.all, reason, _Then.LEAVE)
+            return self._release(self._owned.all, reason, _Next.LEAVE)
         return self._depart(State.LEFT, reason)
 
     def _depart(self, state: State, reason: str) -> list[Effect]:
-        """Out of the group, owning nothing. A static member is known until its session ends (KIP-345)."""
-        assert not self.owned, f"{self._who} departs with {self.owned}"
+        """Leave the group, owning nothing. A static member stays in it until its session ends (KIP-345)."""
+        assert not self.owned, f"{self._name} departs with {self.owned}"
         effects = self._stop_heartbeat()
         self._enforced = None
         if self._settings.instance is None and self.member != NO_MEMBER:
@@ -433,47 +433,49 @@ class Membership:
         return [Lose(lost, reason), self._report(OwnershipKind.LOST, lost, reason, now_ms)]
 
     def _expelled(self, error: StrandlineError, what: str, now_ms: int) -> list[Effect]:
-        """The group went on without this member: reset what the error says and no more (CORRECTNESS G3)."""
+        """The group continued without this member: reset only what the error requires (CORRECTNESS G3)."""
         reason = f"{what} refused: {error.message}"
-        effects: list[Effect] = [Tell(Level.WARNING, f"{self._who}: {reason}"), *self._lose(reason, now_ms)]
+        effects: list[Effect] = [LogLine(Level.WARNING, f"{self._name}: {reason}")]
+        effects += self._lose(reason, now_ms)
         effects += self._stop_heartbeat()
         self._forget(type(error))
         if self._leaving:
-            return effects + self._depart(State.LEFT, self._why)
-        self._why = reason
+            return effects + self._depart(State.LEFT, self._reason)
+        self._reason = reason
         return effects
 
     def _forget(self, error: type[StrandlineError]) -> None:
         self.generation = NO_GENERATION
         self._owned.forget()
-        self._leading = None
+        self._leader = None
         if error is UnknownMemberId:
             self.member = NO_MEMBER
 
     def _fail(self, error: StrandlineError, now_ms: int) -> list[Effect]:
-        """The group and this member cannot go on together."""
+        """End the member: it cannot stay in the group."""
         reason = f"fatal: {error.message}"
-        effects: list[Effect] = [Tell(Level.ERROR, f"{self._who}: {reason}"), *self._lose(reason, now_ms)]
+        effects: list[Effect] = [LogLine(Level.ERROR, f"{self._name}: {reason}")]
+        effects += self._lose(reason, now_ms)
         if isinstance(error, FencedInstanceId):
-            self.member = NO_MEMBER  # another process has this place now: it is not ours to leave
+            self.member = NO_MEMBER  # another process has this place now, so this one must not leave it
         return [*effects, *self._depart(State.FATAL, reason), Fatal(error)]
 
     def _seek(self, reason: str) -> list[Effect]:
         self._coordinator_known = False
-        if self._coordinator_sought:
+        if self._coordinator_searched:
             return []
-        self._coordinator_sought = True
+        self._coordinator_searched = True
         return [FindCoordinator(reason)]
 
     def _abandon(self, member: str) -> list[Effect]:
-        """A join succeeded that nobody waits for any more: the group must not wait for that member."""
+        """An abandoned join succeeded: leave, so that the group does not wait for that member."""
         if self._settings.instance is not None or member in (NO_MEMBER, self.member):
             return []
         return [self._farewell(member, "its join was given up")]
 
     def _stop_heartbeat(self) -> list[Effect]:
-        beating, self._beating = self._beating, False
-        return [StopHeartbeat()] if beating else []
+        heartbeating, self._heartbeating = self._heartbeating, False
+        return [StopHeartbeat()] if heartbeating else []
 
     def _farewell(self, member: str, reason: str) -> SendLeave:
         return SendLeave(self._settings.farewell(member, reason))
@@ -483,15 +485,15 @@ class Membership:
         return Report(request)
 
     def _enter(self, wanted: State) -> None:
-        """Every transition. What was waited for before counts for nothing from here on."""
-        self.state = transition(self._who, self.state, wanted)
-        self._asked = self._pausing = False
+        """Every transition. Pending answers of the previous state are ignored from here on."""
+        self.state = transition(self._name, self.state, wanted)
+        self._join_pending = self._pausing = False
 
     @property
     def _leaving(self) -> bool:
-        """True while everything is released, or what is to be released before that."""
-        return self.state is State.RELEASING and self._then is _Then.LEAVE
+        """True while a release before leaving is in progress."""
+        return self.state is State.RELEASING and self._next is _Next.LEAVE
 
     @property
-    def _who(self) -> str:
+    def _name(self) -> str:
         return f"member {self.member or '(new)'} of group {self._settings.group}"

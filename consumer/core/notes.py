@@ -1,11 +1,12 @@
-"""What a leader writes into a static member's assignment, for the process that will come back as it.
+"""The note that a leader writes into a static member's assignment, for the process that later
+returns as that member.
 
-That one gets the assignment that the group kept, and nobody asks what it wants before (KIP-345). It can tell
-by the note whether the assignment was made for what it subscribes to now; and if it leads, whether it was
-made with the partition counts of now (KIP-814, CORRECTNESS G13).
+The returning process gets the assignment that the group kept, without being asked for its
+subscription (KIP-345). The note shows whether the assignment was made for its current subscription;
+and, if it leads, whether it was made with the current partition counts (KIP-814, CORRECTNESS G13).
 
-A note is one digest of four bytes, the leader's own has two. Anything else is not of our making, and says
-nothing.
+A note is one digest of four bytes; the leader's own note has two. Any other data was not written by
+a strandline leader and is ignored.
 """
 
 from __future__ import annotations
@@ -19,31 +20,31 @@ NOTE_BYTES_MAX: Final = 2 * DIGEST_BYTES
 
 
 def note(topics: Iterable[str], counts: Mapping[str, int] | None = None) -> bytes:
-    """That an assignment was made for a member that subscribes to these, by a leader that knew `counts`."""
+    """The note for an assignment that was made for these topics, by a leader that knew `counts`."""
     return _digest(sorted(topics)) + (b"" if counts is None else _digest(sorted(counts.items())))
 
 
 def other_topics(found: bytes, topics: Iterable[str]) -> bool:
-    """True if the note says that the assignment was made for other topics than these."""
+    """True if the assignment of this note was made for other topics than these."""
     ours = len(found) in (DIGEST_BYTES, NOTE_BYTES_MAX)
     return ours and found[:DIGEST_BYTES] != note(topics)
 
 
 def same_counts(found: bytes, counts: Mapping[str, int]) -> bool:
-    """True if the note says that the leader knew just these partition counts."""
+    """True if the leader of this note knew exactly these partition counts."""
     return found[DIGEST_BYTES:] == _digest(sorted(counts.items()))
 
 
-def beside(written: bytes, told: bytes) -> bytes:
-    """A note, and what an assignor tells that member."""
-    return bytes([len(written)]) + written.ljust(NOTE_BYTES_MAX, b"\0") + told
+def add_user_data(written: bytes, user_data: bytes) -> bytes:
+    """A note, followed by the assignor's user data for that member."""
+    return bytes([len(written)]) + written.ljust(NOTE_BYTES_MAX, b"\0") + user_data
 
 
-def apart(found: bytes) -> tuple[bytes, bytes]:
-    """The note of a static member's assignment, and what its assignor tells.
+def split_user_data(found: bytes) -> tuple[bytes, bytes]:
+    """The note in a static member's assignment, and its assignor's user data.
 
-    Longer than a note alone can be, so that neither is taken for the other where the leader's assignor of
-    that name tells its members nothing. Of what is not of our making there is no note.
+    The combination is longer than a note alone can be, so that neither is mistaken for the other if
+    the leader's assignor of that name sends no user data. Other data has no note.
     """
     if len(found) > NOTE_BYTES_MAX and found[0] in (DIGEST_BYTES, NOTE_BYTES_MAX):
         return found[1 : 1 + found[0]], found[1 + NOTE_BYTES_MAX :]

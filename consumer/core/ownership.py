@@ -11,12 +11,12 @@ from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import NO_GENERATION
 
 Partitions = tuple[TopicPartition, ...]
-"""Sorted, each once."""
+"""Sorted, without duplicates."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What an assignment changes. `removed` is still owned, until it has been released."""
+    """The changes of an assignment. `removed` is still owned, until it has been released."""
 
     added: Partitions
     removed: Partitions
@@ -26,12 +26,12 @@ class Received:
 
 
 class Ownership:
-    """What is owned, from its assignment until its release has ended or it is lost."""
+    """The owned partitions: from their assignment until their release has ended, or until they are lost."""
 
     def __init__(self) -> None:
         self.partitions: frozenset[TopicPartition] = frozenset()
         self.generation = NO_GENERATION
-        """The last one that assigned `partitions`: what the claim is worth (CORRECTNESS G2)."""
+        """The last generation that assigned `partitions`; it ranks the claim (CORRECTNESS G2)."""
 
     @property
     def fresh(self) -> bool:
@@ -43,8 +43,8 @@ class Ownership:
         return tuple(sorted(self.partitions))
 
     def receive(self, assignment: Assignment, generation: int) -> Received:
-        """Own what is added. Raises InconsistentGroupProtocol, and changes nothing, if the assignment
-        takes away what it does not revoke: then others may own that already."""
+        """Own what is added. Raises InconsistentGroupProtocol, and changes nothing, if owned
+        partitions are neither assigned nor revoked: others may already own those."""
         assigned, revoked = frozenset(assignment.assigned), frozenset(assignment.revoked)
         missing = self.partitions - revoked - assigned
         if missing:
@@ -65,17 +65,17 @@ class Ownership:
         return received
 
     def release(self, partitions: Iterable[TopicPartition]) -> None:
-        """These have been drained and committed: others may own them now."""
+        """These have been drained and committed: other members may own them now."""
         self.partitions = self.partitions.difference(partitions)
 
     def lose(self) -> Partitions:
-        """Own nothing any more, and say what that was."""
+        """Own nothing from now on; returns what was owned."""
         lost = self.all
         self.partitions = frozenset()
         return lost
 
     def forget(self) -> None:
-        """The next assignment is the first again."""
+        """The next assignment counts as the first again."""
         assert not self.partitions, f"still owned: {_named(self.partitions)}"
         self.generation = NO_GENERATION
 

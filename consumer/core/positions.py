@@ -1,13 +1,14 @@
-"""Where a consumer stands in each partition, what to fetch next, and what an answer means.
+"""The position of a consumer in each partition, what to fetch next, and the handling of answers.
 
-A partition has two positions: `position`, after what was handed out, and `fetch_offset`, after what was
-fetched; in between lies what is buffered. Whatever moves a position otherwise (a seek, another assignment)
-drops what is buffered, forgets the fetch that is under way, so that its answer counts for nothing, and gives
-the partition another *incarnation*, so that nobody goes on reading from the old place. A pause moves nothing:
-what was fetched stays, as long as no other partition needs the room.
+A partition has two positions: `position`, after the last record handed out, and `fetch_offset`,
+after the last record fetched; the records in between are buffered. Any other change of a position
+(a seek, another assignment) drops the buffered records, forgets the fetch in progress, so that its
+answer is ignored, and gives the partition another *incarnation*, so that no reader continues at the
+old position. A pause moves nothing: fetched records stay, as long as no other partition needs the
+space.
 
-A third one lies behind them: `processed`, after what the application is done with, or has committed. It is
-what is safe to commit without asking the application.
+A third position is `processed`: after the last record that the application has finished, or has
+committed. It is safe to commit without asking the application.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Reset(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Arrived:
-    """Records of a partition that are wanted, from `offset` on. The driver splits and buffers them."""
+    """Wanted records of a partition, from `offset` on. The driver splits and buffers them."""
 
     name: TopicPartition
     offset: int
@@ -51,7 +52,7 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class FindPosition:
-    """The partition has no valid position: call `found`. `error` says why, if one was out of range."""
+    """The partition has no valid position: call `found`. `error`: the previous position was out of range."""
 
     name: TopicPartition
     search: int
@@ -61,14 +62,14 @@ class FindPosition:
 
 @dataclass(frozen=True, slots=True)
 class DoubtLeader:
-    """The broker that was asked does not lead the partition. `error` may name who does."""
+    """The broker does not lead the partition. `error` may name the leader."""
 
     name: TopicPartition
     error: StrandlineError
 
 
 @dataclass(frozen=True, slots=True)
-class BackOff:
+class DelayFetch:
     """Fetch the partition again (call `backed_off`) only after a pause."""
 
     name: TopicPartition
@@ -83,7 +84,7 @@ class Refused:
     error: StrandlineError
 
 
-Effect = Arrived | FindPosition | DoubtLeader | BackOff | Refused
+Effect = Arrived | FindPosition | DoubtLeader | DelayFetch | Refused
 
 
 @dataclass(slots=True, eq=False)
@@ -93,30 +94,32 @@ class Position(Generic[BatchT]):
     name: TopicPartition
     incarnation: int
     position: int | None = None
-    """Offset of the next record to hand out; None until it is found."""
+    """Offset of the next record to hand out; None until it is known."""
     handed_out: bool = False
-    """True once anything was."""
+    """True once a record was handed out."""
     processed: int | None = None
-    """Never above `position`; both are moved together by what is not handing out."""
+    """Never above `position`; any move other than handing out moves both."""
     committed: int | None = None
-    """What the group is known to have, so that it is not told again."""
+    """The offset that the group is known to have, so that it is not sent again."""
     lost: str = ""
-    """Why the group took the partition from this consumer; empty unless it did."""
+    """Why the group took the partition from this consumer; empty if it did not."""
     fetch_offset: int = -1
     search: int = 0
-    """Number of the search for a position that is under way; 0: none."""
+    """Number of the position search in progress; 0: none."""
     paused: bool = False
     blocked: bool = False
-    """Not fetched: the next batch cannot be handed out. Until the position moves, or after a pause."""
+    """Not fetched, because the next batch cannot be handed out; until the position moves, or after
+    a pause."""
     held: bool = False
-    """Neither fetched nor handed out: not yet told to the application, or on its way to somebody else."""
+    """Neither fetched nor handed out: not yet announced to the application, or about to move to
+    another member."""
     high_watermark: int | None = None
-    """The highest heard of: a new leader may know less for a moment (CORRECTNESS H1)."""
+    """The highest known: a new leader may report a lower one for a moment (CORRECTNESS H1)."""
     log_start_offset: int | None = None
     broker: int = NO_BROKER
     leader_epoch: int = NO_EPOCH
     fetch: int = 0
-    """Number of the fetch that is under way; 0: none."""
+    """Number of the fetch in progress; 0: none."""
     backing_off: bool = False
     attempts: int = 0
     buffered: deque[BatchT] = field(default_factory=deque)
@@ -154,16 +157,16 @@ class Positions(Generic[BatchT]):
     def find(self, name: TopicPartition) -> Position[BatchT] | None:
         return self._positions.get(name)
 
-    # --- what the user does ------------------------------------------------------------------
+    # --- calls of the user --------------------------------------------------------------------
 
     def assign(self, names: Iterable[TopicPartition]) -> list[Effect]:
-        """Read these partitions and no others. Those assigned already go on where they are."""
+        """Read these partitions and no others. Those that are already assigned keep their positions."""
         wanted = dict.fromkeys(names)
         self.drop([name for name in self._positions if name not in wanted])
         return self.add(wanted)
 
     def add(self, names: Iterable[TopicPartition], *, held: bool = False) -> list[Effect]:
-        """Read these partitions too, once they are held no longer."""
+        """Also read these partitions, once they are no longer held."""
         effects: list[Effect] = []
         for name in names:
             if name not in self._positions:
@@ -172,19 +175,19 @@ class Positions(Generic[BatchT]):
         return effects
 
     def drop(self, names: Iterable[TopicPartition]) -> None:
-        """Read these partitions no more."""
+        """Stop reading these partitions."""
         for name in names:
             self._renew(self._positions[name])
             del self._positions[name]
 
     def hold(self, names: Iterable[TopicPartition]) -> None:
-        """Hand out and fetch nothing of these; what is buffered is not theirs to see any more (G9)."""
+        """Hand out and fetch nothing of these, and drop what is buffered (G9)."""
         for name in names:
             self._positions[name].held = True
             self._renew(self._positions[name])
 
     def let_go(self, names: Iterable[TopicPartition]) -> None:
-        """The end of `hold`."""
+        """End `hold`."""
         for name in names:
             self._positions[name].held = False
 
@@ -198,7 +201,7 @@ class Positions(Generic[BatchT]):
     def unknown(
         self, name: TopicPartition, reset: Reset, error: OffsetOutOfRange | None = None
     ) -> list[Effect]:
-        """Forget the position and have another one found."""
+        """Forget the position and search for another."""
         state = self._positions[name]
         self._renew(state)
         state.processed = state.position = None
@@ -206,19 +209,20 @@ class Positions(Generic[BatchT]):
         return [FindPosition(name, state.search, reset, error)]
 
     def searched(self, name: TopicPartition, search: int) -> bool:
-        """True while the result of this search is wanted."""
+        """True while the result of this search is needed."""
         state = self._positions.get(name)
         return state is not None and state.search == search
 
     def found(self, name: TopicPartition, search: int, offset: int) -> bool:
-        """The position that was searched for; False if nobody wants it any more."""
+        """Set the position that was searched for; False if the search is outdated."""
         if not self.searched(name, search):
             return False
         self.seek(name, offset)
         return True
 
     def pause(self, name: TopicPartition) -> None:
-        """Hand out and fetch nothing until `resume`. What was fetched stays; a fetch under way counts."""
+        """Hand out and fetch nothing until `resume`. Fetched records stay, also those of a fetch in
+        progress."""
         self._positions[name].paused = True
 
     def resume(self, name: TopicPartition) -> None:
@@ -226,13 +230,13 @@ class Positions(Generic[BatchT]):
         self._positions[name].blocked = False
 
     def block(self, name: TopicPartition) -> None:
-        """Fetch nothing more from this position."""
+        """Fetch nothing more at this position."""
         state = self._positions[name]
         self._renew(state)
         state.blocked = True
 
     def _renew(self, state: Position[BatchT]) -> None:
-        """Drop what is buffered or under way."""
+        """Drop buffered records and the fetch in progress."""
         state.incarnation = next(self._numbers)
         self.buffered_bytes -= state.buffered_bytes
         state.buffered_bytes = 0
@@ -256,7 +260,7 @@ class Positions(Generic[BatchT]):
             state.attempts = 0
 
     def take(self, state: Position[BatchT], size: int) -> BatchT:
-        """The oldest buffered batch; its partition goes to the end of the turns."""
+        """The oldest buffered batch; its partition becomes the last in turn."""
         batch = state.buffered.popleft()
         state.buffered_bytes -= size
         self.buffered_bytes -= size
@@ -266,7 +270,7 @@ class Positions(Generic[BatchT]):
     # --- fetching ----------------------------------------------------------------------------
 
     def led(self, name: TopicPartition, broker: int, epoch: int) -> bool:
-        """A partition's leader is known, or known to be none; True if that is news. The position stays."""
+        """Set a partition's leader, or that there is none; True if it changed. The position stays."""
         state = self._positions.get(name)
         if state is None or (state.broker, state.leader_epoch) == (broker, epoch):
             return False
@@ -276,7 +280,7 @@ class Positions(Generic[BatchT]):
         return True
 
     def plan(self, broker: int) -> FetchPlan | None:
-        """The next fetch from a broker; None while there is nothing to ask it for, or no room."""
+        """The next fetch for a broker; None if there is nothing to fetch, or no room."""
         share = max(self._partition_bytes, self._buffer_bytes // max(1, len(self._positions)))
         due = [
             state
@@ -297,8 +301,8 @@ class Positions(Generic[BatchT]):
         return plan
 
     def _room(self) -> bool:
-        """True if another fetch may be buffered. If there is no room, paused partitions give up what they
-        keep: the others must not wait for their `resume`."""
+        """True if another fetch may be buffered. If there is no room, paused partitions drop their
+        records: the others must not wait for their `resume`."""
         for state in self._positions.values():
             if self.buffered_bytes < self._buffer_bytes:
                 break
@@ -307,7 +311,7 @@ class Positions(Generic[BatchT]):
         return self.buffered_bytes < self._buffer_bytes
 
     def answered(self, number: int, answers: Sequence[Answer]) -> list[Effect]:
-        """A broker answered a fetch."""
+        """Handle a broker's answer to a fetch."""
         plan = self._plans.pop(number)
         current = self._concluded(plan)
         effects: list[Effect] = []
@@ -318,7 +322,7 @@ class Positions(Generic[BatchT]):
         return effects
 
     def lost(self, broker: int, error: StrandlineError) -> list[Effect]:
-        """The stream to a broker broke: what was asked of it is asked again, of whoever leads then."""
+        """The stream to a broker broke: its fetches are sent again, to the current leaders."""
         effects: list[Effect] = []
         for plan in [plan for plan in self._plans.values() if plan.broker == broker]:
             del self._plans[plan.number]
@@ -333,11 +337,11 @@ class Positions(Generic[BatchT]):
             state.backing_off = False
 
     def refuse(self, name: TopicPartition, error: StrandlineError) -> list[Effect]:
-        """What arrived cannot be used, or will not come: say so, and try again after a pause."""
+        """Records that arrived are unusable, or will not come: report it, and retry after a pause."""
         return [Refused(name, error), *self._back_off(self._positions[name])]
 
     def _concluded(self, plan: FetchPlan) -> dict[TopicPartition, Position[BatchT]]:
-        """The partitions of a plan that have neither moved nor another leader since."""
+        """The partitions of a plan whose position and leader have not changed since."""
         current = {}
         for wanted in plan.wanted:
             state = self._positions.get(wanted.name)
@@ -350,7 +354,7 @@ class Positions(Generic[BatchT]):
         error = answer.error
         if error is None:
             if not answer.records:
-                state.attempts = 0  # of records that come damaged again and again it grows
+                state.attempts = 0  # for repeatedly damaged records it grows
             if answer.high_watermark >= 0:
                 state.high_watermark = max(answer.high_watermark, state.high_watermark or 0)
             if answer.log_start_offset >= 0:
@@ -360,7 +364,7 @@ class Positions(Generic[BatchT]):
             return []
         if isinstance(error, OffsetOutOfRange):
             if state.buffered:
-                return []  # found out again once what is buffered has been handed out
+                return []  # detected again once the buffered records have been handed out
             return self.unknown(state.name, Reset.POLICY, error)
         if error.outcome is Outcome.FATAL:
             return self.refuse(state.name, error)
@@ -375,4 +379,4 @@ class Positions(Generic[BatchT]):
     def _back_off(self, state: Position[BatchT]) -> list[Effect]:
         state.attempts += 1
         state.backing_off = True
-        return [BackOff(state.name, state.attempts)]
+        return [DelayFetch(state.name, state.attempts)]

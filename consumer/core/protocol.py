@@ -1,13 +1,15 @@
-"""What members of a consumer group tell their leader, and it them, as bytes that no coordinator reads.
+"""The binary format of what the members of a consumer group and their leader send each other. The
+coordinator does not decode it.
 
-Version 0 is Kafka's ConsumerProtocolSubscription and -Assignment V0, byte for byte: an eager member has given
-up all it owned before it joins, so it names topics only. Version 1 is KIP-429's first draft, in which the
-assignment names what is revoked and whether to join again, with the generation that ownership was valid in
-(KIP-792). All numbers are big-endian; strings, bytes and arrays begin with their length.
+Version 0 is Kafka's ConsumerProtocolSubscription and -Assignment V0, byte for byte: an eager member
+has revoked all partitions before it joins, so it names topics only. Version 1 is KIP-429's first
+draft, in which the assignment names what is revoked and whether to join again, with the generation
+in which ownership was valid (KIP-792). All numbers are big-endian; strings, bytes and arrays begin
+with their length.
 
-Both versions begin alike and add at the end, and so must those to come: a higher version is read as version
-1, and what follows is left. Whatever else is wrong with the bytes is an `InconsistentGroupProtocol` that
-names the position: it comes from a member that speaks something else under the same name.
+Later versions must begin like these and append fields: a higher version is decoded as version 1,
+and the rest is ignored. Any other deviation is an `InconsistentGroupProtocol` that names the
+position: it comes from a member with another protocol of the same name.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _TOPIC_BYTES_MIN: Final = INT16.size + INT32.size
 
 
 class AssignmentError(IntEnum):
-    """What a member has to do once it did what its assignment says."""
+    """What a member must do after it has carried out its assignment."""
 
     NONE = 0
     NEEDS_REJOIN = 1
@@ -40,9 +42,9 @@ class AssignmentError(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member wants, and under version 1 also what it owns, since which generation.
+    """A member's topics and, in version 1, its owned partitions and their generation.
 
-    Version 0 has no room for `owned` and `owned_generation`.
+    Version 0 has no `owned` and `owned_generation`.
     """
 
     version: int
@@ -62,7 +64,7 @@ class Subscription:
 
     @classmethod
     def decode(cls, data: bytes) -> Subscription:
-        """What the bytes say. Raises InconsistentGroupProtocol if they say nothing."""
+        """Decode a subscription. Raises InconsistentGroupProtocol for invalid bytes."""
         reader = _Reader(data, "subscription")
         version = reader.version()
         topics = tuple(reader.string() for _ in range(reader.array(_STRING_BYTES_MIN)))
@@ -78,9 +80,9 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a member gets, and under version 1 also what it has to give up, and whether to join again.
+    """A member's partitions and, in version 1, those to revoke and whether to join again.
 
-    Version 0 has no room for `revoked` and `error`.
+    Version 0 has no `revoked` and `error`.
     """
 
     version: int
@@ -97,12 +99,12 @@ class Assignment:
         return b"".join(parts)
 
     def only(self, topics: Collection[str]) -> Assignment:
-        """The same without what it assigns of other topics."""
+        """The same assignment without partitions of other topics."""
         return replace(self, assigned=tuple(name for name in self.assigned if name.topic in topics))
 
     @classmethod
     def decode(cls, data: bytes) -> Assignment:
-        """What the bytes say. Raises InconsistentGroupProtocol if they say nothing."""
+        """Decode an assignment. Raises InconsistentGroupProtocol for invalid bytes."""
         reader = _Reader(data, "assignment")
         version = reader.version()
         assigned, user_data = reader.partitions(), reader.blob()
@@ -136,7 +138,7 @@ class _Reader(FieldReader):
         super().__init__(data, what, InconsistentGroupProtocol)
 
     def blob(self) -> bytes:
-        """Null and empty are the same: nothing was said."""
+        """Null and empty are equivalent."""
         start, length = self.at, self.int32()
         return b"" if length == -1 else self.take(self.not_negative(start, length, "length of bytes"))
 

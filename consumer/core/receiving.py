@@ -1,27 +1,28 @@
-"""What a member takes from the answer to its sync: what is its own now, and what came along with that."""
+"""Processes the answer to a member's sync: its assignment, the assignor's user data, and the
+leader's note."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from strandline.consumer.core.assignors.assignor import Assignor, AssignorFailed, tell_assignment
-from strandline.consumer.core.notes import apart, other_topics
+from strandline.consumer.core.assignors.assignor import Assignor, AssignorFailed, notify_assignor
+from strandline.consumer.core.notes import other_topics, split_user_data
 from strandline.consumer.core.ownership import Ownership, Received
 from strandline.consumer.core.protocol import EAGER_VERSION, Assignment, AssignmentError
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What the assignment changes, and what has to follow."""
+    """The changes of an assignment, and what must follow."""
 
     received: Received
     rejoin: bool
-    """True if the leader wants all to join again."""
+    """True if the leader asks all members to join again."""
     stale: bool
-    """True if it was made for a process that wanted something else. What is not wanted was not taken."""
+    """True if it was made for another subscription. Partitions of unwanted topics were not taken."""
     note: bytes
-    """The leader's, for a static member."""
+    """The leader's note, for a static member."""
 
 
 def take(
@@ -33,21 +34,21 @@ def take(
     topics: Collection[str],
     static: bool,
 ) -> Taken:
-    """Own what is added, and have the assignor hear of it before any listener does.
+    """Own what is added, and notify the assignor before any listener.
 
-    No bytes are an empty assignment. Raises InconsistentGroupProtocol and AssignorFailed; then what is
-    owned is what it was.
+    Empty data is an empty assignment. Raises InconsistentGroupProtocol and AssignorFailed; then
+    ownership is unchanged.
     """
     assignment = Assignment.decode(data) if data else Assignment(EAGER_VERSION, ())
-    note, told = apart(assignment.user_data) if static else (b"", assignment.user_data)
+    note, user_data = split_user_data(assignment.user_data) if static else (b"", assignment.user_data)
     stale = owned.fresh and other_topics(note, topics)
     if stale:
         assignment = assignment.only(topics)
     received = owned.receive(assignment, generation)
     if assignor is not None:
         try:
-            tell_assignment(assignor, told, owned.partitions.difference(received.removed), generation)
+            notify_assignor(assignor, user_data, owned.partitions.difference(received.removed), generation)
         except AssignorFailed:
-            owned.release(received.added)  # nobody was told of them
+            owned.release(received.added)  # not yet announced to any listener
             raise
     return Taken(received, assignment.error is AssignmentError.NEEDS_REJOIN, stale, note)

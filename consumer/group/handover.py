@@ -117,7 +117,7 @@ class Handover:
         return True
 
     async def lose(self, effect: Lose) -> None:
-        """Tell the listener; everything else was done at once."""
+        """LogLine the listener; everything else was done at once."""
         self._going.subtract(effect.partitions)
         lost = self._told.intersection(effect.partitions)
         self._told -= lost

@@ -21,11 +21,12 @@ from strandline.client.wire.groups import LEAVE_GROUP, SYNC_GROUP
 from strandline.config import ConsumerSettings
 from strandline.consumer.core.member_effects import (
     Assign,
-    BackOff,
+    DelayJoin,
     Effect,
     Fatal,
     FindCoordinator,
     Level,
+    LogLine,
     Lose,
     NeedMetadata,
     Report,
@@ -35,7 +36,6 @@ from strandline.consumer.core.member_effects import (
     SendSync,
     StartHeartbeat,
     StopHeartbeat,
-    Tell,
 )
 from strandline.consumer.core.member_states import IN_GROUP, State
 from strandline.consumer.core.membership import Membership
@@ -125,7 +125,7 @@ class Member:
     def feed(self, effects: list[Effect]) -> None:
         """Carry these out, after all that came before."""
         for effect in effects:
-            if isinstance(effect, Tell):
+            if isinstance(effect, LogLine):
                 logger.log(_LEVELS[effect.level], "%s", effect.text)
                 continue
             if isinstance(effect, Assign | Revoke | Lose):
@@ -214,7 +214,7 @@ class Member:
                 self._heart.start(member, generation)
             case StopHeartbeat():
                 self._heart.stop()
-            case BackOff(number, attempt):
+            case DelayJoin(number, attempt):
                 self._loop.call_later(backoff_s(self._settings, attempt), self._backed_off, number)
             case Report(request):
                 self._reports.put(request)

@@ -1,18 +1,21 @@
-"""Which batches there are, what may be sent now, and what an answer means (KIP-98, KIP-360).
+"""Decides which batches exist, what may be sent now, and how to handle an answer (KIP-98, KIP-360).
 
-Of one partition at most `in_flight_per_partition_max` batches are under way, on one connection. A
-sequence is given when a batch is first sent and stays with it through every repeat. After a failure
-those behind it are waited for, and then everything without an acknowledgement is sent again in order.
+At most `in_flight_per_partition_max` batches of one partition are in flight, on one connection. A
+batch gets its sequence when it is first sent and keeps it through every retry. After a failure the
+accumulator waits for the batches behind it, and then sends everything unacknowledged again, in
+order.
 
-A batch ends acknowledged, or with an error whose outcome is true: *retriable* or *fatal* only if no try
-went unanswered. Where a sequence was given to a batch that then failed, those after it could never be
-appended; and if it may yet be appended, it must not be taken for something else. So the partition
-*resets*: nothing more is sent, what is in flight is waited for, whatever may have been appended ends as
-an unknown outcome, and what certainly was not goes on under a new producer id, from sequence 0.
+A batch ends acknowledged, or with an error whose outcome is exact: *retriable* or *fatal* only if
+no attempt went unanswered. If a batch fails after it got a sequence, later sequences could never be
+appended; and if the batch may still be appended, its sequence must not be reused. So the partition
+*resets*: it sends nothing more, waits for what is in flight, ends with an unknown outcome every
+batch that may have been appended, and continues with the others under a new producer id, from
+sequence 0.
 
-A *gapless* producer has no such second life: what stands behind a failed batch fails with it, at once and
-for good, and only what stands before it goes on. What is in flight behind it cannot be in the log without it:
-the broker takes sequences in order only, and another producer id is never used while anything is in flight.
+A *gapless* producer does not reset: all batches behind a failed one fail with it, at once and
+finally, and only those before it continue. The batches in flight behind it cannot be in the log
+without it: the broker accepts sequences only in order, and another producer id is never used while
+a batch is in flight.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ from strandline.records.encode import NO_SEQUENCE
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged(Generic[Ticket]):
-    """The batch is appended. `base_offset` is -1 where nobody knows it (acks=0, an old duplicate)."""
+    """The batch is appended. `base_offset` is -1 if it is unknown (acks=0, an old duplicate)."""
 
     batch: Batch[Ticket]
     base_offset: int
@@ -56,14 +59,14 @@ class Failed(Generic[Ticket]):
 
 @dataclass(frozen=True, slots=True)
 class Send(Generic[Ticket]):
-    """The partition may have something to send to the broker that leads it."""
+    """The partition may have something to send to its leader."""
 
     queue: PartitionQueue[Ticket]
 
 
 @dataclass(frozen=True, slots=True)
-class BackOff(Generic[Ticket]):
-    """Call `backed_off` with this pause's number after so many seconds."""
+class DelaySend(Generic[Ticket]):
+    """Call `backed_off` with this pause's number after `seconds`."""
 
     queue: PartitionQueue[Ticket]
     pause: int
@@ -72,7 +75,7 @@ class BackOff(Generic[Ticket]):
 
 @dataclass(frozen=True, slots=True)
 class DoubtLeader(Generic[Ticket]):
-    """The leader known did not take a batch: somebody else may lead. `error` may name who."""
+    """The known leader did not accept a batch: another broker may lead. `error` may name it."""
 
     queue: PartitionQueue[Ticket]
     error: StrandlineError
@@ -89,14 +92,14 @@ Effect = (
     Acknowledged[Ticket]
     | Failed[Ticket]
     | Send[Ticket]
-    | BackOff[Ticket]
+    | DelaySend[Ticket]
     | DoubtLeader[Ticket]
     | Renew[Ticket]
 )
 
 
 class Accumulator(Generic[Ticket]):
-    """All partitions' queues of one producer. Events return effects, to be carried out in order."""
+    """The queues of all partitions of one producer. Events return effects, to be carried out in order."""
 
     def __init__(self, settings: ProducerSettings) -> None:
         self._settings = settings
@@ -108,7 +111,7 @@ class Accumulator(Generic[Ticket]):
         self._queues: dict[TopicPartition, PartitionQueue[Ticket]] = {}
         self._ready: dict[int, dict[PartitionQueue[Ticket], None]] = {}
         self.identity: ProducerIdentity | None = None
-        """What new queues begin with; None unless idempotent."""
+        """The identity of new queues; None unless idempotent."""
 
     def __iter__(self) -> Iterator[PartitionQueue[Ticket]]:
         return iter(self._queues.values())
@@ -117,20 +120,20 @@ class Accumulator(Generic[Ticket]):
         return self._queues.get(name)
 
     def queue(self, name: TopicPartition, size_max: int) -> PartitionQueue[Ticket]:
-        """The partition's queue, made if there is none. `size_max`: bytes of one batch."""
+        """The partition's queue, created if necessary. `size_max`: bytes of one batch."""
         queue = self._queues.get(name)
         if queue is None:
             queue = self._queues[name] = PartitionQueue(name, self.identity, size_max)
         return queue
 
     def led_by(self, broker: int) -> list[PartitionQueue[Ticket]]:
-        """The queues with something in them whose partition this broker leads."""
+        """The queues that are not empty and whose partition this broker leads."""
         return [queue for queue in self if queue.broker == broker and not queue.empty]
 
     # --- accepting ---------------------------------------------------------------------------
 
     def begin(self, queue: PartitionQueue[Ticket], ticket: Ticket, now: float) -> Batch[Ticket]:
-        """A new open batch; the one that was open is closed."""
+        """Begin an open batch; the previously open one is closed."""
         self.close(queue)
         queue.begun += 1
         batch = queue.open = Batch(queue, queue.begun, now + self._delivery_s, ticket)
@@ -144,7 +147,7 @@ class Accumulator(Generic[Ticket]):
         now: float,
         expected_offset: int | None = None,
     ) -> Batch[Ticket]:
-        """A batch that is complete; the one that was open is closed before it."""
+        """Add a complete batch; the open one is closed before it."""
         batch = self.begin(queue, ticket, now)
         batch.expected_offset = expected_offset
         batch.packed = packed
@@ -153,14 +156,14 @@ class Accumulator(Generic[Ticket]):
         return batch
 
     def close(self, queue: PartitionQueue[Ticket]) -> None:
-        """Let the open batch, if any, take no more records."""
+        """Close the open batch, if any: it takes no more records."""
         if queue.open is not None:
             queue.open.ripe = True
             queue.waiting.append(queue.open)
             queue.open = None
 
     def ready(self, queue: PartitionQueue[Ticket]) -> None:
-        """The queue may have something to send: the next `take` of its leader looks."""
+        """The queue may have something to send: the next `take` for its leader checks it."""
         self._ready.setdefault(queue.broker, {})[queue] = None
 
     # --- sending -----------------------------------------------------------------------------
@@ -169,11 +172,11 @@ class Accumulator(Generic[Ticket]):
         """True if there may be something to `take` for a broker."""
         ready = self._ready.get(broker, {})
         for queue in [queue for queue in ready if queue.broker != broker]:
-            del ready[queue]  # it has another leader by now
+            del ready[queue]  # it has another leader now
         return bool(ready)
 
     def take(self, broker: int, connection: int) -> list[Batch[Ticket]]:
-        """What to send to a broker now, in one message of at most RECORDS_BYTES_MAX.
+        """The batches to send to a broker now, in one message of at most RECORDS_BYTES_MAX.
 
         The batches count as in flight on `connection` from now on. Partitions take turns.
         """
@@ -216,7 +219,7 @@ class Accumulator(Generic[Ticket]):
         return queue.waiting[0]
 
     def written(self, batches: list[Batch[Ticket]]) -> list[Effect[Ticket]]:
-        """The batches were handed to the transport: with acks=0 that is all there is to wait for."""
+        """The transport has accepted the batches: with acks=0 this ends them."""
         if self._settings.acks != 0:
             return []
         return [effect for batch in batches for effect in self.acknowledged(batch, UNKNOWN_OFFSET)]
@@ -224,7 +227,7 @@ class Accumulator(Generic[Ticket]):
     # --- answers -----------------------------------------------------------------------------
 
     def acknowledged(self, batch: Batch[Ticket], base_offset: int) -> list[Effect[Ticket]]:
-        """The broker has the batch."""
+        """The broker has appended the batch."""
         queue = batch.queue
         queue.in_flight.remove(batch)
         queue.attempts = 0
@@ -232,7 +235,7 @@ class Accumulator(Generic[Ticket]):
         if not batch.settled:
             batch.settled = True
             effects.append(Acknowledged(batch, base_offset))
-        return effects + self._go_on(queue)
+        return effects + self._continue(queue)
 
     def refused(self, batch: Batch[Ticket], error: StrandlineError) -> list[Effect[Ticket]]:
         """The broker answered with an error."""
@@ -241,27 +244,27 @@ class Accumulator(Generic[Ticket]):
         queue = batch.queue
         queue.in_flight.remove(batch)
         if batch.settled:
-            return self._go_on(queue)
+            return self._continue(queue)
         batch.last_error = error
         if error.outcome is Outcome.UNKNOWN:
             batch.unknown = True
         if queue.resetting:
-            return self._wait_for_reset(batch) + self._go_on(queue)
+            return self._wait_for_reset(batch) + self._continue(queue)
         if self.idempotent and isinstance(error, OutOfOrderSequence | UnknownProducerId):
             if queue.has_earlier(batch):
                 return self._retry(batch, error)
             if isinstance(error, UnknownProducerId):
                 # The broker forgot this producer, all of whose earlier batches it had acknowledged.
-                return self._reset(queue) + self._wait_for_reset(batch) + self._go_on(queue)
+                return self._reset(queue) + self._wait_for_reset(batch) + self._continue(queue)
         if error.outcome is Outcome.FATAL:
             effects = self._fail(batch, error)
             if self.idempotent and queue.gap is None:
                 effects += self._reset(queue)
-            return effects + self._go_on(queue)
+            return effects + self._continue(queue)
         return self._retry(batch, error)
 
     def lost(self, connection: int, error: StrandlineError) -> list[Effect[Ticket]]:
-        """A connection is gone: what was in flight on it may have been appended."""
+        """A connection is lost: the batches in flight on it may have been appended."""
         effects: list[Effect[Ticket]] = []
         for queue in self:
             for batch in [batch for batch in queue.in_flight if batch.connection == connection]:
@@ -275,18 +278,18 @@ class Accumulator(Generic[Ticket]):
         first = not queue.recovering
         queue.recovering = True
         if batch.broker != queue.broker:
-            return self._go_on(queue)  # another leader is known already, and has refused nothing yet
+            return self._continue(queue)  # another leader is already known, and has not refused the batch
         if first:
             queue.attempts += 1
             queue.backing_off = True
             queue.pause += 1
-            effects.append(BackOff(queue, queue.pause, backoff_s(self._settings, queue.attempts)))
+            effects.append(DelaySend(queue, queue.pause, backoff_s(self._settings, queue.attempts)))
         if not isinstance(error, NotEnoughReplicas | OutOfOrderSequence | UnknownProducerId):
             effects.append(DoubtLeader(queue, error))
-        return effects + self._go_on(queue)
+        return effects + self._continue(queue)
 
     def _fail(self, batch: Batch[Ticket], error: StrandlineError) -> list[Effect[Ticket]]:
-        """End a batch; of a gapless producer, with all that stand behind it."""
+        """End a batch; for a gapless producer also all batches behind it."""
         failed = _failed(batch, error)
         if not self._settings.gapless:
             return [failed]
@@ -296,7 +299,8 @@ class Accumulator(Generic[Ticket]):
         return [failed, *self.fail_behind_gap(queue)]
 
     def fail_behind_gap(self, queue: PartitionQueue[Ticket]) -> list[Effect[Ticket]]:
-        """End what was accepted behind a gap, if there is one. What is in flight is no longer waited for."""
+        """End the batches that were accepted behind a gap, if there is one. Those in flight are no
+        longer awaited."""
         if queue.gap is None:
             return []
         behind = [batch for batch in queue.unsettled() if batch.number > queue.gap.number]
@@ -307,8 +311,8 @@ class Accumulator(Generic[Ticket]):
                 queue.waiting.remove(batch)
         return [_failed(batch, queue.gap.error) for batch in behind]
 
-    def _go_on(self, queue: PartitionQueue[Ticket]) -> list[Effect[Ticket]]:
-        """What follows when a batch is no longer in flight."""
+    def _continue(self, queue: PartitionQueue[Ticket]) -> list[Effect[Ticket]]:
+        """The next step after a batch has left flight."""
         if not queue.resetting:
             return [] if queue.empty else [Send(queue)]
         if queue.in_flight or queue.renewing:
@@ -319,13 +323,13 @@ class Accumulator(Generic[Ticket]):
     # --- resetting ---------------------------------------------------------------------------
 
     def _reset(self, queue: PartitionQueue[Ticket]) -> list[Effect[Ticket]]:
-        """Sequences are used up: send nothing more under this producer id."""
+        """The sequences cannot be continued: send nothing more under this producer id."""
         if queue.resetting:
             return []
         queue.resetting = True
         effects: list[Effect[Ticket]] = []
         for batch in [batch for batch in queue.waiting if batch.unknown]:
-            if not batch.settled:  # not yet ended by one before it
+            if not batch.settled:  # not yet ended together with an earlier one
                 queue.waiting.remove(batch)
                 effects += self._wait_for_reset(batch)
         return effects
@@ -339,38 +343,38 @@ class Accumulator(Generic[Ticket]):
         return []
 
     def renewed(self, queue: PartitionQueue[Ticket], identity: ProducerIdentity) -> list[Effect[Ticket]]:
-        """The partition goes on under another producer id."""
+        """The partition continues under another producer id."""
         queue.identity = identity
         queue.next_sequence = 0
         for batch in queue.waiting:
             batch.sequence = NO_SEQUENCE
         queue.resetting = queue.renewing = queue.recovering = queue.backing_off = False
-        return self._go_on(queue)
+        return self._continue(queue)
 
     # --- time and leaders --------------------------------------------------------------------
 
     def backed_off(self, queue: PartitionQueue[Ticket], pause: int) -> list[Effect[Ticket]]:
-        """A pause is over; only that of the last failure counts."""
+        """A pause has ended; only that of the last failure counts."""
         if queue.pause != pause:
             return []
         queue.backing_off = False
-        return self._go_on(queue)
+        return self._continue(queue)
 
     def led(self, name: TopicPartition, broker: int, epoch: int) -> list[Effect[Ticket]]:
-        """A partition's leader is known, or known to be none: a new one is tried at once."""
+        """Set a partition's leader, or that there is none. A new leader is tried at once."""
         queue = self._queues.get(name)
         if queue is None or (queue.broker, queue.epoch) == (broker, epoch):
             return []
         queue.broker, queue.epoch = broker, epoch
         queue.backing_off = False
-        return [] if broker == NO_BROKER else self._go_on(queue)
+        return [] if broker == NO_BROKER else self._continue(queue)
 
     def next_deadline(self) -> float | None:
-        """The earliest deadline of a batch that is not at its end."""
+        """The earliest deadline of an unsettled batch."""
         return min((batch.deadline for queue in self for batch in queue.unsettled()[:1]), default=None)
 
     def expire(self, now: float) -> list[Effect[Ticket]]:
-        """End the batches whose time is up."""
+        """End the batches whose deadline has passed."""
         limit = f"within delivery_timeout_ms = {self._settings.delivery_timeout_ms}"
         return [
             effect
@@ -393,9 +397,9 @@ class Accumulator(Generic[Ticket]):
 
     def _give_up(self, batch: Batch[Ticket], limit: str) -> list[Effect[Ticket]]:
         queue = batch.queue
-        said = f"; the last error: {batch.last_error.message}" if batch.last_error is not None else ""
+        last_error = f"; the last error: {batch.last_error.message}" if batch.last_error is not None else ""
         if batch.connection >= 0 or batch.unknown:
-            effects = self._fail(batch, OutcomeUnknown(f"{queue.name}: not acknowledged {limit}{said}"))
+            effects = self._fail(batch, OutcomeUnknown(f"{queue.name}: not acknowledged {limit}{last_error}"))
         else:
             effects = self._fail(
                 batch, batch.last_error or LeaderNotAvailable(f"{queue.name}: could not be sent {limit}")
@@ -405,12 +409,12 @@ class Accumulator(Generic[Ticket]):
         elif batch.connection < 0:
             queue.waiting.remove(batch)
         if batch.sequence != NO_SEQUENCE and not queue.resetting and queue.gap is None:
-            effects += self._reset(queue) + self._go_on(queue)
+            effects += self._reset(queue) + self._continue(queue)
         return effects
 
 
 def _failed(batch: Batch[Ticket], error: StrandlineError) -> Failed[Ticket]:
-    """Its end. What went unanswered once has an unknown outcome, whatever was said later."""
+    """End a batch. If any attempt went unanswered, its outcome is unknown, whatever later answers said."""
     batch.settled = True
     if batch.unknown and error.outcome is not Outcome.UNKNOWN:
         error = OutcomeUnknown(f"an earlier try went unanswered; the last one said: {error.message}")

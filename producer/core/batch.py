@@ -1,4 +1,4 @@
-"""One batch from its first record to its end, and the partition's queue that it stands in."""
+"""One batch from its first record to its end, and the queue of its partition."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SEQUENCES: Final = 1 << 31
 NO_CONNECTION: Final = -1
 
 VARINT_MAX: Final = 3
-"""Bytes of a varint that counts anything in a batch, since none is larger than RECORDS_BYTES_MAX."""
+"""Bytes of a varint for any length or count in a batch; none of them exceeds RECORDS_BYTES_MAX."""
 
 RECORD_OVERHEAD_MAX: Final = 1 + 10 + 5 * VARINT_MAX
-"""Bytes of a record besides key, value and headers: attributes, timestamp delta, its own, its key's and
-its value's length, its offset delta, and its number of headers."""
+"""Bytes of a record besides key, value and headers: attributes, timestamp delta, the lengths of the
+record, its key and its value, its offset delta, and its number of headers."""
 
 VALUE_OVERHEAD_MAX: Final = 4 + 3 * VARINT_MAX
-"""The same for a record with a value only, where timestamp delta, key and headers take a byte each."""
+"""The same for a record with only a value, where timestamp delta, key and headers take a byte each."""
 
 HEADER_OVERHEAD_MAX: Final = 2 * VARINT_MAX
 """Bytes of a record's header besides its key and value."""
@@ -36,43 +36,44 @@ HEADER_OVERHEAD_MAX: Final = 2 * VARINT_MAX
 
 @dataclass(slots=True, eq=False)
 class Batch(Generic[Ticket]):
-    """Records of one partition that travel, succeed and fail together.
+    """Records of one partition that are sent, succeed and fail together.
 
-    It is open while `records` may be added, then packed once and never changed. Its sequence is given
-    when it is first sent, and again only under another producer id.
+    It is open while `records` may be added, then packed once and never changed. It gets its
+    sequence when it is first sent, and another one only under another producer id.
     """
 
     queue: PartitionQueue[Ticket]
     number: int
-    """Its place in the partition's order."""
+    """Its index in the partition's order."""
     deadline: float
     ticket: Ticket
-    """Whom to tell; the driver's own."""
+    """Identifies the caller to notify; owned by the driver."""
     size: int = HEADER_BYTES
-    """Bytes, not fewer than the batch will have."""
+    """An upper bound of the batch's size in bytes."""
     records: list[RecordFields] = field(default_factory=list)
     packed: PackedRecords | None = None
     ripe: bool = False
-    """No longer to be lingered over."""
+    """Ready to be sent without further lingering."""
     sequence: int = NO_SEQUENCE
     connection: int = NO_CONNECTION
-    """Where it is in flight."""
+    """The connection on which it is in flight."""
     broker: int = NO_BROKER
-    """Whom it was sent to last."""
+    """The broker that it was last sent to."""
     unknown: bool = False
-    """A try ended without an answer: it may be in the log."""
+    """An attempt ended without an answer: the batch may be in the log."""
     settled: bool = False
-    """Its end was told. If it is still in flight its answer is awaited only to know when nothing is."""
+    """Its end was reported. If it is still in flight, its answer only shows when the queue is no
+    longer in flight."""
     last_error: StrandlineError | None = None
     expected_offset: int | None = None
-    """It is appended there or nowhere."""
+    """It is appended at this offset or not at all."""
 
     @property
     def record_count(self) -> int:
         return len(self.records) if self.packed is None else self.packed.record_count
 
     def pack(self, codec: Codec) -> PackedRecords:
-        """Encode the records; uncompressed where compression would make them too large to send."""
+        """Encode the records; uncompressed if compression would make them too large to send."""
         if self.packed is None:
             self.packed = pack(self.records, codec=codec)
             if self.packed.size > RECORDS_BYTES_MAX:
@@ -81,7 +82,7 @@ class Batch(Generic[Ticket]):
         return self.packed
 
     def seal(self) -> bytes:
-        """The bytes to send, under the identity and sequence that it has now."""
+        """The bytes to send, with the current identity and sequence."""
         assert self.packed is not None, f"batch {self.number} of {self.queue.name} is not packed"
         identity = self.queue.identity
         if identity is None:
@@ -94,17 +95,17 @@ class Batch(Generic[Ticket]):
 
 
 class Gap(NamedTuple):
-    """Where a gapless producer's records of a partition end: the first batch that failed, and of what."""
+    """The end of a gapless producer's records in a partition: the first batch that failed, and its error."""
 
     number: int
     error: StrandlineError
 
 
 class PartitionQueue(Generic[Ticket]):
-    """Everything of one partition that is accepted and not at its end.
+    """All unsettled batches of one partition.
 
-    In order, `in_flight`, `waiting` and `open` together are the partition's batches; after a failure
-    those that failed go back to `waiting`, in their old order.
+    In order, `in_flight`, `waiting` and `open` together are the partition's batches; failed ones
+    return to `waiting`, in their old order.
     """
 
     __slots__ = (
@@ -117,7 +118,7 @@ class PartitionQueue(Generic[Ticket]):
         self.identity = identity
         """None if the producer is not idempotent."""
         self.size_max = size_max
-        """Bytes of a batch of this partition."""
+        """Largest size of a batch of this partition in bytes."""
         self.broker: int = NO_BROKER
         self.epoch: int = NO_EPOCH
         self.next_sequence = 0
@@ -126,19 +127,19 @@ class PartitionQueue(Generic[Ticket]):
         self.waiting: deque[Batch[Ticket]] = deque()
         self.in_flight: deque[Batch[Ticket]] = deque()
         self.recovering = False
-        """A batch failed: nothing is sent until those in flight behind it have failed, too, or not."""
+        """A batch failed: nothing is sent until the batches in flight behind it have been answered."""
         self.backing_off = False
         """Nothing is sent until pause number `pause` is over, or another leader is known."""
         self.pause = 0
         self.attempts = 0
-        """Failures in a row."""
+        """Consecutive failures."""
         self.resetting = False
-        """Some sequence was used that is not in the log, or may not be: nothing is sent until nothing
+        """A sequence was used that is not in the log, or may not be: nothing is sent until nothing
         is in flight and the partition has another producer id."""
         self.renewing = False
-        """Another producer id has been asked for."""
+        """Another producer id was requested."""
         self.gap: Gap | None = None
-        """Nothing behind it is sent any more; None unless the producer is gapless."""
+        """Nothing behind it is sent; None unless the producer is gapless."""
 
     def __repr__(self) -> str:
         return f"PartitionQueue({self.name})"
@@ -148,7 +149,7 @@ class PartitionQueue(Generic[Ticket]):
         return not (self.in_flight or self.waiting or self.open)
 
     def requeue(self, batch: Batch[Ticket]) -> None:
-        """Put a batch back to wait, at its place in the order."""
+        """Return a batch to `waiting`, at its place in the order."""
         batch.connection = NO_CONNECTION
         at = 0
         for waiting in self.waiting:
@@ -158,7 +159,7 @@ class PartitionQueue(Generic[Ticket]):
         self.waiting.insert(at, batch)
 
     def has_earlier(self, batch: Batch[Ticket]) -> bool:
-        """True if a batch before this one is not at its end."""
+        """True if an earlier batch is unsettled."""
         return any(
             other.number < batch.number and not other.settled
             for batches in (self.in_flight, self.waiting)
@@ -166,7 +167,7 @@ class PartitionQueue(Generic[Ticket]):
         )
 
     def unsettled(self) -> list[Batch[Ticket]]:
-        """The batches that are not at their end, in order."""
+        """The unsettled batches, in order."""
         batches = [batch for batch in self.in_flight if not batch.settled]
         batches += self.waiting
         batches.sort(key=lambda batch: batch.number)
@@ -182,9 +183,10 @@ class PartitionQueue(Generic[Ticket]):
 
 
 def unseal(batch: bytes) -> PackedRecords:
-    """The records of a batch that somebody else encoded, to be sealed under another identity.
+    """The records of a batch that another encoder made, to be sealed under another identity.
 
-    Raises CorruptMessage, MessageTooLarge, InvalidRecord (several batches, or one of another producer).
+    Raises CorruptMessage, MessageTooLarge, InvalidRecord (several batches, or one of another
+    producer).
     """
     headers = validate(batch, bytes_max=RECORDS_BYTES_MAX)
     if len(headers) != 1:

@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: murmur2, as Kafka's clients place keyed records."""
+"""Chooses the partition of a key with murmur2, as Kafka's clients do."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MASK: Final = 0xFFFFFFFF
 _POSITIVE: Final = 0x7FFFFFFF
 
 KEYS_REMEMBERED: Final = 1 << 14
-"""Hashing a key costs microseconds in Python, and most topics see the same keys again and again."""
+"""Cached keys: hashing a key costs microseconds in Python, and most topics have recurring keys."""
 
 
 def murmur2(data: bytes) -> int:

@@ -1,1 +1,1 @@
-"""The outside world behind the ports, one thing a room."""
+"""Implementations of the ports, one folder for each part of the outside world."""

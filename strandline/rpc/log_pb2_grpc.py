@@ -71,14 +71,14 @@ class LogServicer:
 
     def Produce(self, request_iterator, context):
         """A message carries at most 512 KiB of records over all its entries; several are kept in flight.
-        Entries of one partition are appended in the order in which they stand on the stream.
+        Entries of one partition are appended in their order on the stream.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Fetch(self, request_iterator, context):
-        """Long poll: one response a request, in any order; requests may be pipelined.
+        """Long poll: one response for each request, in any order; requests may be pipelined.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -97,7 +97,8 @@ class LogServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PartitionCounts(self, request, context):
-        """How many partitions topics have: one read a topic, where Metadata takes two a partition.
+        """The partition counts of topics: one read for each topic, where Metadata needs two for each
+        partition.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

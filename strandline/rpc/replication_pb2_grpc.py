@@ -45,8 +45,8 @@ class ReplicationServicer:
     """Missing associated documentation comment in .proto file."""
 
     def ReplicaFetch(self, request_iterator, context):
-        """The follower sends positions; the leader pushes records and high watermarks as they come,
-        with at most a small window of messages that the follower has not acknowledged.
+        """The follower sends positions; the leader pushes records and high watermarks as they come, with
+        a small window of messages that the follower has not acknowledged.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1,8 +1,8 @@
-"""Which requests in a broker's queue later ones make needless (CORRECTNESS Q4, Q6).
+"""Finds the requests in a broker's queue that later requests make unnecessary (CORRECTNESS Q4, Q6).
 
-The broker asks this of what it has read, and the controller of the queue of a broker that is gone for long:
-both have to say the same, so it is said here. What is left, executed in order, leaves every replica in the
-state in which all of them would have left it.
+The broker applies this to the requests that it has read, and the controller to the queue of a
+broker that has been dead for long. Both must decide alike, so they share this module. The remaining
+requests, executed in order, leave every replica in the same state as all requests would.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from strandline.vocabulary.state_changes import Command, StateChange
 def superseded(changes: Sequence[StateChange]) -> dict[str, str]:
     """The ids of the requests that later ones in this queue supersede, each with the reason.
 
-    `changes` are in the queue's order. One that has ended neither supersedes nor is superseded. All others of
-    one partition of one incarnation of a topic:
-
-    * a delete-replica supersedes everything before it, and is superseded by another delete-replica only;
-    * a leader's start-replica or close-replica supersedes those of its own and of older epochs: how a replica
-      is to be is said by the last word of the highest epoch;
-    * the controller's only say "read again", which every later reading does. They supersede no leader's.
+    `changes` are in the queue's order. A request that has ended neither supersedes nor is
+    superseded. The others are compared within one partition of one incarnation of a topic:
+    * a delete-replica supersedes everything before it, and is superseded only by another
+      delete-replica;
+    * a leader's start-replica or close-replica supersedes those of its own and of older epochs: the
+      last request
+    of the highest epoch decides the state of a replica;
+    * the controller's requests only say "read again", which every later reading does. They
+      supersede no leader's.
     """
     queues: defaultdict[PartitionKey, list[StateChange]] = defaultdict(list)
     for change in changes:
@@ -37,7 +39,7 @@ def superseded(changes: Sequence[StateChange]) -> dict[str, str]:
 
 
 def _search(queue: Sequence[StateChange], found: dict[str, str]) -> None:
-    """Backwards: what counts of each request is what is behind it and stays."""
+    """Searches backwards: a request is compared with the later requests that remain."""
     deletion = False
     read_again = False
     highest: StateChange | None = None

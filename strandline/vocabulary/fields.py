@@ -1,7 +1,7 @@
-"""Fields in bytes that members of a group, or tasks, leave for each other: written, and read with suspicion.
+"""Encodes and decodes the binary fields that group members, or tasks, exchange.
 
-Big-endian; strings, bytes and arrays begin with their length. Nothing larger is made than the bytes that are
-there allow, and whatever is wrong is an error that names the position.
+Big-endian; strings, bytes and arrays begin with their length. The reader distrusts its input: it
+allocates no more than the remaining bytes justify, and every error names its position.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ INT32: Final = struct.Struct(">i")
 
 
 def string(text: str) -> bytes:
-    """As `FieldReader.string` reads it."""
+    """Encodes a string for `FieldReader.string`."""
     encoded = text.encode()
     return INT16.pack(len(encoded)) + encoded
 
 
 def int32s(numbers: Sequence[int]) -> bytes:
-    """An array of numbers, with its length."""
+    """Encodes an array of numbers, with its length."""
     return struct.pack(f">i{len(numbers)}i", len(numbers), *numbers)
 
 
 class FieldReader:
-    """Reads from the front. `what` is being read; `error` is what it raises."""
+    """Reads fields from the front. `what` names the data in messages; `error` is the exception to raise."""
 
     def __init__(self, data: bytes, what: str, error: type[StrandlineError]) -> None:
         self._data = data
@@ -44,7 +44,7 @@ class FieldReader:
 
     @property
     def left(self) -> int:
-        """Bytes that are still to be read."""
+        """The number of unread bytes."""
         return len(self._data) - self._at
 
     def int8(self) -> int:
@@ -60,11 +60,11 @@ class FieldReader:
         return number
 
     def version(self) -> int:
-        """Of two bytes, not negative."""
+        """A version: two bytes, not negative."""
         return self.not_negative(self._at, self.int16(), "version")
 
     def string(self) -> str:
-        """UTF-8, its length in two bytes."""
+        """A UTF-8 string, its length in two bytes."""
         start = self._at
         raw = self.take(self.not_negative(start, self.int16(), "length of a string"))
         try:
@@ -73,12 +73,12 @@ class FieldReader:
             raise self.wrong(start + INT16.size, "a string is not UTF-8") from None
 
     def blob(self) -> bytes:
-        """Any bytes, their length in four."""
+        """A byte string, its length in four bytes."""
         start = self._at
         return self.take(self.not_negative(start, self.int32(), "length of bytes"))
 
     def array(self, element_bytes_min: int) -> int:
-        """How many elements follow; that many can lie in the bytes that are left."""
+        """The number of elements that follow; it is checked against the bytes that are left."""
         start = self._at
         count = self.not_negative(start, self.int32(), "length of an array")
         if count * element_bytes_min > self.left:
@@ -86,27 +86,27 @@ class FieldReader:
         return count
 
     def int32s(self, count: int) -> tuple[int, ...]:
-        """So many numbers."""
+        """The next `count` numbers."""
         return struct.unpack(f">{count}i", self.take(count * INT32.size))
 
     def take(self, length: int) -> bytes:
-        """The next bytes."""
+        """The next `length` bytes."""
         if length > self.left:
             raise self.wrong(self._at, f"{length} bytes wanted, {self.left} left")
         start, self._at = self._at, self._at + length
         return self._data[start : self._at]
 
     def end(self) -> None:
-        """Nothing may follow."""
+        """Raises if any bytes are left."""
         if self.left:
             raise self.wrong(self._at, f"{self.left} bytes too many")
 
     def not_negative(self, start: int, number: int, what: str) -> int:
-        """The number, if it may be one of `what`; it stood at `start`."""
+        """The number, if it is not negative. `what` and `start`, its position, are for the message."""
         if number < 0:
             raise self.wrong(start, f"{what} is {number}")
         return number
 
     def wrong(self, position: int, why: str) -> StrandlineError:
-        """What to raise."""
+        """The exception to raise."""
         return self._error(f"{self._what} at byte {position} of {len(self._data)}: {why}")

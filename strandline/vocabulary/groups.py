@@ -1,6 +1,6 @@
-"""What members, administrators and coordinators of groups say to each other, as values.
+"""Values that members, administrators and coordinators of groups exchange.
 
-The coordinator never looks inside `metadata` and `assignment`: those are the members' own
+The coordinator never decodes `metadata` and `assignment`: only the members understand them
 (`strandline.consumer.core.protocol` for consumers). Times are milliseconds.
 """
 
@@ -23,7 +23,7 @@ NO_MEMBER: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class GroupProtocol:
-    """One way of assigning that a member supports, with what it tells the leader under it."""
+    """An assignment protocol that a member supports, with the metadata that it sends the leader."""
 
     name: str
     metadata: bytes
@@ -31,7 +31,7 @@ class GroupProtocol:
 
 @dataclass(frozen=True, slots=True)
 class JoinGroup:
-    """`member` is empty for a new one; `protocols` has the most wanted first."""
+    """`member` is empty for a new member; `protocols` are in order of preference."""
 
     group: str
     member: str
@@ -55,9 +55,10 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A new generation. `members` is filled for the leader only.
+    """A new generation. `members` is set only for the leader.
 
-    `skip_assignment`: the leader returned within a generation, whose assignment stands (KIP-814).
+    `skip_assignment`: the leader rejoined within a generation, whose assignment stays in force
+    (KIP-814).
     """
 
     member: str
@@ -79,7 +80,7 @@ class MemberIdGiven:
 
 @dataclass(frozen=True, slots=True)
 class SyncGroup:
-    """`assignments` by member, from the leader only."""
+    """`assignments` by member; only the leader sends them."""
 
     group: str
     member: str
@@ -103,7 +104,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class LeavingMember:
-    """By its member id, or by its instance."""
+    """A member that leaves, named by its member id or by its instance."""
 
     member: str
     instance: str | None = None
@@ -127,7 +128,7 @@ class LeftMember:
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """`offset` is that of the record to be read next; `leader_epoch` that of the last one read, or -1."""
+    """`offset` is that of the next record to be read; `leader_epoch` that of the last record read, or -1."""
 
     offset: int
     leader_epoch: int = -1
@@ -137,7 +138,8 @@ class CommittedOffset:
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommit:
-    """From a member, or with NO_MEMBER and NO_GENERATION from outside, while the group is empty."""
+    """A commit by a member; with NO_MEMBER and NO_GENERATION by another client, allowed only while
+    the group is empty."""
 
     group: str
     member: str
@@ -148,7 +150,7 @@ class OffsetCommit:
 
 @dataclass(frozen=True, slots=True)
 class OffsetFetch:
-    """`partitions` is None for every partition with an offset."""
+    """`partitions`: None for every partition with an offset."""
 
     group: str
     partitions: tuple[TopicPartition, ...] | None = None
@@ -156,14 +158,14 @@ class OffsetFetch:
 
 OffsetResults = Mapping[TopicPartition, StrandlineError | None]
 FetchedOffsets = Mapping[TopicPartition, CommittedOffset | None]
-"""None where nothing was committed."""
+"""None where no offset was committed."""
 
 
 # --- ownership ----------------------------------------------------------------------------------
 
 
 class OwnershipKind(Enum):
-    """What a member did with partitions."""
+    """How a member's ownership of partitions changed."""
 
     ASSIGNED = "assigned"
     REVOKED = "revoked"
@@ -172,7 +174,7 @@ class OwnershipKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OwnershipChange:
-    """`at_ms` is the member's wall clock; `generation` the one in which it happened."""
+    """`at_ms` is the member's wall clock; `generation` is the one in which the change happened."""
 
     kind: OwnershipKind
     partitions: tuple[TopicPartition, ...]
@@ -183,7 +185,7 @@ class OwnershipChange:
 
 @dataclass(frozen=True, slots=True)
 class ReportOwnership:
-    """What a member did, in its order."""
+    """A member's ownership changes, in order."""
 
     group: str
     member: str
@@ -195,32 +197,32 @@ class ReportOwnership:
 
 
 class TaskChangeKind(Enum):
-    """What a member did with a task."""
+    """How a member's role in a task changed."""
 
     LEARNING = "learning"
-    """It began to restore the state of a task that another member runs."""
+    """The member began to restore the state of a task that another member runs."""
     PROGRESS = "progress"
-    """It restored some more of it."""
+    """The member restored more of the state."""
     READY = "ready"
-    """It is near enough to the end to take the task over."""
+    """The member's copy is close enough to the end to take the task over."""
     RUNNING = "running"
-    """It processes the task's records."""
+    """The member processes the task's records."""
     RESTORING = "restoring"
-    """The task is its own, but waits for its state."""
+    """The member owns the task, but waits for its state."""
     SUSPENDED = "suspended"
-    """It stopped processing, and keeps the state."""
+    """The member stopped processing, and keeps the state."""
     CLOSED = "closed"
-    """It has nothing to do with the task any more."""
+    """The member has no role in the task any longer."""
     STANDBY = "standby"
-    """It began to keep a copy of the state of a task that another member runs."""
+    """The member began to keep a copy of the state of a task that another member runs."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskChange:
-    """`at_ms` is the member's wall clock. What is negative is not known.
+    """`at_ms` is the member's wall clock. Negative values mean unknown.
 
-    `lag` counts the records of the changelog that are not applied yet; `remaining_ms` is how long that
-    takes at `records_per_s`.
+    `lag` counts the records of the changelog that are not yet applied; `remaining_ms` is how long
+    applying them takes at `records_per_s`.
     """
 
     kind: TaskChangeKind
@@ -234,7 +236,7 @@ class TaskChange:
 
 @dataclass(frozen=True, slots=True)
 class ReportTasks:
-    """What a member did with its tasks, in its order; `generation` is the one in which it happened."""
+    """A member's task changes, in order; `generation` is the one in which they happened."""
 
     group: str
     member: str
@@ -242,7 +244,7 @@ class ReportTasks:
     changes: tuple[TaskChange, ...]
 
 
-# --- looking after groups -----------------------------------------------------------------------
+# --- administration of groups -------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +256,7 @@ class ListedGroup:
 
 @dataclass(frozen=True, slots=True)
 class DescribedMember:
-    """`owned` is what the member reported, which its assignment may be ahead of."""
+    """`owned` is the ownership that the member reported; its assignment may already be newer."""
 
     member: str
     client_id: str
@@ -267,7 +269,7 @@ class DescribedMember:
 
 @dataclass(frozen=True, slots=True)
 class DescribedGroup:
-    """`reason` and `caused_by` are those of the last rebalance."""
+    """`reason` and `caused_by` describe the last rebalance."""
 
     group: str
     state: str

@@ -1,12 +1,14 @@
-"""Who leads when nobody in sync can without a loss, and what is known of the loss (CORRECTNESS E2, E3).
+"""Decides which replica leads if no in-sync replica can lead without a loss, and what is known of
+the loss (CORRECTNESS E2, E3).
 
-After a loss of power in all machines no member of the ISR is sure to have everything. Each replica that is
-back, and that cannot lead, writes into `isr` what it has: a `LogStatement`. Nothing is appended while nobody
-leads, so a statement stays true for the life of the broker that made it. A claim is a compare-and-set on the
-very version of `isr` whose statements it was decided on, so no statement comes in between.
+After a loss of power in all machines no member of the ISR is sure to have all its records. Each
+replica that returns and cannot lead writes the state of its log into `isr`: a `LogStatement`. A
+partition without a leader gets no appends, so a statement stays true for the life of the broker
+that made it. A claim is a compare-and-set on the same version of `isr` whose statements it was
+decided on, so no statement can come in between.
 
-A member that is sure to have everything makes no statement: it stands. So as long as a member is missing, or
-is alive and has not said anything, nobody leads by these rules.
+A member that is sure to have all its records makes no statement: it runs for election. So as long
+as a member is missing, or is alive and has made no statement, these rules elect no leader.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ _MAY_LEAD_BY_LENGTH = frozenset({LogCondition.UNSURE, LogCondition.OUTSIDE})
 def current_statements(
     state: PartitionState, live: Mapping[BrokerId, Registration], suspects: Set[BrokerEpoch] = frozenset()
 ) -> tuple[LogStatement, ...]:
-    """Those of brokers that are alive in the life in which they made them."""
+    """The statements of brokers that are still alive in the registration in which they made them."""
     return tuple(
         said
         for said in state.statements
@@ -36,7 +38,8 @@ def current_statements(
 def missing(
     state: PartitionState, live: Mapping[BrokerId, Registration], statements: Sequence[LogStatement]
 ) -> list[str]:
-    """What keeps the longest log from being known: a reason for each member that is not back with its log."""
+    """The reasons why the longest log is not yet known, one for each member that has not returned
+    with its log."""
     said = {each.broker: each.condition for each in statements}
     reasons = []
     for member in state.isr:
@@ -57,7 +60,7 @@ def missing(
 def unheard(
     state: PartitionState, live: Mapping[BrokerId, Registration], statements: Sequence[LogStatement]
 ) -> tuple[BrokerId, ...]:
-    """Members that are alive and have made no statement: any of them may yet lead without a loss."""
+    """Members that are alive and have made no statement: any of them may still lead without a loss."""
     said = {each.broker for each in statements}
     return tuple(m.broker for m in state.isr if m.broker in live and m.broker not in said)
 
@@ -65,8 +68,8 @@ def unheard(
 def longest(
     statements: Sequence[LogStatement], assigned: Sequence[BrokerId], *, absent: bool = False
 ) -> LogStatement | None:
-    """The log with the last epoch, then the longest, then the first in AR. `absent`: also of logs that were
-    lost since their brokers were in sync."""
+    """The log with the highest last epoch, then the longest, then the first in AR. `absent`: also
+    consider logs that were lost since their brokers were in sync."""
     able = [
         each
         for each in statements
@@ -78,12 +81,12 @@ def longest(
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """What a leader with this log end lacks, as far as the statements tell."""
+    """The records that a leader with this log end lacks, as far as the statements show."""
 
     first: int
-    """The LEO of the leader: everything committed from here on is missing."""
+    """The LEO of the leader: all committed records from here on are missing."""
     end: int
-    """The highest HW known anywhere: below it everything was committed for certain."""
+    """The highest known HW: all records below it were committed for certain."""
 
     @property
     def certain(self) -> int:
@@ -99,5 +102,5 @@ class Loss:
 
 
 def loss(log_end: int, statements: Sequence[LogStatement]) -> Loss:
-    """`statements` of all replicas that made one: also those outside the ISR know a HW."""
+    """`statements` are those of all replicas that made one: replicas outside the ISR may know a higher HW."""
     return Loss(log_end, max([log_end, *(each.high_watermark for each in statements)]))

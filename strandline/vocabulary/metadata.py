@@ -1,4 +1,4 @@
-"""Facts of the cluster that several parts share. Frozen: a change is a new value."""
+"""Cluster facts that several packages share. They are frozen: a change is a new value."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from strandline.vocabulary.state_changes import StateChangeEvent
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a broker or controller answers."""
+    """The address of a broker or controller."""
 
     id: int
     host: str
     port: int
     rack: str = ""
     external: tuple[str, int] | None = None
-    """Where clients reach it that are not in its network, if that is somewhere else."""
+    """The address for clients in another network, if it differs."""
 
     @property
     def address(self) -> str:
@@ -29,7 +29,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A live broker, as `/brokers/ids/[id]` has it."""
+    """A live broker, as registered in `/brokers/ids/[id]`."""
 
     endpoint: Endpoint
     epoch: BrokerEpoch
@@ -42,48 +42,50 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class IsrMember:
-    """A member of the ISR and the life (broker epoch) in which it joined (CORRECTNESS E2, I6)."""
+    """A member of the ISR and the broker epoch with which it joined (CORRECTNESS E2, I6)."""
 
     broker: BrokerId
     broker_epoch: BrokerEpoch
 
 
 class LogCondition(Enum):
-    """What a replica whose partition nobody leads says of its log, as far as the ISR of record goes."""
+    """The state of a replica's log in a partition without a leader, relative to the recorded ISR."""
 
     UNSURE = "unsure"
-    """In sync once; records that counted then may be missing: they were not synced, and power was lost."""
+    """It was in sync, but records that counted then may be missing: they were not synced before a
+    loss of power."""
     OUTSIDE = "outside"
-    """Not in sync when the last leader wrote the ISR."""
+    """It was not in sync when the last leader wrote the ISR."""
     ABSENT = "absent"
-    """In sync once, and this is not the log of that time: its folder was lost."""
+    """It was in sync, but its folder was lost: this is a new log."""
     DAMAGED = "damaged"
-    """It cannot lead."""
+    """Its log is damaged; it cannot lead."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogStatement:
-    """What `broker`, in this life, has of a partition that nobody leads. It stays true until a leader is
-    elected: nothing is appended before that."""
+    """The state of the log of `broker`, in this registration, for a partition without a leader. It
+    stays true until a leader is elected: nothing is appended before that."""
 
     broker: BrokerId
     broker_epoch: BrokerEpoch
     condition: LogCondition
     last_epoch: int
-    """Of its last record; -1 if it has none."""
+    """The epoch of the last record; -1 if there is none."""
     log_start: int
     log_end: int
     high_watermark: int
-    """The highest ever known there; above `log_end` if committed records are missing."""
+    """The highest HW that the replica ever knew; above `log_end` if committed records are missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """What `…/isr` holds. Every write is a compare-and-set on the znode's version.
+    """The content of `…/isr`. Every write is a compare-and-set on the znode's version.
 
-    `trail` has the events that led here and that `__state_changes` may lack: each is written by the very
-    write that makes it happen, so none is lost when its writer dies before it could record it. Who writes
-    next hands them on, or drops those that it knows to be recorded. It is no part of the state.
+    `trail` has the events that led to this state and that `__state_changes` may lack. Each event is
+    written by the same write that makes it happen, so none is lost if its writer dies before it
+    could record the event. The next writer keeps these events, or drops those that it knows to be
+    recorded. `trail` is no part of the state.
     """
 
     leader: BrokerId
@@ -91,10 +93,10 @@ class PartitionState:
     isr: tuple[IsrMember, ...]
     trail: tuple[StateChangeEvent, ...] = field(default=(), compare=False)
     statements: tuple[LogStatement, ...] = field(default=(), compare=False)
-    """While nobody in sync can lead without a loss: what each replica that is back has. Ends with the next
-    election."""
+    """The log state of each replica that has returned, while no in-sync replica can lead without a
+    loss. The next election removes it."""
     lossy_epoch: LeaderEpoch = field(default=NO_EPOCH, compare=False)
-    """The last epoch whose leader may lack committed records. Its followers cut what it lacks (T11)."""
+    """The last epoch whose leader may lack committed records. Its followers truncate what it lacks (T11)."""
 
     @property
     def isr_ids(self) -> tuple[BrokerId, ...]:
@@ -108,12 +110,12 @@ NEVER_LED = PartitionState(NO_BROKER, NO_EPOCH, ())
 
 
 REPLACED_MAX: Final = 4
-"""Targets that a reassignment remembers to have replaced; their ends are told at the latest with its own."""
+"""Replaced targets that a reassignment remembers; their ends are recorded at the latest with its own end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """An earlier target of a reassignment that goes on: it ended as superseded when another was asked for."""
+    """An earlier target of a running reassignment, superseded by a later request."""
 
     request_id: str
     replicas: tuple[BrokerId, ...]
@@ -123,13 +125,13 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class Reassignment:
-    """`/brokers/partitions_reassigned/[topic]/[partition]`: where the replicas of a partition go.
+    """`/brokers/partitions_reassigned/[topic]/[partition]`: the target replicas of a partition.
 
-    While it stands AR is `original` and, after them, what `replicas` (RAR) has besides; and what an earlier
-    RAR had, if this one replaced it: such a replica may be in sync, or lead, so it stays until the end like
-    any other of AR − RAR. Only the `replicas` znode knows all of AR. `reverting`: it was cancelled, and the
-    partition goes back to `original`. `throttle_bytes_per_s` bounds what the leader sends to replicas that
-    are new; 0: no bound of its own.
+    While it exists, AR is `original` followed by the replicas of `replicas` (RAR) that are not in
+    it, and by those of an earlier RAR if this one replaced it: such a replica may be in sync, or
+    lead, so it stays until the end like any other of AR − RAR. Only the `replicas` znode has all of
+    AR. `reverting`: the reassignment was cancelled, and the partition returns to `original`.
+    `throttle_bytes_per_s` limits what the leader sends to new replicas; 0: no limit of its own.
     """
 
     topic_id: TopicId
@@ -138,15 +140,16 @@ class Reassignment:
     throttle_bytes_per_s: int = 0
     reverting: bool = False
     request_id: str = ""
-    """Of its events in `__state_changes`: the leader that completes it tells its whole life, and those of
-    what it replaced. Another RAR is another request; a cancellation is the end of this one."""
+    """The request id of its events in `__state_changes`: the leader that completes the reassignment
+    records all its events, and those of the targets that it replaced. Another RAR is another
+    request; a cancellation ends this one."""
     at_ms: int = 0
-    """When it was asked for."""
+    """The time of the request."""
     replaced: tuple[Replaced, ...] = ()
 
     @property
     def target(self) -> tuple[BrokerId, ...]:
-        """AR once it is over: RAR, or the original if it was cancelled."""
+        """AR after the reassignment: RAR, or `original` if it was cancelled."""
         return self.original if self.reverting else self.replicas
 
     @property
@@ -156,30 +159,32 @@ class Reassignment:
 
     @property
     def grown(self) -> tuple[BrokerId, ...]:
-        """AR at its begin: the original order first, so that leaders stay until the end."""
+        """AR at the start: the original order first, so that leaders stay until the end."""
         return self.original + self.adding
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """`/admin/drains/[id]`: this broker is to lead nothing, and with `replicas` to have nothing either.
+    """`/admin/drains/[id]`: this broker shall lead no partition and, with `replicas`, hold no
+    replica.
 
-    It stands until it is taken back, whatever becomes of the broker's session. One of leaderships alone also
-    ends when the broker, registered in another life than `broker_epoch`, is found to be ready again.
+    It stays in force until it is withdrawn, whether or not the broker's session ends. A drain of
+    leaderships alone also ends when the broker, registered again with another epoch than
+    `broker_epoch`, is found to be ready.
     """
 
     broker_epoch: BrokerEpoch
-    """The life in which the broker was registered when it was asked for."""
+    """The broker epoch when the drain was requested."""
     replicas: bool
     throttle_bytes_per_s: int = 0
-    """For the reassignments that it makes."""
+    """The limit for the reassignments that it makes."""
     earlier_throttles: tuple[int, ...] = ()
-    """Those that it had before; reassignments of its own that still have one of them get the present one."""
+    """Its earlier limits; reassignments of this drain that still have one of them get the present limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionMetadata:
-    """What a client knows of a partition."""
+    """A client's view of a partition."""
 
     partition: int
     leader: int
@@ -188,19 +193,19 @@ class PartitionMetadata:
     isr: tuple[int, ...]
 
     def led_by(self, leader: int, leader_epoch: int) -> PartitionMetadata:
-        """The same with the leader of a later epoch. The ISR is the one of before until it is read again, but
-        for the leader: that one is in it, or it would not lead."""
+        """The same partition with the leader of a later epoch. The ISR stays as it was until it is
+        read again, with the leader added: a leader is always in the ISR."""
         isr = self.isr if leader in self.isr else (leader, *self.isr)
         return PartitionMetadata(self.partition, leader, leader_epoch, self.replicas, isr)
 
     def without_leader(self) -> PartitionMetadata:
-        """The same once its leader is gone and no other was elected yet."""
+        """The same partition after its leader is lost and before another is elected."""
         return PartitionMetadata(self.partition, NO_BROKER, self.leader_epoch, self.replicas, self.isr)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """What a client knows of a topic."""
+    """A client's view of a topic."""
 
     name: str
     topic_id: TopicId
@@ -210,11 +215,11 @@ class TopicMetadata:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
-    """What a client knows of the cluster."""
+    """A client's view of the cluster."""
 
     cluster_id: str
     brokers: tuple[Endpoint, ...]
     controller: Endpoint | None
     topics: tuple[TopicMetadata, ...]
     controller_unknown: str = ""
-    """Why `controller` is None, where the broker could not look for one."""
+    """Why `controller` is None, if the broker could not look for it."""

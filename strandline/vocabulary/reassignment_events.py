@@ -1,4 +1,5 @@
-"""The events of a reassignment's life: the controller tells its begin, the leader that completes it all."""
+"""Builds the events of a reassignment: the controller records its request, the completing leader
+the complete history."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from strandline.vocabulary.state_changes import Happening, RequestState, StateCh
 def reassignment_asked(
     topic: str, key: PartitionKey, wanted: Reassignment, leader: BrokerId, epoch: LeaderEpoch
 ) -> list[StateChangeEvent]:
-    """What it replaced, from its begin to its end, and that it was asked for."""
+    """The events of the replaced targets from begin to end, and the request of this one."""
 
     def asked(request_id: str, replicas: tuple[BrokerId, ...], at_ms: int) -> StateChangeEvent:
         return StateChangeEvent(
@@ -50,8 +51,8 @@ def reassignment_ended(
     at_ms: int,
     reason: str = "",
 ) -> list[StateChangeEvent]:
-    """All of its life, told by the leader that brings it to its end: now AR is what was wanted, or, if it was
-    cancelled, what it was before. `reason`: what did not go as it should have."""
+    """The complete history, recorded by the leader that ends the reassignment. AR is now the
+    requested one, or the original one if it was cancelled. `reason`: what did not go as planned."""
     *before, asked = reassignment_asked(topic, key, wanted, leader, state.leader_epoch)
     ended = replace(
         asked,

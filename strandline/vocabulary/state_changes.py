@@ -1,19 +1,20 @@
-"""Changes of state: the requests that are queued for brokers, and the records that tell what happened.
+"""State changes: the requests that are queued for brokers, and the recorded events.
 
-A **request** asks one broker to start, close or delete one replica. Its life (seed 002):
+A **request** asks one broker to start, close or delete one replica. Its states (seed 002):
 
     requested ─► received ─► completed
-        │            ├─────► superseded   something later counts: an epoch, an incarnation, a request
-        │            └─────► failed       it was tried, and why it could not be done
-        ├──────────────────► superseded
-        └──────────────────► failed       its broker is gone, and nobody can keep it any longer
+      │            ├─────► superseded   a later epoch, incarnation or request replaces it
+      │            └─────► failed       it was tried and could not be done; a reason is given
+      ├──────────────────► superseded
+      └──────────────────► failed       its broker is gone, and the request cannot be kept any longer
 
-The last three are ends. A request has exactly one: it is decided by a compare-and-set on the znode that
-queues the request, and stays there until `__state_changes` has its records.
+The last three are ends. A request has exactly one end: it is decided by a compare-and-set on the
+znode that queues the request, and stays there until `__state_changes` has its records.
 
-An **event** is one record of the internal topic `__state_changes`: a step of a request's life, or something
-that happened to a partition by itself, such as an election. docs/state-changes.md has the schema. A record
-may be written twice by those who cannot know that it was written; `identity` tells that both are one.
+An **event** is one record of the internal topic `__state_changes`: a step of a request, or an event
+that no request caused, such as an election. docs/state-changes.md has the schema. A writer that
+does not know whether its record was written may write it twice; both records have the same
+`identity`.
 """
 
 from __future__ import annotations
@@ -36,18 +37,19 @@ from strandline.vocabulary import states
 from strandline.vocabulary.typed_json import INT32_MAX, UnreadableJson, integer, parse, text, unreadable_as
 
 ANY_LIFE: Final = BrokerEpoch(-1)
-"""As the life a request is for: whichever reads it. The broker was dead when it was asked."""
+"""As a request's `broker_epoch`: any registration of the broker may execute it. The broker was dead
+at the time of the request."""
 
 
 class Command(Enum):
-    """What a state-change request asks of a broker (seed 002, seed 003)."""
+    """The action that a state-change request asks of a broker (seed 002, seed 003)."""
 
     START_REPLICA = "start-replica"
-    """Have this replica, and follow whoever leads."""
+    """Host this replica, and follow the leader."""
     CLOSE_REPLICA = "close-replica"
     """Stop fetching and serving; the log stays on disk."""
     DELETE_REPLICA = "delete-replica"
-    """Have this incarnation of the replica no more."""
+    """Delete this incarnation of the replica."""
 
 
 class RequestState(Enum):
@@ -72,18 +74,18 @@ ENDS: Final = frozenset(state for state, following in LEGAL.items() if not follo
 
 
 def transition(who: object, current: RequestState, wanted: RequestState) -> RequestState:
-    """`wanted`, if that may follow `current`. Raises IllegalTransition with the values."""
+    """Returns `wanted` if it may follow `current`. Raises IllegalTransition with the values."""
     return states.transition(f"request {who}", current, wanted, LEGAL)
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How a request ended, as the znode that queues it keeps it until it is recorded."""
+    """How a request ended; kept in the znode that queues the request until it is recorded."""
 
     state: RequestState
     at_ms: int
     received_at_ms: int = -1
-    """When its broker took it up; -1 if it never did."""
+    """When the broker received the request; -1 if it never did."""
     reason: str = ""
 
     def __post_init__(self) -> None:
@@ -92,11 +94,12 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class StateChange:
-    """One request in a broker's queue; a znode carries a list of them.
+    """One request in a broker's queue; a znode holds a list of requests.
 
-    `leader_epoch` and the topic id fence it: an older one is superseded, never executed (CORRECTNESS Q1).
-    `requester` is a broker id, or -1 for the controller. `broker_epoch` is the life of the broker that the
-    requester knew: an earlier life does not execute it (CORRECTNESS E4), a later one does.
+    `leader_epoch` and the topic id fence it: a request with an older one is superseded, never
+    executed (CORRECTNESS Q1). `requester` is a broker id, or -1 for the controller. `broker_epoch`
+    is the registration of the broker that the requester knew: an earlier one does not execute the
+    request (CORRECTNESS E4), a later one does.
     """
 
     request_id: str
@@ -108,7 +111,7 @@ class StateChange:
     at_ms: int
     broker_epoch: BrokerEpoch = ANY_LIFE
     reason: str = ""
-    """Why it was requested, for people."""
+    """Why it was requested, for human readers."""
     end: End | None = None
 
 
@@ -116,63 +119,65 @@ class StateChange:
 
 
 class Happening(Enum):
-    """What an event is about, besides the three commands. Each is recorded once it has happened."""
+    """The kinds of events besides the three commands. Each is recorded once it has happened."""
 
     ELECT_LEADER = "elect-leader"
-    """`broker` leads from now on in `epoch`; reason says why there was a vacancy."""
+    """`broker` was elected leader of `epoch`; `reason` says why there was no leader."""
     RESIGN_LEADER = "resign-leader"
-    """`broker` gave the leadership of `epoch` up; reason says why."""
+    """`broker` gave up the leadership of `epoch`; `reason` says why."""
     CHANGE_ISR = "change-isr"
-    """The leader `broker` wrote another ISR: `left` and `joined`."""
+    """The leader `broker` changed the ISR: `left` and `joined`."""
     REASSIGN = "reassign-replicas"
-    """AR changes: state requested when it was asked for, completed or superseded (cancelled) at its end."""
+    """AR changes: state requested at the request, completed or superseded (cancelled) at the end."""
     TRUNCATE = "truncate-log"
-    """The replica on `broker` cut `first`..`end`; `lost` of these records had been committed."""
+    """The replica on `broker` truncated `first`..`end`; `lost` of these records had been committed."""
     DELETE_STRAY = "delete-stray"
-    """`broker` found a replica that nobody assigns to it, and removed it."""
+    """`broker` found a replica that is not assigned to it, and removed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateChangeEvent:
-    """One record of `__state_changes`. What does not apply is left at its default, and out of the JSON."""
+    """One record of `__state_changes`. Fields that do not apply keep their defaults and are left
+    out of the JSON."""
 
     id: str
-    """Of the request; or of what happened, made of its facts so that who tells it again tells the same."""
+    """The request's id; without a request it is derived from the event's facts, so that a repeated
+    record has the same id."""
     command: Command | Happening
     state: RequestState
     topic: str
     key: PartitionKey
     broker: BrokerId
-    """Whom it is about: who is asked, who was elected, whose log was cut."""
+    """The broker that the event is about: the one asked, elected, or truncated."""
     epoch: LeaderEpoch
     at_ms: int
     requester: BrokerId | None = None
-    """Who asked; -1 the controller, None if nobody did."""
+    """The requester; -1 for the controller, None if there is no request."""
     reason: str = ""
     isr: tuple[BrokerId, ...] | None = None
     left: tuple[BrokerId, ...] = ()
     joined: tuple[BrokerId, ...] = ()
     replicas: tuple[BrokerId, ...] = ()
     unclean: bool = False
-    """Of an election: the winner was not in sync, committed records may be lost."""
+    """For an election: the winner was not in sync, committed records may be lost."""
     first: int | None = None
     end: int | None = None
     lost: int | None = None
 
     @property
     def identity(self) -> tuple[str, str]:
-        """Two records of one identity tell the same step; the first one read counts."""
+        """Two records with the same identity describe the same step; the first one read counts."""
         return self.id, self.state.value
 
 
 VERSION: Final = 1
-"""Of the schema. A new field does not change it: readers pass over what they do not know."""
+"""The version of the schema. A new field does not change it: readers skip unknown fields."""
 
 _COMMANDS: Final[Mapping[str, Command | Happening]] = {each.value: each for each in (*Command, *Happening)}
 
 
 def dump_event(event: StateChangeEvent) -> dict[str, Any]:
-    """The JSON object of an event; the names are the command line's (`strandline state-changes`)."""
+    """The JSON object of an event; field names are those of the command line (`strandline state-changes`)."""
     fields: dict[str, Any] = {
         "version": VERSION,
         "id": event.id,
@@ -203,11 +208,11 @@ def dump_event(event: StateChangeEvent) -> dict[str, Any]:
 
 
 class NotAStateChange(UnreadableJson):
-    """The JSON is no event of this version or a later one."""
+    """The JSON is no event of this or a later version."""
 
 
 def load_event(fields: Any) -> StateChangeEvent:
-    """Raises NotAStateChange (a ValueError) for what is no event of this version or a later one."""
+    """Raises NotAStateChange (a ValueError) for JSON that is no event of this or a later version."""
     with unreadable_as(NotAStateChange, "a state change", fields):
         isr = fields.get("isr")
         requester = fields.get("requester")
@@ -247,7 +252,7 @@ def _offset(raw: Any) -> int | None:
 
 
 def event_key(event: StateChangeEvent) -> bytes:
-    """The partition by name: what happens to it is in one partition of the topic."""
+    """The partition by name, so that all its events are in one partition of the topic."""
     return f"{event.topic}-{event.key.partition}".encode()
 
 
@@ -263,7 +268,7 @@ def parse_event(value: bytes | None) -> StateChangeEvent:
 
 
 def life_of(change: StateChange, broker: BrokerId) -> list[StateChangeEvent]:
-    """The events of a request in the queue of `broker`, as far as its life went."""
+    """The events of a request in the queue of `broker`, up to its current state."""
 
     def event(state: RequestState, at_ms: int, reason: str) -> StateChangeEvent:
         return StateChangeEvent(

@@ -1,4 +1,4 @@
-"""Tables of legal transitions: every state machine here has one, and fails fast when it leaves it."""
+"""Checks transitions of state machines against their tables of legal transitions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ State = TypeVar("State", bound=Enum)
 
 
 class IllegalTransition(AssertionError):
-    """Something was told to do what its state does not allow."""
+    """A state machine was asked for a transition that its table does not allow."""
 
 
 def transition(who: str, current: State, wanted: State, legal: Mapping[State, Set[State]]) -> State:
-    """`wanted`, if that may follow `current`. Raises IllegalTransition with the values."""
+    """Returns `wanted` if it may follow `current`. Raises IllegalTransition with the values."""
     if wanted not in legal[current]:
         allowed = ", ".join(sorted(state.value for state in legal[current])) or "nothing"
         raise IllegalTransition(

@@ -1,7 +1,7 @@
-"""Text that others chose, made fit for a terminal: names, ids, reasons, config values.
+"""Escapes untrusted text for a terminal: names, ids, reasons, config values.
 
-Nothing in it moves the cursor, colours what follows, begins a line of its own or reverses the direction of
-writing. What is escaped is still told apart, so that a name that misleads the eye is seen to do so.
+The result cannot move the cursor, change colours, begin a new line or reverse the direction of
+writing. Different texts stay different after escaping, so that a misleading name is visible.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _UNFIT: Final = re.compile(
 
 
 def printable(text: str) -> str:
-    r"""`text` with whatever a terminal would act on as an escape of Python.
+    r"""`text` with characters that a terminal would act on replaced by Python escapes.
 
     >>> printable("orders\x1b[2J")
     'orders\\x1b[2J'
@@ -28,9 +28,9 @@ def printable(text: str) -> str:
 
 
 def escaped_json(line: str) -> str:
-    r"""A line of JSON, which means the same, without anything that a terminal would act on.
+    r"""An equivalent line of JSON without characters that a terminal would act on.
 
-    JSON itself escapes only what lies below the space.
+    JSON itself escapes only characters below the space.
     """
     return _UNFIT.sub(lambda match: f"\\u{ord(match[0]):04x}", line)
 

@@ -1,4 +1,4 @@
-"""What a topic may be configured with, under Kafka's names, with defaults, units and bounds."""
+"""The configuration of topics, under Kafka's names, with defaults, units and bounds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class TopicConfig(BaseModel):
     )
 
     min_insync_replicas: int | None = Field(default=None, ge=1, le=100)
-    """None: 2 at a replication factor of 3 or more, else 1."""
+    """None: 2 with a replication factor of 3 or more, else 1."""
     retention_ms: int = Field(default=7 * 24 * 3600 * 1000, ge=-1)
     retention_bytes: int = Field(default=-1, ge=-1)
     segment_bytes: int = Field(default=256 * MIB, ge=1 * KIB, le=2**31 - 1)
@@ -33,13 +33,14 @@ class TopicConfig(BaseModel):
     """1: fsync before the acknowledgement, on the leader and on every follower."""
     flush_ms: int = Field(default=2**63 - 1, ge=0)
     cleanup_policy: str = Field(default="delete", pattern="^(delete|compact|compact,delete|delete,compact)$")
-    """delete: by retention; compact: of each key the last record stays."""
+    """delete: remove old segments by retention; compact: keep the last record of each key."""
     min_cleanable_dirty_ratio: float = Field(default=0.5, ge=0, le=1)
-    """A log is compacted when more than this part of what may be compacted is new since the last time."""
+    """A log is compacted once more than this fraction of its compactable bytes was written since
+    the last compaction."""
     min_compaction_lag_ms: int = Field(default=0, ge=0)
-    """A record stays for so long whatever follows it."""
+    """A record is not compacted away before this age."""
     delete_retention_ms: int = Field(default=24 * 3600 * 1000, ge=0)
-    """A tombstone stays for so long after the first compaction that met it."""
+    """How long a tombstone is kept after the first compaction that reached it."""
     unclean_leader_election_enable: bool = False
 
     @property
@@ -51,14 +52,14 @@ class TopicConfig(BaseModel):
         return "delete" in self.cleanup_policy
 
     def min_insync(self, replication_factor: int) -> int:
-        """The bound in force for a partition of this many replicas."""
+        """The bound in force for a partition with this number of replicas."""
         if self.min_insync_replicas is not None:
             return min(self.min_insync_replicas, replication_factor)
         return 2 if replication_factor >= 3 else 1
 
     @classmethod
     def parse(cls, values: Mapping[str, str]) -> Self:
-        """Read text values. Raises InvalidConfig that names the first wrong one."""
+        """Parse text values. Raises InvalidConfig that names the first invalid one."""
         known = sorted(field.alias or name for name, field in cls.model_fields.items())
         for name in values:
             if name not in known:

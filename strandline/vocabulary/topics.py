@@ -1,4 +1,4 @@
-"""What may be a topic's name, for whoever is given one."""
+"""The rules for names of topics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LEGAL_NAME: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def check_topic_name(name: str) -> None:
-    """Kafka's rules for names. Raises InvalidTopic."""
+    """Check a name against Kafka's rules. Raises InvalidTopic."""
     if not name:
         raise InvalidTopic("a topic's name is empty")
     if len(name) > TOPIC_NAME_LENGTH_MAX:
@@ -27,7 +27,7 @@ def check_topic_name(name: str) -> None:
 
 
 def is_topic_name(name: str) -> bool:
-    """Whether a topic can have it."""
+    """Whether the name is a legal topic name."""
     try:
         check_topic_name(name)
     except InvalidTopic:

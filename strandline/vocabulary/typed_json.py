@@ -1,4 +1,4 @@
-"""Fields of JSON that others wrote: each is taken with its type and within its bounds, or not at all."""
+"""Checked reads of untrusted JSON fields: each value must have its type and lie within its bounds."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ INT64_MAX: Final = 2**63 - 1
 
 
 class UnreadableJson(StrandlineError, ValueError):
-    """The bytes are no JSON, or not of the shape that their place asks for."""
+    """The bytes are not JSON, or do not have the expected shape."""
 
 
 def integer(value: Any, *, least: int = -1, most: int = INT64_MAX) -> int:
-    """A whole number. Raises ValueError; a number in quotes, a fraction and a truth value are none."""
+    """A whole number. Raises ValueError, also for a quoted number, a fraction or a boolean."""
     if type(value) is not int or not least <= value <= most:
         raise ValueError(f"{_brief(value)} is not a whole number from {least} to {most}")
     return value
 
 
 def text(value: Any) -> str:
-    """Raises ValueError."""
+    """A string. Raises ValueError."""
     if not isinstance(value, str):
         raise ValueError(f"{_brief(value)} is not a text")
     return value
@@ -33,7 +33,7 @@ def text(value: Any) -> str:
 
 @contextmanager
 def unreadable_as(kind: type[UnreadableJson], what: str, data: Any) -> Iterator[None]:
-    """Raise whatever the decoding of `data` raises as an error of this kind, which names `what`."""
+    """Raise any error in the decoding of `data` as an error of this kind, which names `what`."""
     try:
         yield
     except RecursionError:
@@ -45,7 +45,7 @@ def unreadable_as(kind: type[UnreadableJson], what: str, data: Any) -> Iterator[
 
 
 def parse(data: bytes | str) -> Any:
-    """Raises ValueError, RecursionError: for use within `unreadable_as`."""
+    """Decode JSON. Raises ValueError, RecursionError: for use within `unreadable_as`."""
     try:
         return json.loads(data)
     except ValueError as error:
@@ -53,7 +53,7 @@ def parse(data: bytes | str) -> Any:
 
 
 def _brief(value: Any) -> str:
-    """The begin of a value, for a message. The value may be nested too deeply to be shown."""
+    """The beginning of a value, for a message. The value may be nested too deeply to be shown."""
     if isinstance(value, list | dict):
         return f"a {type(value).__name__} of {len(value)}"
     return repr(value[:200]) if isinstance(value, bytes | str) else f"{value!r:.200}"

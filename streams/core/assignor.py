@@ -1,10 +1,11 @@
-"""Stream tasks as a way to assign the partitions of a consumer group.
+"""Assigns stream tasks, as an assignor of the partitions of a consumer group.
 
-A task is one partition of each of its subtopology's topics. The leader makes claims of tasks out of what the
-members own and say, has `placement` place them, and turns the shares into partitions again. What
-somebody owns one partition of is given to nobody else: its owner gives it up by itself, before it joins
-(`release_before_join`). So what a member gets is free, and comes in the same generation. A leader that has
-not heard of a topic yet sees no claim on its partitions, so members also say which tasks they run.
+A task is one partition of each of its subtopology's topics. The leader derives claims on tasks from the
+members' partitions and user data, lets `placement` place them, and converts the shares back to partitions. If
+a member owns any partition of a task, no other member gets the task: its owner revokes it by itself, before
+it joins (`release_before_join`). So assigned tasks are free, and are assigned in the same generation. A
+leader that does not know a topic yet sees no claim on its partitions, so members also report which tasks they
+run.
 """
 
 from __future__ import annotations
@@ -23,16 +24,17 @@ from strandline.vocabulary.groups import NO_GENERATION
 
 APPLICATION_SERVER_BYTES_MAX: Final = 255
 DIRECTORY_BYTES_MAX: Final = 48 * 1024
-"""As it is told to each member; the group's coordinator takes 128 KiB for one member."""
+"""The largest directory sent to each member; the group's coordinator accepts 128 KiB for one member."""
 DIRECTORIES_BYTES_MAX: Final = 512 * 1024
-"""Told to all members together; the group's coordinator keeps 2 MiB for one group, compressed less."""
+"""The largest sum of directories sent to all members; the group's coordinator keeps 2 MiB for one group,
+compressed less."""
 
 
 class LearnerAssignor:
-    """One member's side, and the leader's when this member leads. It never waits.
+    """The assignor of one member, and of the leader if this member leads. It never blocks.
 
-    `sources` has the topics of each subtopology; a topic is in one only. `on_received` is called with what an
-    assignment changes, after `owners` and `servers` have been brought up to date.
+    `sources` has the topics of each subtopology; a topic belongs to only one. `on_received` is called with
+    the changes of an assignment, after `owners` and `servers` were updated.
     """
 
     name: Final = "streams-learner"
@@ -51,14 +53,16 @@ class LearnerAssignor:
         if len(application_server.encode()) > APPLICATION_SERVER_BYTES_MAX:
             raise SettingsError(f"application_server has more than {APPLICATION_SERVER_BYTES_MAX} bytes")
         self.owners: Mapping[TaskId, str] = {}
-        """Who runs each task, by member id, as the last assignment told; empty in a very large group."""
+        """The member id of the member that runs each task, from the last assignment; empty in a very large
+        group."""
         self.servers: Mapping[str, str] = {}
-        """`application_server` of each member, by member id, as the last assignment told."""
+        """`application_server` by member id, from the last assignment."""
         self.unreadable: tuple[str, ...] = ()
-        """A line for each member whose data the leader could not read, and for each with another topology, in
-        the last round it led."""
-        self.misheard = ""
-        """Why the data of the last assignment, or its directory, could not be read: then nothing was told."""
+        """A line for each member whose data the leader could not decode, and for each with another topology,
+        from the last round that it led."""
+        self.undecodable = ""
+        """Why the data of the last assignment, or its directory, could not be decoded; it was then ignored.
+        """
         self._member = member
         self._sources = {name: tuple(topics) for name, topics in sources.items()}
         self._subtopology = {topic: name for name, topics in self._sources.items() for topic in topics}
@@ -68,14 +72,15 @@ class LearnerAssignor:
         self._on_received = on_received
         self._stateless = frozenset(stateless)
         self._generation = NO_GENERATION
-        """The last one that an assignment came of."""
+        """The generation of the last assignment."""
         self._owns = False
-        """Whether this member owns partitions as it joins: only then it is asked what it releases."""
+        """Whether this member owns partitions as it joins: only then the consumer calls
+        `release_before_join`."""
 
     # --- partitions and tasks ------------------------------------------------------------------
 
     def tasks_of(self, partitions: Iterable[TopicPartition]) -> frozenset[TaskId]:
-        """The tasks that any of these belong to. Partitions of other topics are of none."""
+        """The tasks to which these partitions belong. Partitions of other topics have none."""
         return frozenset(
             TaskId(self._subtopology[topic], number)
             for topic, number in partitions
@@ -83,23 +88,24 @@ class LearnerAssignor:
         )
 
     def partitions_of(self, tasks: Iterable[TaskId]) -> frozenset[TopicPartition]:
-        """One of each topic of the subtopology, whether or not the topic has so many."""
+        """One partition of each topic of the subtopology, whether or not the topic has that many."""
         return frozenset(
             TopicPartition(topic, number)
             for subtopology, number in tasks
             for topic in self._sources.get(subtopology, ())
         )
 
-    # --- a member ------------------------------------------------------------------------------
+    # --- member side ---------------------------------------------------------------------------
 
     def release_before_join(self) -> frozenset[TopicPartition]:
-        """Of those tasks that others learn."""
+        """The partitions of tasks that other members learn."""
         self._owns = True
         return self.partitions_of(self._member.giving_up())
 
     def subscription_user_data(self) -> bytes:
         claim = self._member.claim()
-        # Who lost everything may say so before it has heard of that itself: it runs nothing then.
+        # After a member has lost everything, this may run before it is notified of the loss: it runs no
+        # tasks then.
         owns, self._owns = self._owns, False
         return MemberData(
             claim.revoked,
@@ -112,8 +118,9 @@ class LearnerAssignor:
         ).encode()
 
     def on_assignment(self, user_data: bytes, assigned: frozenset[TopicPartition], generation: int) -> None:
-        """What was told changes what is learned and kept; what runs here is `assigned`, and nothing else."""
-        data, directory = self._heard(user_data)
+        """Learned and standby tasks follow from the user data; the tasks that run here follow only from
+        `assigned`."""
+        data, directory = self._decode(user_data)
         self.owners, self.servers = directory.owners, directory.servers
         share = Share(
             tuple(sorted(self.tasks_of(assigned))),
@@ -125,8 +132,8 @@ class LearnerAssignor:
         self._generation = generation
         self._on_received(self._member.receive(share, data.learned, in_turn=in_turn))
 
-    def _heard(self, user_data: bytes) -> tuple[AssignmentData, Directory]:
-        self.misheard = ""
+    def _decode(self, user_data: bytes) -> tuple[AssignmentData, Directory]:
+        self.undecodable = ""
         data, directory = AssignmentData(), Directory()
         try:
             if user_data:
@@ -134,10 +141,10 @@ class LearnerAssignor:
             if data.directory:
                 directory = Directory.decode(data.directory)
         except InconsistentGroupProtocol as error:
-            self.misheard = error.message
+            self.undecodable = error.message
         return data, directory
 
-    # --- the leader ----------------------------------------------------------------------------
+    # --- leader side ---------------------------------------------------------------------------
 
     def assign(
         self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
@@ -150,10 +157,11 @@ class LearnerAssignor:
     ) -> tuple[dict[str, list[TopicPartition]], dict[str, bytes]]:
         """As `assign`, and the `AssignmentData` of each member.
 
-        Whose data cannot be read keeps what it owns, and learns and keeps nothing.
+        A member whose data cannot be decoded keeps what it owns, and gets no task to learn or to stand by
+        for.
         """
-        said = self._said(members)
-        claims = self._claims(members, said)
+        decoded = self._decode_members(members)
+        claims = self._claims(members, decoded)
         shares: dict[str, Share[TaskId]] = dict.fromkeys(members, Share())
         for tasks, able in self._placeable(members, partitions):
             placed = place(
@@ -171,41 +179,42 @@ class LearnerAssignor:
             )
             for name, share in shares.items()
         }
-        servers = {name: said[name].application_server for name in members}
-        return assigned, _told(shares, claims, servers)
+        servers = {name: decoded[name].application_server for name in members}
+        return assigned, _assignment_data(shares, claims, servers)
 
-    def _said(self, members: Mapping[str, MemberSubscription]) -> dict[str, MemberData]:
-        said: dict[str, MemberData] = {}
+    def _decode_members(self, members: Mapping[str, MemberSubscription]) -> dict[str, MemberData]:
+        decoded: dict[str, MemberData] = {}
         unreadable: list[str] = []
         for name, subscription in sorted(members.items()):
             try:
-                said[name] = MemberData.decode(subscription.user_data)
+                decoded[name] = MemberData.decode(subscription.user_data)
             except InconsistentGroupProtocol as error:
-                said[name] = MemberData()
+                decoded[name] = MemberData()
                 unreadable.append(f"member {name} keeps what it has, and learns nothing: {error.message}")
             if foreign := sorted(set(subscription.topics) - self._subtopology.keys()):
                 unreadable.append(
                     f"member {name} reads {', '.join(foreign)}, which the topology of this leader does not: "
-                    "nobody runs tasks of that, until all members have the same topology"
+                    "no member runs tasks of it, until all members have the same topology"
                 )
         self.unreadable = tuple(unreadable)
-        return said
+        return decoded
 
     def _claims(
-        self, members: Mapping[str, MemberSubscription], said: Mapping[str, MemberData]
+        self, members: Mapping[str, MemberSubscription], decoded: Mapping[str, MemberData]
     ) -> dict[str, Claim[TaskId]]:
-        """A task is held by who owns a partition of it, else by who says that it runs it; else it is owned by
-        who says that it gave it up. Of two who say so it is the one who heard of the later generation."""
-        latest_first = sorted(members, key=lambda name: (-said[name].generation, name))
+        """A task is held by the member that owns a partition of it, else by the one that reports to run it;
+        otherwise it is owned by the one that reports to have revoked it. Of two such reports the later
+        generation counts."""
+        latest_first = sorted(members, key=lambda name: (-decoded[name].generation, name))
         holders: dict[TaskId, str] = {}
         owners: dict[TaskId, str] = {}
         for name in sorted(members):
             for task in self.tasks_of(members[name].owned):
                 holders.setdefault(task, name)
         for name in latest_first:
-            for task in said[name].assigned:
+            for task in decoded[name].assigned:
                 holders.setdefault(task, name)
-            for task in said[name].revoked:
+            for task in decoded[name].revoked:
                 owners.setdefault(task, name)
         held: dict[str, set[TaskId]] = {name: set() for name in members}
         for task, name in holders.items():
@@ -218,13 +227,14 @@ class LearnerAssignor:
                 data.standbys,
                 data.leaving,
             )
-            for name, data in said.items()
+            for name, data in decoded.items()
         }
 
     def _placeable(
         self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
     ) -> list[tuple[list[TaskId], tuple[str, ...]]]:
-        """Tasks, and who subscribes to all of their topics: in one piece, unless members do not agree."""
+        """Groups of tasks, with the members that subscribe to all of their topics: one group, unless members
+        disagree."""
         by_members: dict[tuple[str, ...], list[TaskId]] = {}
         topics = {name: frozenset(subscription.topics) for name, subscription in members.items()}
         for subtopology, sources in sorted(self._sources.items()):
@@ -244,7 +254,7 @@ def _both(one: Share[TaskId], other: Share[TaskId]) -> Share[TaskId]:
     )
 
 
-def _told(
+def _assignment_data(
     shares: Mapping[str, Share[TaskId]], claims: Mapping[str, Claim[TaskId]], servers: Mapping[str, str]
 ) -> dict[str, bytes]:
     learned = learned_tasks(shares, claims)

@@ -1,8 +1,9 @@
-"""The keys of a changelog, which are also those of the local store: a restore copies bytes and reads none.
+"""The keys of a changelog. The local store has the same keys, so a restore copies bytes without decoding
+them.
 
-A changelog is compacted, so it keeps the last value of each key: of every key of every store of the task,
-and of one position record, that says how far the inputs were read when those values were as they are.
-The first byte tells what a key is of; `LOCAL_PREFIX` is left to what a store notes for itself.
+A changelog is compacted, so it keeps the last value of each key: of every key of every store of the task, and
+of one position record, which has the input positions that belong to those values. The first byte is the kind
+of key; `LOCAL_PREFIX` is reserved for a store's own records.
 """
 
 from __future__ import annotations
@@ -12,21 +13,21 @@ from typing import Final
 from strandline.errors import InvalidRecord
 
 LOCAL_PREFIX: Final = b"\x00"
-"""No key of a changelog begins so, and all of them lie behind it."""
+"""No key of a changelog begins with it, and all of them sort after it."""
 CHANGELOG_START: Final = b"\x01"
 POSITION_KEY: Final = b"\x01"
 _STATE_PREFIX: Final = b"\x02"
 
 STORE_NAME_BYTES_MAX: Final = 255
-"""Of a store's name in UTF-8: its length goes into a byte."""
+"""The longest store name in UTF-8: its length is stored in one byte."""
 
 
 class UnreadableState(InvalidRecord):
-    """A position record or an origin that says nothing, or that another version wrote."""
+    """A position record or an origin that is invalid, or that another version wrote."""
 
 
 def store_prefix(store: str) -> bytes:
-    """What the keys of this store begin with, and those of no other one.
+    """The prefix of this store's keys, and of no other store's.
 
     Raises ValueError if the name is longer than `STORE_NAME_BYTES_MAX`.
     """
@@ -37,7 +38,7 @@ def store_prefix(store: str) -> bytes:
 
 
 def store_end(store: str) -> bytes:
-    """The least key that lies behind all keys of this store. It is not one of its keys."""
+    """The smallest key after all keys of this store; it is not one of its keys."""
     prefix = store_prefix(store)
     if prefix[-1] == STORE_NAME_BYTES_MAX:
         raise AssertionError(f"{prefix!r} ends as no UTF-8 does")

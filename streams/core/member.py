@@ -1,9 +1,9 @@
-"""One member of a group of stream processors: what it runs, what it learns, and what it says when it joins.
+"""The state machine of one member of a stream application's group: running, learned and standby tasks.
 
-A member joins in three steps. It gives up what others learn (`giving_up`), so that whoever is ready may have
-it at once. It says the rest (`claim`). It takes what it is told (`receive`), which is what there is to do.
-It keeps nothing that its own tasks and stores do not tell, so a group that loses a member, the leader too,
-goes on from what the others say (seed 000).
+A member joins in three steps. It revokes the tasks that other members learn (`giving_up`), so that a ready
+learner gets them at once. It reports the rest (`claim`). It takes the assignment (`receive`) and returns the
+changes. All its state can be derived from its tasks and stores, so a group that loses a member, even the
+leader, continues from the other members' reports (seed 000).
 """
 
 from __future__ import annotations
@@ -17,56 +17,56 @@ from strandline.streams.core.placement import Claim, Share, Task
 
 @dataclass(frozen=True, slots=True)
 class Received(Generic[Task]):
-    """What an assignment changes, each in the order of names.
+    """The changes of an assignment, each ordered by name.
 
-    What runs here and is taken away without having been given up is in none of it: `StreamMember.taken`.
+    A running task that is taken away without having been revoked is not in it: see `StreamMember.taken`.
     """
 
     promoted: tuple[Task, ...]
-    """A learner or a standby here until now, and run from now on: the store stays open (CORRECTNESS S2)."""
+    """Learner or standby before, running from now on: the store stays open (CORRECTNESS S2)."""
     started: tuple[Task, ...]
-    """Run from now on, with a state to be restored first."""
+    """Running from now on, after its state has been restored."""
     resumed: tuple[Task, ...]
-    """Given up to join, and given back; nobody else ran it."""
+    """Revoked for the join, and assigned again; no other member ran it."""
     closed: tuple[Task, ...]
-    """Given up to join, or learned, or kept as a standby, and nothing of it is to be here any more."""
+    """Revoked for the join, learned, or standby before, and without a role here from now on."""
     learning: tuple[Task, ...]
-    """To be learned from now on. What was a standby here goes on as it is."""
+    """Learned from now on. A former standby copy is kept."""
     standbys: tuple[Task, ...]
-    """To be kept as standbys from now on. The store of what was given up or learned here stays open."""
+    """Standby from now on. The store of a revoked or learned task stays open."""
     asks: bool
-    """True if a rebalance has to be asked for: a task can go over to its learner at once (CORRECTNESS S5)."""
+    """True if a rebalance must be requested: a task can move to its learner at once (CORRECTNESS S5)."""
     over: bool
-    """True for a member that was leaving, and may go: it has nothing left. What the leader does not know of,
-    as its topic was deleted, stays."""
+    """True for a leaving member that has nothing left. Tasks that the leader does not know, because their
+    topic was deleted, do not count."""
 
 
 class StreamMember(Generic[Task]):
-    """Never waits. Between `giving_up` and `receive` nothing of what is given up runs."""
+    """Never blocks. Between `giving_up` and `receive` the revoked tasks do not run."""
 
     def __init__(self) -> None:
         self.assigned: frozenset[Task] = frozenset()
         self.revoked: frozenset[Task] = frozenset()
-        """What was given up to join, until the assignment comes."""
+        """Tasks revoked for the join, until the assignment arrives."""
         self.learning: dict[Task, bool] = {}
-        """What is learned, and whether it is ready."""
+        """Learned tasks, and whether each is ready."""
         self.standbys: dict[Task, bool] = {}
-        """What a copy is kept of, and whether it is ready."""
+        """Standby tasks, and whether each is ready."""
         self.leaving = False
         self._learned: frozenset[Task] = frozenset()
-        """What runs here and is learned by another one, as the last assignment told."""
-        self._said_ready: frozenset[Task] = frozenset()
-        """In the last claim."""
+        """Tasks that run here and that another member learns, from the last assignment."""
+        self._reported_ready: frozenset[Task] = frozenset()
+        """Tasks reported as ready in the last claim."""
 
     def leave(self) -> bool:
-        """Hand everything over from now on; True if a rebalance has to be asked for."""
+        """Hand all tasks over from now on; True if a rebalance must be requested."""
         asks, self.leaving = not self.leaving, True
         return asks
 
     def caught_up(self, task: Task) -> bool:
-        """The lag of a task that is learned, or kept as a standby, is small enough.
+        """The lag of a learned or standby task is small enough.
 
-        True if a rebalance has to be asked for: nobody waits for a standby.
+        True if a rebalance must be requested; for a standby it need not.
         """
         if task in self.standbys:
             self.standbys[task] = True
@@ -76,43 +76,44 @@ class StreamMember(Generic[Task]):
         return asks
 
     def fell_behind(self, task: Task) -> None:
-        """It was ready, and is not any more: its owner writes faster than it reads."""
+        """A ready copy is no longer ready: the owner writes faster than this member reads."""
         for copies in (self.learning, self.standbys):
             if task in copies:
                 copies[task] = False
 
-    def stays_alone(self) -> bool:
-        """True for one that leaves while nobody stays who could learn what it has."""
+    def has_no_successor(self) -> bool:
+        """True for a leaving member if no other member remains that could learn its tasks."""
         return self.leaving and bool(self.assigned) and not self._learned
 
     # --- joining -------------------------------------------------------------------------------
 
     def giving_up(self) -> tuple[Task, ...]:
-        """Stop running these, and commit, before the join: they are learned elsewhere."""
+        """Stop running these tasks, and commit, before the join: other members learn them."""
         self.revoked |= self.assigned & self._learned
         self.assigned -= self.revoked
         return _ordered(self.revoked)
 
     def claim(self) -> Claim[Task]:
-        said = Claim(self.assigned, self.revoked, dict(self.learning), dict(self.standbys), self.leaving)
-        self._said_ready = frozenset(task for task in (*said.learning, *said.standbys) if said.ready(task))
-        return said
+        claim = Claim(self.assigned, self.revoked, dict(self.learning), dict(self.standbys), self.leaving)
+        copies = (*claim.learning, *claim.standbys)
+        self._reported_ready = frozenset(task for task in copies if claim.ready(task))
+        return claim
 
     def receive(
         self, share: Share[Task], learned: Mapping[Task, bool], *, in_turn: bool = True
     ) -> Received[Task]:
-        """Take an assignment. `learned` has the tasks that are learned now, by whomever: True for those that
-        their learners said they are ready for.
+        """Take an assignment. `learned` has all tasks that some member learns now: True for those whose
+        learners reported to be ready.
 
-        `in_turn` is False if a generation went by of which this member heard nothing: what it gave up may
-        have run elsewhere meanwhile, so that it is started and not resumed if it comes back.
+        `in_turn` is False if this member missed a generation: its revoked tasks may have run elsewhere
+        meanwhile, so those that return are started and not resumed.
         """
         before, revoked, copies = self.assigned, self.revoked, self.standbys | self.learning
         learned_before, kept_before = self.learning.keys(), self.standbys.keys()
         self.assigned = frozenset(share.assigned)
-        running = before | self.assigned  # what is taken away still runs until it has been stopped
+        running = before | self.assigned  # a task that is taken away runs until it has been stopped
         self.learning = {task: copies.get(task, False) for task in share.learning if task not in running}
-        # What ran here has its state whole; who takes it over is the first to write more.
+        # A task that ran here has its complete state; only its next owner writes more.
         self.standbys = {
             task: copies.get(task, in_turn and task in revoked)
             for task in share.standbys
@@ -132,21 +133,21 @@ class StreamMember(Generic[Task]):
             learning=_ordered(new_learning),
             standbys=_ordered(self.standbys.keys() - kept_before),
             asks=any(learned[task] for task in self._learned)
-            or any(self.learning[task] and task not in self._said_ready for task in new_learning),
+            or any(self.learning[task] and task not in self._reported_ready for task in new_learning),
             over=self.leaving and not self.assigned,
         )
 
-    # --- what the group takes ------------------------------------------------------------------
+    # --- losses -----------------------------------------------------------------------------------
 
     def taken(self, tasks: Iterable[Task]) -> None:
-        """These have been stopped and committed, for the group or the consumer took them away. What was given
-        up to join stays so."""
+        """These tasks were stopped and committed, because the group or the consumer took them away. Tasks
+        revoked for the join stay so."""
         self.assigned = self.assigned.difference(tasks)
 
     def lost(self) -> tuple[Task, ...]:
-        """The group went on without this member: others may run what it ran, and what it had given up.
+        """The group continued without this member: others may run its running and its revoked tasks.
 
-        What it learns, and what it keeps as a standby, stays. The answer is what it ran and had given up.
+        Learned and standby tasks stay. Returns the tasks that it ran and had revoked.
         """
         lost = self.assigned | self.revoked
         self.assigned = self.revoked = self._learned = frozenset()

@@ -1,10 +1,10 @@
-"""Where a record of a repartition topic comes from, so that what is written there twice is counted once.
+"""The origin of a record in a repartition topic, by which a record that was written twice is counted once.
 
-Outputs are written at least once: a task that dies between its outputs and its commit leaves its successor
-to write the same ones again. So each carries its *origin*: the partition and offset of the record that it was
-made of, and its number among the outputs of that record. One task makes all the outputs of an origin
-partition, and in their order, so who reads them needs to know only the last one of each; that is part of its
-position record, and goes into the changelog with what was counted (CORRECTNESS S9).
+Outputs are written at least once: if a task dies between its outputs and its commit, its successor writes the
+same ones again. So each output carries its *origin*: the partition and offset of its input record, and its
+index among the outputs of that record. One task makes all the outputs of an origin partition, in order, so
+their reader must remember only the last one of each origin partition; this is part of its position record,
+and is written into the changelog with the counted state (CORRECTNESS S9).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ORIGIN_HEADER: Final = "strandline-origin"
 
 _VERSION: Final = 0
 _PLACE: Final = struct.Struct(">bqi")
-"""Version, offset, number. The source follows: the same bytes for the same partition."""
+"""Version, offset, index. The source follows; the same partition always has the same bytes."""
 _PARTITION: Final = struct.Struct(">i")
 _ORIGIN_BYTES_MIN: Final = _PLACE.size + _PARTITION.size + 1
 
@@ -32,16 +32,16 @@ class Origin(NamedTuple):
     source: TopicPartition
     offset: int
     number: int
-    """From 0, among the outputs of that record."""
+    """Index among the outputs of that record, from 0."""
 
 
 def origin_header(source: TopicPartition, offset: int, number: int) -> bytes:
-    """The value of the header of output `number` of the record at `offset` of `source`."""
+    """The header value for output `number` of the record at `offset` of `source`."""
     return _PLACE.pack(_VERSION, offset, number) + _PARTITION.pack(source.partition) + source.topic.encode()
 
 
 def parse_origin(header: bytes) -> Origin:
-    """What a header says. Raises UnreadableState."""
+    """Decode a header. Raises UnreadableState."""
     offset, number = _place(header)
     if len(header) < _ORIGIN_BYTES_MIN:
         raise _wrong(header, f"{len(header)} bytes, at least {_ORIGIN_BYTES_MIN} are needed")
@@ -56,20 +56,21 @@ def parse_origin(header: bytes) -> Origin:
 
 
 class Origins:
-    """The last output that was read of each origin partition."""
+    """The last output read of each origin partition."""
 
     __slots__ = ("_last",)
 
     def __init__(self, headers: Iterable[bytes] = ()) -> None:
-        """`headers`: as `headers()` gave them. Raises UnreadableState."""
+        """`headers`: as returned by `headers()`. Raises UnreadableState."""
         self._last: dict[bytes, tuple[int, int]] = {}
         for header in headers:
             self.seen(header)
 
     def seen(self, header: bytes) -> bool:
-        """True if this output, or a later one of the same origin partition, was seen; it is noted otherwise.
+        """True if this output, or a later one of the same origin partition, was seen before; otherwise note
+        it.
 
-        Raises UnreadableState, and notes nothing then.
+        Raises UnreadableState, and then notes nothing.
         """
         place = _place(header)
         source = header[_PLACE.size :]
@@ -82,7 +83,7 @@ class Origins:
         return False
 
     def headers(self) -> list[bytes]:
-        """The last header of each origin partition, in an order that depends on nothing else."""
+        """The last header of each origin partition, in a deterministic order."""
         return [_PLACE.pack(_VERSION, *self._last[source]) + source for source in sorted(self._last)]
 
     def __len__(self) -> int:
@@ -98,7 +99,7 @@ class Origins:
 
 
 def _place(header: bytes) -> tuple[int, int]:
-    """Offset and number. They order the outputs of one origin partition."""
+    """Offset and index, by which the outputs of one origin partition are ordered."""
     try:
         version, offset, number = _PLACE.unpack_from(header)
     except struct.error:

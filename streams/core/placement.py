@@ -1,30 +1,31 @@
-"""Where each task runs, who learns which one to take it over later, and who keeps a copy in case.
+"""Decides which member runs, learns, or keeps a standby copy of each task.
 
-What the members say when they join goes in, what each of them gets comes out. Nothing else decides, so
-whoever leads the group next comes to the same end (docs/streams.md, seed 000). In this order:
+The inputs are the members' claims when they join, the outputs their shares. Nothing else has an influence, so
+any later leader decides the same (docs/streams.md, seed 000). The rules, in order:
 
-1. a task goes to its learner once that says it is ready;
-2. any other stays with its owner; who revoked it to join counts as its owner;
-3. without an owner it goes to a standby that is ready, else to its learner, ready or not, else to a standby;
-4. else to the member with the least load, the first of them. Who is leaving gets nothing new.
+1. a task goes to its learner once that is ready;
+2. any other task stays with its owner; a member that revoked it for the join counts as its owner;
+3. without an owner it goes to a ready standby, else to its learner, ready or not, else to any standby;
+4. else to the least loaded member, the first of them. A leaving member gets no new task.
 
-Then learners, at most one a task; those under way stay:
+Then learners, at most one for each task; existing ones stay:
 
-5. the tasks of those who leave are dealt to those who stay, in turn, none above its share of all tasks;
-6. while loads differ by more than one, the first most loaded member's first task that nobody learns is
+5. the tasks of leaving members are given in turn to the staying ones, none above its share of all tasks;
+6. while loads differ by more than one, the first most loaded member's first task without a learner is
    learned by the first least loaded member.
 
-In both, who stands by for a task is taken before others that are as good, those who are ready first. Then:
+In both rules the standbys of a task are preferred among equals, ready ones first. Then:
 
-7. each task gets as many standbys as are wanted, of those who stay and neither run nor learn it. Who has a
-   copy keeps it: those who are ready first, and of these who stood by, who ran it and who learned it until
-   now. Others go to the member with the fewest copies, learned ones too, the first of them. While a task is
-   learned whose owner stays, one less begins: the owner will stand by.
+7. each task gets the configured number of standbys among the staying members that neither run nor learn it.
+   A member with a copy keeps it: ready ones first, and of these the former standby, the former owner and the
+   former learner, in this order. Other copies go to the members with the fewest copies, learned ones
+   included, the first of them. While a task is learned and its owner stays, one standby less begins: the
+   owner will become one.
 
-A load counts a task that is being learned as its learner's. Members and tasks go in the order of their names.
+A load counts a task that is being learned as its learner's. Members and tasks are ordered by name.
 
-A task that somebody still holds is never given to another one, whatever its learner says: its owner hears
-that a learner is ready, revokes it and asks for the next rebalance (CORRECTNESS S1, S5).
+A task that a member still holds is never given to another one, even if its learner is ready: its owner is
+notified of the ready learner, revokes the task and requests the next rebalance (CORRECTNESS S1, S5).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 
 class Ordered(Protocol):
-    """What has an order of names."""
+    """A type with an order of names."""
 
     def __lt__(self, other: Any, /) -> bool: ...
 
@@ -46,35 +47,36 @@ class Ordered(Protocol):
 
 
 Task = TypeVar("Task", bound=Ordered)
-"""As (subtopology, partition)."""
+"""(subtopology, partition)"""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim(Generic[Task]):
-    """What a member says when it joins."""
+    """A member's report when it joins."""
 
     assigned: frozenset[Task] = frozenset()
-    """Tasks that run on it, and go on while the group rebalances."""
+    """Tasks that it runs, also during the rebalance."""
     revoked: frozenset[Task] = frozenset()
-    """Tasks that ran on it until it joined, for another one learns them. It gets back what is not ready."""
+    """Tasks that it ran until it joined, and that another member learns. It gets back those that are not
+    ready there."""
     learning: Mapping[Task, bool] = field(default_factory=dict)
     """Tasks whose state it restores; True for those that it could run now."""
     standbys: Mapping[Task, bool] = field(default_factory=dict)
-    """Tasks of whose state it keeps a copy; True for those that it could run now."""
+    """Tasks of which it keeps a standby copy; True for those that it could run now."""
     leaving: bool = False
 
     def ready(self, task: Task) -> bool:
-        """True if it could run a task now that it does not run."""
+        """True if it could now run a task that it does not run."""
         return self.learning.get(task, False) or self.standbys.get(task, False)
 
 
 @dataclass(frozen=True, slots=True)
 class Share(Generic[Task]):
-    """What a member gets, in the order of names."""
+    """A member's part of the placement, ordered by name."""
 
     assigned: tuple[Task, ...] = ()
     revoked: tuple[Task, ...] = ()
-    """What went from this member to another one in this round."""
+    """Tasks that moved from this member to another one in this round."""
     learning: tuple[Task, ...] = ()
     standbys: tuple[Task, ...] = ()
 
@@ -86,22 +88,23 @@ def place(
     num_standbys: int = 0,
     stateless: Collection[Task] = frozenset(),
 ) -> dict[str, Share[Task]]:
-    """A share for every member. Where nobody stays, a task without an owner waits for somebody.
+    """A share for every member. If no member stays, a task without an owner is not placed.
 
-    `num_standbys` copies of each task, fewer where there are fewer members; none of what is `stateless`.
+    There are `num_standbys` copies of each task, fewer if there are too few members, and none of `stateless`
+    tasks.
     """
     placing = _Round(tasks, members)
     placing.settle()
     placing.revive()
     placing.deal()
-    placing.replace_who_leaves()
+    placing.replace_leaving()
     placing.balance()
     placing.stand_by(num_standbys, stateless)
     return placing.shares()
 
 
 def learned_tasks(shares: Mapping[str, Share[Task]], members: Mapping[str, Claim[Task]]) -> dict[Task, bool]:
-    """What is learned after a round; True for what its learner could have run at once."""
+    """The tasks that are learned after a round; True for those that their learners could have run at once."""
     return {task: members[name].ready(task) for name, share in shares.items() for task in share.learning}
 
 
@@ -115,12 +118,12 @@ class _Round(Generic[Task]):
         self._holders: dict[Task, str] = {}
         self._owners: dict[Task, str] = {}
         self._learners: dict[Task, str] = {}
-        """Of each task that is learned: who. Only tasks that run elsewhere, or nowhere yet."""
+        """The learner of each task; only tasks that run elsewhere, or nowhere yet."""
         self._runs: dict[Task, str] = {}
         self._copies: dict[Task, list[str]] = {}
-        """Of each task: who stays and stood by for it, those who are ready first."""
+        """For each task: the staying members that were standbys, ready ones first."""
         self._learned_by: dict[Task, list[str]] = {}
-        """Of each task: who stays and learned it, one or more."""
+        """For each task: the staying members that learned it, one or more."""
         self._standbys: dict[Task, list[str]] = {}
         for name, claim in self._members.items():
             for task in sorted(claim.assigned):
@@ -139,7 +142,7 @@ class _Round(Generic[Task]):
                     if is_ready is ready:
                         self._copies.setdefault(task, []).append(name)
 
-    # --- who runs what -------------------------------------------------------------------------
+    # --- running tasks ----------------------------------------------------------------------------
 
     def settle(self) -> None:
         """Rules 1 and 2."""
@@ -151,7 +154,7 @@ class _Round(Generic[Task]):
                 self._run(owner, task)
 
     def revive(self) -> None:
-        """Rule 3. Who learns it while a standby runs it goes on, and takes it over when it is ready."""
+        """Rule 3. If a standby runs the task, its learner continues, and takes it over when it is ready."""
         loads = self._loads()
         for task in self._tasks:
             if task in self._runs:
@@ -175,7 +178,7 @@ class _Round(Generic[Task]):
                 heapreplace(least, (load + 1, name))
 
     def _best_copy(self, task: Task, loads: Mapping[str, int]) -> str | None:
-        """Who is ready, and has least to do; the first of them."""
+        """The standby to run a task: a ready one, then the least loaded, then the first."""
         return min(
             self.near(task), key=lambda name: (not self.is_ready(name, task), loads[name], name), default=None
         )
@@ -187,7 +190,7 @@ class _Round(Generic[Task]):
         return self._members[name].ready(task)
 
     def near(self, task: Task) -> list[str]:
-        """Who stands by for it, and does not run it."""
+        """The standbys of a task that do not run it."""
         return [name for name in self._copies.get(task, ()) if name != self._runs.get(task)]
 
     def _run(self, name: str, task: Task) -> None:
@@ -195,9 +198,9 @@ class _Round(Generic[Task]):
         if self._learners.get(task) == name:
             del self._learners[task]
 
-    # --- who learns what -----------------------------------------------------------------------
+    # --- learners ---------------------------------------------------------------------------------
 
-    def replace_who_leaves(self) -> None:
+    def replace_leaving(self) -> None:
         """Rule 5."""
         if not self._staying:
             return
@@ -214,9 +217,9 @@ class _Round(Generic[Task]):
                     loads[learner] += 1
 
     def balance(self) -> None:
-        """Rule 6. Who has much only because it is learning much has nothing to give yet."""
+        """Rule 6. A member whose load is high only because of tasks that it learns has none to give yet."""
         loads, learnable = self._loads(), self._learnable()
-        giving = {name: _Giving(self, learnable[name]) for name in loads}
+        giving = {name: _Movable(self, learnable[name]) for name in loads}
         while loads:
             least = min(loads.values())
             rich = [name for name, load in loads.items() if load - least > 1]
@@ -235,7 +238,7 @@ class _Round(Generic[Task]):
             loads[taker] += 1
 
     def _learnable(self) -> dict[str, list[Task]]:
-        """By member: what runs there, and nobody learns."""
+        """By member: the tasks that it runs and that no member learns."""
         found: dict[str, list[Task]] = {name: [] for name in self._members}
         for task in self._tasks:
             name = self._runs.get(task)
@@ -244,7 +247,7 @@ class _Round(Generic[Task]):
         return found
 
     def _loads(self) -> dict[str, int]:
-        """Of those who stay, in the order of their names."""
+        """The loads of the staying members, ordered by name."""
         loads = dict.fromkeys(self._staying, 0)
         for task in self._tasks:
             name = self._learners.get(task) or self._runs.get(task)
@@ -252,7 +255,7 @@ class _Round(Generic[Task]):
                 loads[name] += 1
         return loads
 
-    # --- who keeps a copy ----------------------------------------------------------------------
+    # --- standbys ---------------------------------------------------------------------------------
 
     def stand_by(self, number: int, stateless: Collection[Task]) -> None:
         """Rule 7."""
@@ -282,7 +285,7 @@ class _Round(Generic[Task]):
                 heappush(fewest, entry)
 
     def _kept(self, task: Task) -> list[str]:
-        """Who has a copy of it, and neither runs nor learns it from now on: the best ones first."""
+        """Members that have a copy and neither run nor learn the task from now on, the best first."""
         owner = self._owners.get(task)
         ready = [name for name in self._copies.get(task, ()) if self.is_ready(name, task)]
         late = [name for name in self._copies.get(task, ()) if not self.is_ready(name, task)]
@@ -293,7 +296,7 @@ class _Round(Generic[Task]):
         busy = (self._runs.get(task), self._learners.get(task))
         return [name for name in dict.fromkeys((*ready, *late)) if name not in busy]
 
-    # --- what each is told ---------------------------------------------------------------------
+    # --- results ----------------------------------------------------------------------------------
 
     def shares(self) -> dict[str, Share[Task]]:
         assigned: dict[str, list[Task]] = {name: [] for name in self._members}
@@ -318,15 +321,15 @@ class _Round(Generic[Task]):
         }
 
 
-class _Giving(Generic[Task]):
-    """What one member has to give, in rule 6. Its tasks that are learned meanwhile are passed over."""
+class _Movable(Generic[Task]):
+    """The tasks that one member can give away in rule 6. Tasks that are learned meanwhile are skipped."""
 
     def __init__(self, round_: _Round[Task], tasks: Iterable[Task]) -> None:
         self._tasks = deque(tasks)
         self._ready: dict[str, deque[Task]] = {}
-        """By who stands by for them and is ready."""
+        """Tasks by their ready standbys."""
         self._late: dict[str, deque[Task]] = {}
-        """By who stands by for them and is not."""
+        """Tasks by their standbys that are not ready."""
         for task in self._tasks:
             for name in round_.near(task):
                 copies = self._ready if round_.is_ready(name, task) else self._late
@@ -336,7 +339,7 @@ class _Giving(Generic[Task]):
         return _first(self._tasks, learned)
 
     def near(self, takers: Iterable[str], learned: Container[Task]) -> tuple[str, Task] | None:
-        """Of those takers one that stands by for a task, and that."""
+        """One of the takers that is a standby of a task, with that task."""
         for copies in (self._ready, self._late):
             for name in takers if copies else ():
                 if name in copies and (task := _first(copies[name], learned)) is not None:

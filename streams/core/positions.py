@@ -1,14 +1,14 @@
-"""How far a task has read its inputs: what its position record says.
+"""The position record of a task: how far it has read its inputs.
 
-The record is written in one batch with the state that those inputs made, and whoever takes the task over goes
-on from it: no input is counted twice in the state, and none is left out. Numbers are big-endian; arrays and
-strings begin with their length::
+The record is written in one batch with the state that results from those inputs, and the next owner of the
+task continues from it: no input is counted twice in the state, and none is left out. Numbers are big-endian;
+arrays and strings begin with their length::
 
     version     int8
     partitions  array32 of topic (string16), partition (int32), next offset (int64)
     origins     array32 of the last header of an origin partition (bytes16)
 
-A version that is not known is refused: who left out what it does not know would count it again.
+An unknown version is refused: a reader that ignored unknown fields would count their records again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Positions:
         self.origins = Origins() if origins is None else origins
 
     def encode(self) -> bytes:
-        """The position record's value: the same bytes for the same positions."""
+        """The position record's value; the same positions always have the same bytes."""
         parts = [INT8.pack(_VERSION), INT32.pack(len(self.offsets))]
         for (topic, partition), offset in sorted(self.offsets.items()):
             parts += [_bytes(topic.encode()), _PARTITION.pack(partition, offset)]
@@ -49,7 +49,7 @@ class Positions:
 
     @classmethod
     def decode(cls, data: bytes) -> Positions:
-        """What the bytes say. Raises UnreadableState, which names the position, if they say nothing."""
+        """Decode a position record. Raises UnreadableState, which names the position of the error."""
         reader = _Reader(data)
         reader.known_version()
         positions = cls()

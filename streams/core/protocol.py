@@ -1,12 +1,11 @@
-"""What members of a group of stream processors tell their leader, and it them, as bytes.
+"""The binary format of the data that members of a stream application and their leader send each other.
 
-They travel as user data within the subscriptions and assignments of `consumer/core/protocol.py`, and have the
-same form: numbers are big-endian; strings, bytes and arrays begin with their length. Tasks are an array of
+It is the user data in the subscriptions and assignments of `consumer/core/protocol.py`, and has the same
+encoding: numbers are big-endian; strings, bytes and arrays begin with their length. Tasks are an array of
 subtopologies, each with its name and an array of partitions.
 
-There is one version so far. Those to come add at the end: a higher version is read as this one, and what
-follows is left. Whatever else is wrong with the bytes is an `InconsistentGroupProtocol` that names the
-position.
+There is one version so far. Later ones must append fields: a higher version is decoded as this one, and the
+rest is ignored. Any other deviation is an `InconsistentGroupProtocol` that names the position.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _OWNED_BYTES: Final = 2 * INT32.size
 
 @dataclass(frozen=True, slots=True)
 class MemberData:
-    """What a member says beside what it subscribes to and owns. `True`: it could run that task now."""
+    """A member's data besides its subscription and owned partitions. `True`: it could run that task now."""
 
     revoked: frozenset[TaskId] = frozenset()
     learning: Mapping[TaskId, bool] = field(default_factory=dict)
@@ -40,9 +39,10 @@ class MemberData:
     leaving: bool = False
     application_server: str = ""
     assigned: frozenset[TaskId] = frozenset()
-    """What it runs: its partitions say that too, but the leader may not know of some of their topics yet."""
+    """Tasks that it runs. Its partitions imply them, but the leader may not know some of their topics yet."""
     generation: int = NO_GENERATION
-    """The last one that it heard the end of: of two who say that they run a task, the later is right."""
+    """Its last completed generation: of two members that report to run a task, the later generation counts.
+    """
 
     def encode(self) -> bytes:
         """The bytes; tasks are sorted in them."""
@@ -61,7 +61,7 @@ class MemberData:
 
     @classmethod
     def decode(cls, data: bytes) -> MemberData:
-        """What the bytes say. Raises InconsistentGroupProtocol if they say nothing."""
+        """Decode member data. Raises InconsistentGroupProtocol for invalid bytes."""
         reader = _Reader(data, "member data")
         version = reader.version()
         leaving, generation, server = reader.flag(), reader.generation(), reader.string()
@@ -73,15 +73,16 @@ class MemberData:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentData:
-    """What a member is told beside the partitions that it gets."""
+    """The data of a member's assignment besides its partitions."""
 
     learning: frozenset[TaskId] = frozenset()
-    """To be learned by it, also those it learned that it gets now: they may come a generation later."""
+    """Tasks to learn; includes assigned tasks that it learned, whose partitions may arrive a generation
+    later."""
     standbys: frozenset[TaskId] = frozenset()
     learned: Mapping[TaskId, bool] = field(default_factory=dict)
     """Tasks of this member that others learn; True for those that their learners could run now."""
     revoked: frozenset[TaskId] = frozenset()
-    """What it gave up, and went to another one."""
+    """Tasks that it revoked and that moved to another member."""
     directory: bytes = b""
     """An encoded `Directory`, the same for all members; empty if there is none."""
 
@@ -101,7 +102,7 @@ class AssignmentData:
 
     @classmethod
     def decode(cls, data: bytes) -> AssignmentData:
-        """What the bytes say. Raises InconsistentGroupProtocol if they say nothing."""
+        """Decode assignment data. Raises InconsistentGroupProtocol for invalid bytes."""
         reader = _Reader(data, "assignment data")
         version = reader.version()
         learning, standbys = frozenset(reader.tasks()), frozenset(reader.tasks())
@@ -112,12 +113,12 @@ class AssignmentData:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """Where to ask for the state of a task: which member runs it, and where members can be reached."""
+    """Where to query the state of a task: which member runs it, and the members' addresses."""
 
     owners: Mapping[TaskId, str] = field(default_factory=dict)
     """Member ids, each of which is in `servers`."""
     servers: Mapping[str, str] = field(default_factory=dict)
-    """By member id; empty for one that cannot be asked."""
+    """Addresses by member id; empty for a member without one."""
 
     def encode(self) -> bytes:
         """The bytes; members and tasks are sorted in them. Raises KeyError for an owner without a server."""
@@ -135,7 +136,7 @@ class Directory:
 
     @classmethod
     def decode(cls, data: bytes) -> Directory:
-        """What the bytes say. Raises InconsistentGroupProtocol if they say nothing."""
+        """Decode a directory. Raises InconsistentGroupProtocol for invalid bytes."""
         reader = _Reader(data, "directory")
         version = reader.version()
         members: list[str] = []
@@ -170,7 +171,7 @@ def _tasks(tasks: Iterable[TaskId]) -> bytes:
 
 
 def _flagged(tasks: Mapping[TaskId, bool]) -> bytes:
-    """Those that are ready, then those that are not."""
+    """Ready tasks, then the others."""
     return _tasks(t for t, ready in tasks.items() if ready) + _tasks(t for t, r in tasks.items() if not r)
 
 
@@ -191,7 +192,7 @@ class _Reader(FieldReader):
         return number
 
     def numbers(self, count: int, *, below: int = 2**31) -> tuple[int, ...]:
-        """So many, from 0 on."""
+        """`count` numbers, each at least 0 and less than `below`."""
         start, numbers = self.at, self.int32s(count)
         for number in numbers:
             if not 0 <= number < below:
@@ -206,10 +207,10 @@ class _Reader(FieldReader):
         return found
 
     def flagged(self) -> dict[TaskId, bool]:
-        """Those that are ready, then those that are not."""
+        """Ready tasks, then the others."""
         return dict.fromkeys(self.tasks(), True) | dict.fromkeys(self.tasks(), False)
 
     def end_of(self, version: int) -> None:
-        """Nothing may follow, in a version that is known."""
+        """Raises if bytes are left and the version is known."""
         if version == VERSION:
             self.end()

@@ -1,4 +1,4 @@
-"""What a task is called."""
+"""The identifier of a task."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class TaskId(NamedTuple):
-    """One partition of a subtopology. In order: by subtopology, then by partition."""
+    """One partition of a subtopology. Ordered by subtopology, then by partition."""
 
     subtopology: str
     partition: int
@@ -16,7 +16,7 @@ class TaskId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> TaskId:
-        """The task whose `str()` that is. Raises ValueError if it is none's."""
+        """The task with this `str()`. Raises ValueError if there is none."""
         subtopology, _, number = text.rpartition("-")
         if not (subtopology and number.isascii() and number.isdigit()):
             raise ValueError(f"{text!r} names no task: a subtopology, a hyphen and a partition do")

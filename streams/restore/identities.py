@@ -1,4 +1,4 @@
-"""What tells a changelog from another one that had, or will have, its name."""
+"""Identifies changelogs, so that another topic with the same name is detected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from strandline.ids import TopicPartition
 
 
 class _Topic:
-    """What was answered last of one topic."""
+    """The last answer for one topic."""
 
     def __init__(self) -> None:
         self.asking = asyncio.Lock()
@@ -21,9 +21,9 @@ class _Topic:
 
 
 class Identities:
-    """Asks for them. Many tasks of one topic that ask at the same time ask once.
+    """Looks up identities. Concurrent lookups for one topic share one request.
 
-    Otherwise a thousand tasks that begin would have each of their thousand partitions described as often.
+    Otherwise a thousand starting tasks would each request the metadata of all thousand partitions.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -31,7 +31,7 @@ class Identities:
         self._topics: defaultdict[str, _Topic] = defaultdict(_Topic)
 
     async def find(self, changelog: TopicPartition) -> str:
-        """The topic's id, and the partition, as of a moment after the call.
+        """The topic's id and the partition, as of a time after the call.
 
         Raises UnknownTopicOrPartition, BrokerNotAvailable.
         """
@@ -45,7 +45,7 @@ class Identities:
         topic = self._topics[name]
         before = topic.asked
         async with topic.asking:
-            # Who held the lock may have begun to ask before this call: only one who began later counts.
+            # The previous holder's request may have begun before this call: only a later request counts.
             if topic.answer is None or topic.asked == before:
                 topic.asked += 1
                 topic.answer = None

@@ -1,4 +1,4 @@
-"""One changelog on its way into one store: how far it is, who waits for it, and the slices it goes in."""
+"""Restores one changelog into one store, slice by slice, and notifies waiters of its progress."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ logger = logging.getLogger(__name__)
 
 SLICE_RECORDS: Final = 2_000
 SLICE_BYTES: Final = 512 * KIB
-"""What one slice writes at most, but for the last record of it: others wait for the loop so long."""
+"""The most that one slice writes, except for its last record; a slice blocks the event loop."""
 END_AGAIN_S: Final = 1.0
-"""The end is asked for again after so long: a new leader may have cut off what was not committed."""
+"""How often the end is requested again: a new leader may have truncated uncommitted records."""
 
 
 class Restorable(Protocol):
-    """What a changelog is restored into: a TaskStore."""
+    """The target of a restoration: a TaskStore."""
 
     @property
     def checkpoint(self) -> int:
@@ -36,40 +36,40 @@ class Restorable(Protocol):
     def apply(self, changes: Iterable[tuple[bytes, bytes | None]], checkpoint: int) -> None: ...
 
     def clear(self) -> None:
-        """Forget everything; the checkpoint is 0 then."""
+        """Remove everything; the checkpoint is then 0."""
         ...
 
 
 class Changelogs(Protocol):
-    """What a restoration asks for; the restorer answers."""
+    """The services that a restoration needs; the restorer provides them."""
 
     async def bounds(self, changelog: TopicPartition) -> ListedOffset:
-        """What the leader says of its log now."""
+        """The current offsets of the leader's log."""
         ...
 
     async def check_identity(self, changelog: TopicPartition) -> None:
-        """Raises UnknownTopicOrPartition if it is another topic than it was."""
+        """Raises UnknownTopicOrPartition if another topic has this name now."""
         ...
 
     def take(self, changelog: TopicPartition) -> FetchedBatch | None:
-        """The next batch, if one is there."""
+        """The next batch, if one has arrived."""
         ...
 
     def high_watermark(self, changelog: TopicPartition) -> int | None:
-        """The highest that came with what was fetched."""
+        """The highest one that came with fetched records."""
         ...
 
     def reopen(self, restoration: Restoration) -> None:
-        """Find out anew where to read."""
+        """Look up again where to read."""
         ...
 
     def forget(self, restoration: Restoration) -> None:
-        """Read it no more."""
+        """Stop reading it."""
         ...
 
 
 class _Unapplied:
-    """The rest of a batch, decoded, from which slices are cut."""
+    """The decoded rest of a batch, from which slices are cut."""
 
     __slots__ = ("_at", "_keys", "_offsets", "_values", "next_offset", "record_bytes")
 
@@ -80,26 +80,26 @@ class _Unapplied:
         self.next_offset = batch.next_offset
         total = sum(map(len, filter(None, columns.keys))) + sum(map(len, filter(None, columns.values)))
         self.record_bytes = total // max(1, len(columns.keys))
-        """The mean."""
+        """The mean size of a record."""
 
     @property
     def left(self) -> int:
         return len(self._keys) - self._at
 
     def cut(self, count: int, into: dict[bytes | None, bytes | None]) -> int:
-        """Put the next `count` records into a mapping; offset of the one behind them."""
+        """Put the next `count` records into a mapping; returns the offset after them."""
         start, self._at = self._at, min(self._at + count, len(self._keys))
         into.update(zip(self._keys[start : self._at], self._values[start : self._at], strict=True))
         return self.next_offset if not self.left else self._offsets[self._at - 1] + 1
 
 
 class Restoration:
-    """Made by `Restorer.begin`. It goes on until `complete` or `end`, or until it fails.
+    """Made by `Restorer.begin`. It runs until `complete` or `end`, or until it fails.
 
-    Its changelog is first *placed*: the leader is asked where its log begins and ends, and a store that
-    cannot be a part of that is emptied. From then on what is fetched is applied in order, slice by slice,
-    each with its checkpoint. Nothing is awaited between the decision to apply a slice and its end, so
-    once this is over nothing of it touches the store any more.
+    First its changelog is *placed*: the leader reports where its log begins and ends, and a store that cannot
+    be a part of that log is emptied. From then on fetched records are applied in order, slice by slice, each
+    with its checkpoint. There is no await between the decision to apply a slice and its end, so an ended
+    restoration never touches the store again.
     """
 
     def __init__(
@@ -118,16 +118,16 @@ class Restoration:
         """Records applied."""
         self.failure: BaseException | None = None
         self.over = False
-        """True from its end, or its failure, on."""
+        """True after its end or its failure."""
         self.placed = False
         self.placings = 0
-        """In a row, without anything that was applied in between."""
+        """Consecutive placements without an applied record."""
         self._changelogs = changelogs
         self._clock = clock
         self._end_known = 0
-        """The high watermark when it was placed last."""
+        """The high watermark at the last placement."""
         self._at = 0
-        """What the checkpoint is, once it is placed."""
+        """The checkpoint, once it is placed."""
         self._unapplied: _Unapplied | None = None
         now = clock.monotonic()
         self._records = Rate(now)
@@ -137,13 +137,13 @@ class Restoration:
     def __repr__(self) -> str:
         return f"Restoration({self.task}, {self.changelog}, at {self.store.checkpoint}, lag {self.lag})"
 
-    # --- how far it is --------------------------------------------------------------------------
+    # --- progress ---------------------------------------------------------------------------------
 
     @property
     def lag(self) -> int | None:
-        """Offsets below the high watermark that are not applied yet; None while that is not known.
+        """Offsets below the high watermark that are not yet applied; None while unknown.
 
-        As many records at most: compaction leaves the offsets of what it takes out.
+        There are at most that many records: compaction removes records but not their offsets.
         """
         if not self.placed or self.failure is not None:
             return None
@@ -156,16 +156,16 @@ class Restoration:
 
     @property
     def remaining_s(self) -> float | None:
-        """Seconds until the lag is 0 at the present rate; None if nobody can tell."""
+        """Seconds until the lag is 0 at the present rate; None if unknown."""
         lag = self.lag
         return None if lag is None else remaining_s(lag, self._offsets.per_s(self._clock.monotonic()))
 
-    # --- waiting for it -------------------------------------------------------------------------
+    # --- waiting ----------------------------------------------------------------------------------
 
     async def within(self, lag: int) -> None:
-        """Return once no more than this is left. It goes on all the same (CORRECTNESS S1, S7).
+        """Return once the lag is at most this. The restoration continues (CORRECTNESS S1, S7).
 
-        Raises what it failed with, InvalidRequest if it is ended meanwhile.
+        Raises its failure, or InvalidRequest if it is ended meanwhile.
         """
         while True:
             self._check()
@@ -175,12 +175,13 @@ class Restoration:
             await self._changed()
 
     async def complete(self) -> int:
-        """Restore to where the changelog ends now, and end. Returns that offset, the store's checkpoint.
+        """Restore up to the current end of the changelog, and end. Returns that offset, the store's
+        checkpoint.
 
-        It is the leader's own end, whether all of it is committed or not: what a former owner has still
-        appended belongs to the state, or is cut off, and who extends the log has to know which. Waits for
-        a leader. Raises what it failed with, InvalidRequest if it is ended meanwhile,
-        UnknownTopicOrPartition if the changelog is not the one any more that it was.
+        It is the leader's log end, including uncommitted records: records that a former owner has still
+        appended belong to the state, or are truncated, and the next writer must know which. Waits for a
+        leader. Raises its failure, InvalidRequest if it is ended meanwhile, UnknownTopicOrPartition if
+        another topic has the changelog's name now.
         """
         self._check()
         await self._changelogs.check_identity(self.changelog)
@@ -191,7 +192,7 @@ class Restoration:
             listed = await self._changelogs.bounds(self.changelog)
             self._check()
             if listed.log_end_offset < before:
-                self._changelogs.reopen(self)  # the log has lost what the store has
+                self._changelogs.reopen(self)  # the log has lost records that the store has
             end = listed.log_end_offset if end is None else min(end, listed.log_end_offset)
             if await self._reached(end):
                 checkpoint = self.store.checkpoint
@@ -199,11 +200,11 @@ class Restoration:
                 return checkpoint
 
     async def end(self) -> None:
-        """Stop. Nothing of it touches the store any more. What is restored stays, with its checkpoint."""
+        """Stop: the store is not touched again. Restored state stays, with its checkpoint."""
         self.finish()
 
     async def _reached(self, offset: int) -> bool:
-        """Wait for that, but not for ever. Raises as `within`."""
+        """Wait for the offset, but at most END_AGAIN_S; False after that. Raises as `within`."""
         try:
             async with asyncio.timeout(END_AGAIN_S):
                 while not self.placed or self.store.checkpoint < offset:
@@ -223,10 +224,10 @@ class Restoration:
         self._news.clear()
         await self._news.wait()
 
-    # --- what the restorer does with it -----------------------------------------------------------
+    # --- called by the restorer -------------------------------------------------------------------
 
     def place(self, listed: ListedOffset) -> None:
-        """The log begins and ends so: empty a store that does not lie within, and be ready to read."""
+        """Set the range of the log: empty a store that lies outside it, and be ready to read."""
         start, end, checkpoint = listed.log_start_offset, listed.log_end_offset, self.store.checkpoint
         if checkpoint and not start <= checkpoint <= end:
             logger.warning(
@@ -243,16 +244,16 @@ class Restoration:
         self._news.set()
 
     def step(self) -> bool:
-        """Apply a slice of what has come; False if nothing has.
+        """Apply a slice of the arrived records; False if there are none.
 
-        Raises UndecodableBatch, and as the store does.
+        Raises UndecodableBatch, and errors of the store.
         """
         if self.over or not self.placed:
             return False
         changes: dict[bytes | None, bytes | None] = {}
         applied, room, checkpoint = 0, SLICE_BYTES, self.store.checkpoint
         before = checkpoint
-        assert before == self._at, (self, before, self._at)  # nobody else writes to it
+        assert before == self._at, (self, before, self._at)  # there is no other writer
         while room > 0 and applied < SLICE_RECORDS:
             batch = self._unapplied or self._next(checkpoint)
             if batch is None:
@@ -274,7 +275,7 @@ class Restoration:
         return True
 
     def _next(self, checkpoint: int) -> _Unapplied | None:
-        """The next batch, without what the store has already."""
+        """The next batch, without the records that the store already has."""
         while (batch := self._changelogs.take(self.changelog)) is not None:
             if batch.next_offset > checkpoint:
                 return _Unapplied(batch._replace(from_offset=checkpoint))
@@ -289,14 +290,14 @@ class Restoration:
         self._news.set()
 
     def fail(self, failure: BaseException) -> None:
-        """Whoever waits raises this, now and later."""
+        """Fail: every present and later waiter raises this."""
         if not self.over:
             logger.error("%s cannot be restored from %s", self.task, self.changelog, exc_info=failure)
             self.failure = failure
             self.finish()
 
     def finish(self) -> None:
-        """The end, for whatever reason."""
+        """End, for any reason."""
         if not self.over:
             self.over = True
             self._unapplied = None

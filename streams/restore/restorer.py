@@ -1,9 +1,9 @@
-"""Reads the changelogs of all tasks of a member that restores, and writes them into their stores.
+"""Reads the changelogs of all restoring tasks of a member, and writes them into their stores.
 
-It stands over the same reader as a consumer, and takes one batch after the other instead of all that are
-there: what is not applied yet waits in the reader's buffer, which is bounded, so a store that is slow slows
-the fetching down and nothing else. Each changelog has its turn, a slice at a time, and the loop between
-slices; so one that is large holds up neither the small ones nor the tasks that run.
+It uses the same reader as a consumer, and takes one batch at a time: unapplied records stay in the reader's
+buffer, which is bounded, so a slow store only slows the fetching. The changelogs take turns, a slice at a
+time, and the event loop runs between slices; so a large one delays neither the small ones nor the running
+tasks.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from strandline.streams.restore.restoration import Restorable, Restoration
 T = TypeVar("T")
 
 ASK_S: Final = 1.0
-"""How long leaders are asked before it is said that none answers; then they are asked again."""
+"""How long leaders are asked before the attempt fails and is logged; then they are asked again."""
 
 
 class Restorer(Client[ConsumerSettings]):
-    """One for all tasks of a member. `settings` are those of a consumer; the transport ends with it."""
+    """The restorer for all tasks of a member. `settings` are those of a consumer."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Restorer(Client[ConsumerSettings]):
         self._scope.spawn(self._apply(), "apply")
 
     async def stop(self) -> None:
-        """End every restoration, for the tasks that wait for it too."""
+        """End every restoration, and notify its waiters."""
         try:
             await super().stop()
         finally:
@@ -77,13 +77,13 @@ class Restorer(Client[ConsumerSettings]):
         for restoration in list(self._restorations.values()):
             restoration.fail(error)
 
-    # --- what tasks ask for ---------------------------------------------------------------------
+    # --- called by tasks --------------------------------------------------------------------------
 
     def begin(self, task: TaskId, changelog: TopicPartition, store: Restorable) -> Restoration:
         """Restore from the store's checkpoint on, until the restoration ends.
 
-        Nobody else may write to the store meanwhile. Raises InvalidRequest if the changelog is being
-        restored already, or the restorer does not run.
+        There must be no other writer of the store meanwhile. Raises InvalidRequest if the changelog is
+        already being restored, or the restorer is not running.
         """
         self._scope.check()
         if changelog in self._restorations:
@@ -94,37 +94,38 @@ class Restorer(Client[ConsumerSettings]):
         return restoration
 
     async def identity(self, changelog: TopicPartition) -> str:
-        """What tells it from all others, also from those of its name: the topic's id, and the partition.
+        """The identity of a changelog: its topic's id, and the partition. A later topic with its name has
+        another one.
 
         Waits while no broker answers. Raises UnknownTopicOrPartition.
         """
         self._scope.check()
-        found = await self._retried(lambda: self._identities.find(changelog))
+        found = await self._retry(lambda: self._identities.find(changelog))
         self._known[changelog] = found
         return found
 
     async def check_identity(self, changelog: TopicPartition) -> None:
-        """Raises UnknownTopicOrPartition if it is not what `identity` said last."""
+        """Raises UnknownTopicOrPartition if it differs from the last result of `identity`."""
         known = self._known.get(changelog)
         if known is None:
             return
-        found = await self._retried(lambda: self._identities.find(changelog))
+        found = await self._retry(lambda: self._identities.find(changelog))
         if found != known:
             raise UnknownTopicOrPartition(
                 f"{changelog} was deleted, and another topic has its name now: {found} in place of {known}"
             )
 
     async def bounds(self, changelog: TopicPartition) -> ListedOffset:
-        """Where its leader has it begin and end at this moment. Waits while none answers.
+        """The current begin and end of the leader's log. Waits while no leader answers.
 
         Raises UnknownTopicOrPartition.
         """
-        return await self._retried(lambda: self._ask_bounds(changelog))
+        return await self._retry(lambda: self._ask_bounds(changelog))
 
-    # --- what restorations ask for --------------------------------------------------------------
+    # --- called by restorations -------------------------------------------------------------------
 
     def take(self, changelog: TopicPartition) -> FetchedBatch | None:
-        """The next batch that has come for it. There is room for others then."""
+        """The next arrived batch of a changelog, which makes room for others."""
         positions = self._reader.positions
         state = positions.find(changelog)
         if state is None or not state.buffered:
@@ -139,21 +140,21 @@ class Restorer(Client[ConsumerSettings]):
         return None if state is None else state.high_watermark
 
     def reopen(self, restoration: Restoration) -> None:
-        """Ask anew where its log begins and ends, and read on from there."""
+        """Look up again where its log begins and ends, and continue there."""
         if restoration.placed and not restoration.over:
             restoration.placed = False
             self._reader.drop([restoration.changelog])
             self._scope.spawn(self._place(restoration), f"place {restoration.changelog}")
 
     def forget(self, restoration: Restoration) -> None:
-        """Read it no more."""
+        """Stop reading it."""
         del self._restorations[restoration.changelog]
         self._reader.drop([restoration.changelog])
 
     # --- reading --------------------------------------------------------------------------------
 
     async def _place(self, restoration: Restoration) -> None:
-        """Begin to read at its store's checkpoint, if the log still reaches there."""
+        """Begin to read at the store's checkpoint, if the log still contains it."""
         name = restoration.changelog
         if restoration.placings:
             await self._clock.sleep(backoff_s(self._settings, restoration.placings))
@@ -170,7 +171,7 @@ class Restorer(Client[ConsumerSettings]):
         self._reader.seek(name, restoration.store.checkpoint)
 
     async def _apply(self) -> None:
-        """A slice of each in turn, as long as something comes."""
+        """Apply a slice of each in turn, as long as records arrive."""
         while True:
             busy = False
             for restoration in list(self._restorations.values()):
@@ -193,9 +194,9 @@ class Restorer(Client[ConsumerSettings]):
             restoration.fail(failure)
         return False
 
-    # --- asking ---------------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
-    async def _retried(self, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _retry(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Retries without a limit, but waits no longer than the request timeout for an unknown topic."""
         missed_at: float | None = None
 

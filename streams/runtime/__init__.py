@@ -1,1 +1,1 @@
-"""A member of a stream application at work."""
+"""The runtime of one member of a stream application."""

@@ -1,4 +1,4 @@
-"""The clients that a stream application is made of, which begin and end together."""
+"""The clients of a stream application, which start and stop together."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CONSUMER: Final = _SHARED | {
 
 
 class Clients(Startable):
-    """Outputs and changelogs have a producer each: what is refused of one leaves no gap in the other."""
+    """Outputs and changelogs have separate producers: a refused batch of one leaves no gap in the other."""
 
     def __init__(
         self, bootstrap: str | Sequence[str], assignor: Assignor, settings: StreamsSettings, clock: Clock
@@ -55,7 +55,8 @@ class Clients(Startable):
             await client.start()
 
     async def stop(self) -> None:
-        """All but the consumer, which leaves its group before: each, whatever became of the others."""
+        """Stop all clients except the consumer, which left its group before; an error of one does not keep
+        the others running."""
         async with AsyncExitStack() as closing:
             for client in (self.admin, self.outputs, self.changelogs, self.restorer):
                 closing.push_async_callback(client.stop)

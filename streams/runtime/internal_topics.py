@@ -1,4 +1,4 @@
-"""The topics that a stream application has for itself: repartitioned records, and changelogs."""
+"""Creates the internal topics of a stream application: repartition topics and changelogs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NEVER = "-1"
 
 
 class InternalTopics:
-    """Made by whichever member comes first. Changelogs are compacted; repartition topics keep everything."""
+    """The first member creates them. Changelogs are compacted; repartition topics keep everything."""
 
     def __init__(
         self, admin: Admin, subtopologies: Sequence[Subtopology], settings: StreamsSettings, clock: Clock
@@ -36,11 +36,11 @@ class InternalTopics:
         self._replicas: dict[str, int] = {}
 
     async def prepare(self) -> None:
-        """Return once all of them are there.
+        """Return once all of them exist.
 
-        Raises UnknownTopicOrPartition for a topic of the user's that is not, InvalidPartitions for a
-        repartition topic that has another number of partitions than the topology says, and
-        InvalidReplicationFactor where there are fewer brokers than copies are to be made.
+        Raises UnknownTopicOrPartition for a missing topic of the user, InvalidPartitions for a repartition
+        topic that has another number of partitions than the topology says, and InvalidReplicationFactor if
+        there are fewer brokers than replicas.
         """
         wanted: dict[str, int | None] = {}
         for subtopology in self._subtopologies:
@@ -59,7 +59,7 @@ class InternalTopics:
                 await self._ensure(subtopology.changelog, partitions, replicas, {"cleanup.policy": "compact"})
 
     async def grow(self, subtopology: Subtopology, partition: int) -> None:
-        """Return once the changelog has this partition: the topics that are read may have got more."""
+        """Return once the changelog has this partition: the input topics may have grown."""
         assert subtopology.changelog is not None
         if partition < self._partitions[subtopology.changelog]:
             return
@@ -74,12 +74,12 @@ class InternalTopics:
             self._partitions[subtopology.changelog] = partition + 1
 
     def partitions(self, topics: Sequence[str]) -> int:
-        """The greatest number of partitions among these, as they were prepared: how many tasks read them. 0
-        before."""
+        """The largest partition count of these topics when they were prepared, which is their number of
+        tasks; 0 before."""
         return max(self._partitions.get(topic, 0) for topic in topics)
 
     def _in_order(self) -> list[Subtopology]:
-        """Who writes a repartition topic before who reads it."""
+        """Writers of a repartition topic before its readers."""
         order: list[Subtopology] = []
         known = set(self._partitions)
         left = list(self._subtopologies)

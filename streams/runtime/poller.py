@@ -1,4 +1,4 @@
-"""The loop of a stream application: takes records, has them processed, and commits in time."""
+"""The main loop of a stream application: polls records, processes them, and commits in time."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ logger = logging.getLogger(__name__)
 SLICE_RECORDS_FIRST: Final = 100
 
 Stop = UnexpectedOffset | StoreCorrupt
-"""What ends a task's run, and has it restored."""
+"""Errors that end a task's run, so that it must be restored."""
 
 
 class Poller:
-    """Records are taken in slices that take about `slice_ms`, however long one takes: between them the
-    group's rebalances, other tasks and the rest of the program have their turn. `on_stopped` hears of a
-    task that has to be restored: somebody else has extended its changelog, or its store is damaged.
+    """Polls records in slices of about `slice_ms`. Between slices the group's rebalances, other tasks and the
+    rest of the program run. `on_stopped` is called for a task that must be restored: another client has
+    extended its changelog, or its store is damaged.
     """
 
     def __init__(
@@ -55,12 +55,12 @@ class Poller:
         self._slice = SLICE_RECORDS_FIRST
 
     async def end(self) -> None:
-        """Return once nothing is processed any more."""
+        """Return once processing has stopped."""
         self._ending = True
         await self._ended.wait()
 
     async def run(self) -> None:
-        """Until `end`. Raises ProcessingFailed, what a send raises, and what made the consumer fail."""
+        """Runs until `end`. Raises ProcessingFailed, errors of sends, and failures of the consumer."""
         interval_s = self._settings.commit_interval_ms / 1000
         due = self._clock.monotonic() + interval_s
         self._ended.clear()
@@ -72,15 +72,16 @@ class Poller:
                 if self._clock.monotonic() >= due:
                     await self._commit_all()
                     due = self._clock.monotonic() + interval_s
-            # What was handed out last is processed, or is read again: nobody has to wait for it.
+            # Records handed out last are processed, or will be read again: a rebalance need not wait for
+            # them.
             self._consumer.pause(*self._consumer.assignment())
             _ = await self._consumer.getmany()
         finally:
             self._ended.set()
 
     async def _take(self, due: float) -> Mapping[TopicPartition, Sequence[ConsumerRecord]]:
-        """What has come; waits for it until `due`. While no broker tells where to begin in a partition, the
-        others go on."""
+        """The arrived records; waits for some until `due`. While no broker answers where to begin in a
+        partition, the others continue."""
         try:
             wait_ms = max(0.0, due - self._clock.monotonic()) * 1000
             return await self._consumer.getmany(timeout_ms=wait_ms, max_records=self._slice)
@@ -93,12 +94,13 @@ class Poller:
 
     async def _process(self, taken: Mapping[TopicPartition, Sequence[ConsumerRecord]]) -> None:
         processed, took_s = 0, 0.0
-        # Now: a task that restores and runs again meanwhile begins elsewhere, and has other records coming.
+        # Look them up now: a task that is restored and runs again meanwhile begins elsewhere, with other
+        # records.
         readers = {source: self._inputs.reader(source) for source in taken}
         for source, records in taken.items():
             active = readers[source]
             start = 0
-            # One that is given up takes no more, while it commits what it has.
+            # A revoked task processes no further records while it commits.
             while active is not None and self._inputs.reader(source) is active and start < len(records):
                 if active.abandoned():
                     break

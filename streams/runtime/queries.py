@@ -1,4 +1,4 @@
-"""Looks into the state of the tasks that run here, and finds whose a key is."""
+"""Queries the state of the tasks on this member, and finds the owner of a key."""
 
 from __future__ import annotations
 
@@ -22,24 +22,25 @@ SV = TypeVar("SV")
 
 
 class NotHere(StrandlineError):
-    """The key is another member's, or its task does not run here yet. The message names who has it."""
+    """The key belongs to another member, or its task does not run here yet. The message names the owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who runs the task that a key belongs to."""
+    """The owner of the task that a key belongs to."""
 
     task: TaskId
     member: str | None
-    """Its member id; None while nobody is known to run it."""
+    """Its member id; None if no owner is known."""
     application_server: str
-    """What that member says of where to ask it; empty if it says nothing."""
+    """The `application_server` of that member; empty if it has none."""
     here: bool
-    """True if it runs on this very member, so that `get` answers."""
+    """True if it runs on this member, so that `get` answers."""
 
 
-class Running:
-    """What queries need of the member: which stores are open and run here, and who runs what elsewhere."""
+class QueryContext:
+    """The state of the member that queries need: the open stores of running tasks, and the owners of other
+    tasks."""
 
     def __init__(
         self,
@@ -58,24 +59,24 @@ class Running:
 
 
 class StoreQuery(Generic[SK, SV]):
-    """Reads one store of all tasks that run here, as it was committed last; nothing of it can be changed.
+    """Reads one store of all tasks that run here, as last committed; it cannot be changed.
 
-    A key is looked for where the default partitioning of records puts it: murmur2 of its bytes.
+    A key belongs to the partition of the default partitioner: murmur2 of its bytes.
     """
 
-    def __init__(self, store: Store[SK, SV], subtopology: Subtopology, running: Running) -> None:
+    def __init__(self, store: Store[SK, SV], subtopology: Subtopology, context: QueryContext) -> None:
         self._store = store
         self._subtopology = subtopology
-        self._running = running
+        self._context = context
 
     def get(self, key: SK) -> SV | None:
-        """None if there is none. Raises NotHere for a key of another member, or while its task restores."""
+        """The value, or None. Raises NotHere for a key of another member, or while its task restores."""
         encoded = self._store.key.encode(key)
         task = self._task(encoded)
-        store = self._running.stores(self._subtopology.name).get(task)
+        store = self._context.stores(self._subtopology.name).get(task)
         if store is None:
             owner = self.owner(key)
-            who = "nobody is known to run it now" if owner.member is None else f"{owner.member} runs it"
+            who = "no member is known to run it now" if owner.member is None else f"{owner.member} runs it"
             where = f", at {owner.application_server}" if owner.application_server else ""
             raise NotHere(f"key {key!r} of store {self._store.name!r} belongs to task {task}: {who}{where}")
         with self._reading(task):
@@ -83,30 +84,30 @@ class StoreQuery(Generic[SK, SV]):
         return None if value is None else self._store.value.decode(value)
 
     def range(self, start: SK | None = None, end: SK | None = None) -> Iterator[tuple[SK, SV]]:
-        """Of the tasks that run here, from `start` until before `end` in the order of the keys' bytes.
+        """Entries of the tasks that run here, from `start` until before `end`, ordered by the keys' bytes.
 
-        The iterator raises NotHere if a store turns out to be damaged, StoreClosed if its task goes.
+        The iterator raises NotHere if a store is found to be damaged, StoreClosed if its task leaves.
         """
         prefix = store_prefix(self._store.name)
         first = prefix if start is None else state_key(self._store.name, self._store.key.encode(start))
         last = None if end is None else state_key(self._store.name, self._store.key.encode(end))
         rows = [
             self._rows(task, store, first, last, prefix)
-            for task, store in self._running.stores(self._subtopology.name).items()
+            for task, store in self._context.stores(self._subtopology.name).items()
         ]
         decode_key, decode_value = self._store.key.decode, self._store.value.decode
         for key, value in merge(*rows):
             yield decode_key(key), decode_value(value)
 
     def owner(self, key: SK) -> Owner:
-        """Who runs the task of this key, as of the last rebalance. Raises NotHere before the start."""
+        """The owner of this key's task, as of the last rebalance. Raises NotHere before the start."""
         task = self._task(self._store.key.encode(key))
-        member = self._running.owners().get(task)
-        server = "" if member is None else self._running.servers().get(member, "")
-        return Owner(task, member, server, task in self._running.stores(self._subtopology.name))
+        member = self._context.owners().get(task)
+        server = "" if member is None else self._context.servers().get(member, "")
+        return Owner(task, member, server, task in self._context.stores(self._subtopology.name))
 
     def _task(self, key: bytes) -> TaskId:
-        count = self._running.count(self._subtopology)
+        count = self._context.count(self._subtopology)
         if count == 0:
             raise NotHere(f"store {self._store.name!r}: the application has not started")
         return TaskId(self._subtopology.name, partition_for(key, count))
@@ -122,16 +123,17 @@ class StoreQuery(Generic[SK, SV]):
 
     @contextmanager
     def _reading(self, task: TaskId) -> Iterator[None]:
-        """Damage that is met is the task's to mend (CORRECTNESS S6); until then nothing is here."""
+        """Damage is reported to the task, which repairs its store (CORRECTNESS S6); until then the state is
+        not here."""
         try:
             yield
         except StoreCorrupt as error:
-            self._running.on_damaged(task, error)
+            self._context.on_damaged(task, error)
             raise NotHere(f"store {self._store.name!r} of task {task} is being restored") from error
 
 
 def find_store(subtopologies: Sequence[Subtopology], name: str) -> tuple[Store[Any, Any], Subtopology]:
-    """Raises LookupError that names those there are."""
+    """Raises LookupError that names the existing stores."""
     for subtopology in subtopologies:
         for store in subtopology.stores:
             if store.name == name:

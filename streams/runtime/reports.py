@@ -1,4 +1,4 @@
-"""Tells the group's events what becomes of tasks (docs/groups.md, "Events")."""
+"""Reports task changes to the group's events (docs/groups.md, "Events")."""
 
 from __future__ import annotations
 
@@ -17,32 +17,34 @@ Restoring = tuple[TaskId, Restoration]
 
 
 class TaskReports:
-    """In order, and for as long as it costs nobody anything: nothing waits for it."""
+    """Reports are in order and best effort: no task waits for them."""
 
     def __init__(self, consumer: Consumer, clock: Clock) -> None:
         self._consumer = consumer
         self._clock = clock
 
-    def tell(self, kind: TaskChangeKind, task: TaskId, restoration: Restoration | None = None) -> None:
-        self._report([self._change(kind, task, restoration)])
+    def report(self, kind: TaskChangeKind, task: TaskId, restoration: Restoration | None = None) -> None:
+        self._send([self._change(kind, task, restoration)])
 
     async def run(self, restoring: Callable[[], Iterable[Restoring]], interval_s: float) -> None:
-        """The progress of whatever is being restored, now and then."""
-        told: dict[TaskId, int] = {}
+        """Report the progress of all restorations at an interval."""
+        reported: dict[TaskId, int] = {}
         while True:
             await self._clock.sleep(interval_s)
             now = dict(restoring())
-            going = [task for task, restoration in now.items() if told.get(task) != restoration.restored]
-            told = {task: restoration.restored for task, restoration in now.items()}
-            if going:
-                self._report([self._change(TaskChangeKind.PROGRESS, task, now[task]) for task in going])
+            changed = [
+                task for task, restoration in now.items() if reported.get(task) != restoration.restored
+            ]
+            reported = {task: restoration.restored for task, restoration in now.items()}
+            if changed:
+                self._send([self._change(TaskChangeKind.PROGRESS, task, now[task]) for task in changed])
 
-    def _report(self, changes: list[TaskChange]) -> None:
-        """A consumer that is stopped, or has failed, tells nothing any more; whoever reads hears why."""
+    def _send(self, changes: list[TaskChange]) -> None:
+        """A consumer that is stopped or has failed reports nothing; its next read raises the reason."""
         try:
             self._consumer.report_tasks(changes)
         except Exception as error:
-            logger.debug("what became of tasks is not told: %s", error)
+            logger.debug("what became of tasks is not reported: %s", error)
 
     def _change(self, kind: TaskChangeKind, task: TaskId, restoration: Restoration | None) -> TaskChange:
         at_ms = self._clock.wall_ms()

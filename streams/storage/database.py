@@ -1,11 +1,11 @@
-"""RocksDB as the stores of one process share it: one cache and one allowance of unwritten data for all.
+"""RocksDB for the stores of one process: one block cache and one limit of unwritten data for all of them.
 
-A process may have a hundred tasks, and most of them are idle at any one moment. So what a store may use by
-itself is small, and what all of them may use has a limit of its own.
+A process may have a hundred tasks, most of them idle at any moment. So the limits for a single store are
+small, and all stores together have a limit of their own.
 
-There is no write-ahead log: what a crash loses of a store is in the changelog. A write batch lies in one
-memtable, memtables become files whole and in order, and a file counts once the manifest names it. So what is
-found after a crash is what a prefix of the batches made.
+There is no write-ahead log: the changelog has what a crash loses. A write batch lies in one memtable,
+memtables become files as a whole and in order, and a file counts once the manifest names it. So the state
+after a crash is that of a prefix of the batches.
 """
 
 from __future__ import annotations
@@ -29,27 +29,28 @@ from rocksdict import (
 from strandline.config import KIB, MIB
 
 BLOCK_CACHE_BYTES: Final = 64 * MIB
-"""Of all stores of the process, with their indexes and filters."""
+"""For all stores of the process, with their indexes and filters."""
 UNWRITTEN_BYTES: Final = 64 * MIB
-"""In all memtables of the process; a store that is written to past it brings its own to disk at once."""
+"""In all memtables of the process; beyond it, a store that writes flushes its memtable at once."""
 MEMTABLE_BYTES: Final = 8 * MIB
-"""Of one store; also the most that a crash loses of it, twice over while one is being written to disk."""
+"""Memtable of one store. A crash loses at most this, or twice this while one is being flushed."""
 MEMTABLES_MAX: Final = 3
 ARENA_BLOCK_BYTES: Final = 64 * KIB
-"""What the first write takes of the memory: by default an eighth of a memtable, for each of the stores."""
+"""The memory that the first write allocates; RocksDB's default is an eighth of a memtable for each store."""
 OPEN_FILES_MAX: Final = 64
-"""Of one store, which needs one for each 64 MiB of its state."""
+"""For one store, which needs one for each 64 MiB of its state."""
 MANIFEST_STEP_BYTES: Final = 64 * KIB
-"""Taken on the disk ahead of use: by default 4 MiB a store."""
+"""Preallocated on disk; RocksDB's default is 4 MiB for each store."""
 MANIFEST_BYTES_MAX: Final = 1 * MIB
-"""Then another one is begun: by default after 1 GiB, all of which is read at open."""
+"""Then a new manifest begins; the default is 1 GiB, all of which is read at open."""
 INFO_LOG_BYTES_MAX: Final = 1 * MIB
-"""Of RocksDB's own log, beside the database; the last one is kept."""
+"""RocksDB's own log, beside the database; only the last one is kept."""
 THREADS_WRITING: Final = 2
-"""Of the process, that bring memtables to disk: with one, what a hundred busy stores have unwritten grows."""
+"""Threads of the process that flush memtables; with a single one the unwritten data of a hundred busy stores
+grows."""
 THREADS_COMPACTING: Final = 2
 BLOOM_BITS_PER_KEY: Final = 10
-"""One in a hundred keys that are not there is looked for in a file."""
+"""One percent false positives: keys that are absent but looked up in a file."""
 
 
 def _threads() -> Env:
@@ -61,7 +62,7 @@ def _threads() -> Env:
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """What all stores of the process have together."""
+    """The resources that all stores of the process share."""
 
     threads: Env = field(default_factory=_threads)
     blocks: Cache = field(default_factory=lambda: Cache(BLOCK_CACHE_BYTES))
@@ -74,14 +75,14 @@ def _shared() -> _Shared:
 
 
 def without_log() -> WriteOptions:
-    """How every batch is written."""
+    """The options of every write."""
     options = WriteOptions()
-    options.disable_wal = True  # type: ignore[assignment, method-assign]  # its types take it for a method
+    options.disable_wal = True  # type: ignore[assignment, method-assign]  # its stubs declare a method
     return options
 
 
 def open_database(folder: Path) -> Rdict:
-    """The database of the folder, made if that is empty or missing. Raises what RocksDB raises, untyped."""
+    """The database in the folder, created if that is empty or missing. Raises RocksDB's untyped errors."""
     fresh = not folder.exists() or not any(folder.iterdir())
     return Rdict(str(folder), _options(create=fresh))
 

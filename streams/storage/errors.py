@@ -1,4 +1,4 @@
-"""What may be wrong with a store on disk. Other failures are `StorageFailed`: a full disk, an I/O error."""
+"""Errors of a store on disk. Other failures are `StorageFailed`: a full disk, an I/O error."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from strandline.errors import StrandlineError
 
 
 class StoreInUse(StrandlineError):
-    """Another process has this store, or another task of this one."""
+    """Another process, or another task of this one, has the store open."""
 
 
 class StoreCorrupt(StrandlineError):
-    """The disk gave back other bytes than were written. Opened again, the store begins anew and empty, to be
+    """The disk returned other bytes than were written. When it is opened again, the store is emptied and
     restored from the changelog (CORRECTNESS S6)."""
 
 
 class StoreClosed(StrandlineError):
-    """The store was closed or cleared since; a range that was begun before has no end to tell."""
+    """The store was closed or cleared; a range that began before cannot be completed."""

@@ -1,14 +1,14 @@
-"""Where the members of an application keep their state on one machine.
+"""The state folders of an application's members on one machine.
 
-Two members that are given the same `state_dir` must not have the same folder, and one that starts again is to
-find its own: so each takes the first *slot* that nobody has, for life. A slot's lock is the kernel's, which
-lets go of it when a process dies, however it does::
+Two members with the same `state_dir` must not share a folder, and a restarted member should find its own. So
+each takes the first free *slot* for its lifetime. A slot's lock is a kernel lock, which is released when its
+process dies, for any reason::
 
     [state_dir]/[application id]/slot-0/lock
     [state_dir]/[application id]/slot-0/[task]/    a task store
     [state_dir]/[application id]/slot-1/...
 
-What the slot's last member left of a task is taken up where it ended, if its changelog is still the same one.
+The next member in a slot continues from the stores of the last one, if their changelogs are still the same.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class StateFolder:
     """A member's folder, until `close`."""
 
     def __init__(self, path: Path, lock: int) -> None:
-        """As `take` does it."""
+        """Called by `take`."""
         self.path = path
         self._lock = lock
 
     @classmethod
     def take(cls, state_dir: Path, application_id: str) -> Self:
-        """The first slot that is free; folders are made. Raises SettingsError."""
+        """The first free slot; folders are created. Raises SettingsError."""
         try:
             check_topic_name(application_id)
         except InvalidTopic as error:
@@ -65,11 +65,11 @@ class StateFolder:
         )
 
     def of(self, task: TaskId) -> Path:
-        """Where the store of a task lies. Nothing is made."""
+        """The folder of a task's store. It is not created."""
         return self.path / str(task)
 
     def close(self) -> None:
-        """The slot is free again. Close its stores first. The second time it does nothing."""
+        """Free the slot. Close its stores first. Further calls do nothing."""
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1

@@ -1,11 +1,11 @@
-"""What a running task has changed and not committed yet, over what its store has.
+"""The uncommitted changes of a running task, layered over its store.
 
-The task may go on while a commit is under way: `changes` lists what the changelog is to get, `settle` writes
-just that to the store once the changelog has it (CORRECTNESS S3), and what is put in the meantime waits for
-the next commit. So there are two layers over the store: what is not listed yet, over what is listed.
+The task may continue during a commit: `changes` lists what the changelog gets, `settle` writes exactly that
+to the store once the changelog has it (CORRECTNESS S3), and later changes wait for the next commit. So there
+are two layers over the store: changes not yet listed, over listed ones.
 
-What was read or put lately is kept beside them, for most tasks see the same keys again and again, and to ask
-the store takes microseconds. That ends with the state of one run, as all of this does (S2).
+Recently read or written entries are cached beside them, because most tasks use the same keys again, and a
+lookup in the store takes microseconds. The cache ends with the task's run, like all of this state (S2).
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from strandline.streams.core.positions import Positions
 from strandline.streams.storage.task_store import Change, TaskStore
 
 KNOWN_BYTES_MAX: Final = 2 * MIB
-"""Of memory for what one task keeps at hand, beyond what it has changed since its last commit."""
+"""Cache memory of one task, besides its uncommitted changes."""
 _ENTRY_BYTES: Final = 120
-"""Of memory for an entry, beside its bytes: a key and a count of a few bytes each are not free."""
+"""Memory of an entry besides its bytes."""
 
 _key_of = itemgetter(0)
 
 
 class TaskState:
-    """The state as the task sees it. One namespace of byte keys a store name; nothing here awaits."""
+    """The state as the task sees it. Each store name is a namespace of byte keys; nothing here awaits."""
 
     def __init__(self, store: TaskStore) -> None:
         self._store = store
@@ -40,12 +40,12 @@ class TaskState:
         self._dirty_bytes = 0
         self._listed: dict[bytes, bytes | None] = {}
         self._known: dict[bytes, bytes | None] = {}
-        """Every key of the two layers, and what was read of the store, as it is now."""
+        """Every key of the two layers, and every key read from the store, with its current value."""
         self._known_bytes = 0
 
     @property
     def dirty_bytes(self) -> int:
-        """Keys and values that the next `changes` lists for the first time."""
+        """Size of the keys and values that the next `changes` lists for the first time."""
         return self._dirty_bytes
 
     def get(self, store: str, key: bytes) -> bytes | None:
@@ -59,7 +59,7 @@ class TaskState:
         return value
 
     def put(self, store: str, key: bytes, value: bytes | None) -> None:
-        """None deletes."""
+        """Set a value; None deletes."""
         full = (self._prefixes.get(store) or self._prefix(store)) + key
         dirty = self._dirty
         if full in dirty:
@@ -72,13 +72,13 @@ class TaskState:
     def range(self, store: str, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         """Keys from `start` on and below `end` with their values, in byte order; None: no bound.
 
-        It shows the state as it is now: what is put or settled meanwhile does not show. The iterator raises
-        StoreCorrupt, StorageFailed, and StoreClosed if the store is closed before its end.
+        It is a snapshot: later changes do not show. The iterator raises StoreCorrupt, StorageFailed, and
+        StoreClosed if the store is closed before its end.
         """
         prefix = self._prefix(store)
         first = prefix if start is None else prefix + start
         last = store_end(store) if end is None else prefix + end
-        # Of rows with the same key the uppermost layer's is the first.
+        # Of rows with the same key, the one of the uppermost layer comes first.
         layers = (
             _rows(self._dirty, first, last),
             _rows(self._listed, first, last),
@@ -87,8 +87,9 @@ class TaskState:
         return _merged(layers, len(prefix))
 
     def changes(self, positions: Positions) -> list[Change]:
-        """What the changelog is to get: each key once, as it is now, in the order of first change, and the
-        position record last. What an earlier call listed and no `settle` has written is listed again."""
+        """The changes for the changelog: each key once, with its current value, in the order of first change,
+        and the position record last. Changes that an earlier call listed and no `settle` has written are
+        listed again."""
         self._listed.update(self._dirty)
         self._listed.pop(POSITION_KEY, None)
         self._listed[POSITION_KEY] = positions.encode()
@@ -100,7 +101,7 @@ class TaskState:
     def settle(self, checkpoint: int) -> None:
         """Write to the store what the last `changes` listed; the changelog has it below `checkpoint`.
 
-        Raises StoreCorrupt, StorageFailed: it is not written then, and stays listed.
+        Raises StoreCorrupt, StorageFailed: then it is not written, and stays listed.
         """
         self._store.apply(self._listed.items(), checkpoint)
         self._listed = {}
@@ -109,7 +110,7 @@ class TaskState:
             self._known_bytes = 0
 
     def discard(self) -> None:
-        """Forget all that is not settled: the state is the store's again."""
+        """Discard all changes that are not settled."""
         self._dirty = {}
         self._dirty_bytes = 0
         self._listed = {}

@@ -1,14 +1,14 @@
-"""The state of one task on disk: what its changelog says, up to a checkpoint, and nothing else.
+"""The state of one task on disk: the content of its changelog up to a checkpoint, and nothing else.
 
-It is a cache of the changelog. Each batch has the data and the offset to go on from in it, and is there whole
-or not at all: after a crash the checkpoint is true, if lower than it was (CORRECTNESS S3). Where that is not
-to be had, as files are damaged or are of another changelog, the store begins anew and empty (S6)::
+It is a cache of the changelog. Each batch contains data and the next offset, and is applied as a whole or not
+at all: after a crash the checkpoint is correct, if lower than before (CORRECTNESS S3). If files are damaged
+or belong to another changelog, the store starts empty (S6)::
 
-    lock        held while a store is open; the kernel lets go of it when its holder dies
-    corrupt     a read has met damage: the next who opens the store begins anew
+    lock        held while a store is open; the kernel releases it when its holder dies
+    corrupt     a read found damage: the next open empties the store
     db/         RocksDB's own files
 
-Damage that open does not see is found by the checksum of the block that is read: `StoreCorrupt`.
+Damage that is not found at open is found by the checksum of the block that is read: `StoreCorrupt`.
 """
 
 from __future__ import annotations
@@ -36,33 +36,33 @@ from strandline.streams.storage.errors import StoreClosed, StoreCorrupt, StoreIn
 logger = logging.getLogger(__name__)
 
 Change = tuple[bytes, bytes | None]
-"""A key and what it is now; None: it is deleted."""
+"""A key and its new value; None: it is deleted."""
 
 _LOCK: Final = "lock"
 _CORRUPT: Final = "corrupt"
 _DATABASE: Final = "db"
 
 _FORMAT: Final = "1"
-"""Stands before the identity: a store that another version wrote in another way is of another identity."""
+"""Precedes the identity, so that a store in the format of another version has another identity."""
 _IDENTITY_KEY: Final = LOCAL_PREFIX + b"identity"
 _CHECKPOINT_KEY: Final = LOCAL_PREFIX + b"checkpoint"
 _CHECKPOINT: Final = struct.Struct(">q")
 
-_OF_MACHINE: Final = tuple(
+_SYSTEM_ERRORS: Final = tuple(
     os.strerror(number)
     for number in (
         errno.EACCES, errno.EAGAIN, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOLCK,
         errno.ENOMEM, errno.ENOSPC, errno.EPERM, errno.EROFS,
     )
 )  # fmt: skip
-"""In the texts of failures that say nothing of the bytes on disk."""
+"""System errors in RocksDB's messages that do not mean damaged data."""
 
 
 class TaskStore:
-    """One open store. Keys and values are bytes, keys in their order; use from one thread at a time."""
+    """One open store. Keys and values are bytes, ordered by key; use it from one thread at a time."""
 
     def __init__(self, folder: Path, identity: str, lock: int) -> None:
-        """As `open` does it."""
+        """Called by `open`."""
         self.folder = folder
         self.identity = identity
         self._identity = f"{_FORMAT} {identity}".encode()
@@ -74,11 +74,12 @@ class TaskStore:
 
     @classmethod
     def open(cls, folder: Path, identity: str) -> Self:
-        """The store in this folder, which is made if it is missing. Takes a few milliseconds, in any thread.
+        """The store in this folder, which is created if it is missing. Takes a few milliseconds, in any
+        thread.
 
-        `identity` is that of the changelog: its topic's id and the partition. A store of another identity or
-        with damage is emptied, which the log tells. Raises StoreInUse if another process or task has it, and
-        StorageFailed if the disk refuses.
+        `identity` is that of the changelog: its topic's id and the partition. A store with another identity
+        or with damage is emptied, which is logged. Raises StoreInUse if another process or task has it open,
+        and StorageFailed if the disk refuses.
         """
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -97,7 +98,8 @@ class TaskStore:
 
     @property
     def checkpoint(self) -> int:
-        """The changelog's offset to go on from: all below it is in the store. 0: nothing is."""
+        """The next offset of the changelog to apply: everything below it is in the store. 0: the store is
+        empty."""
         return self._checkpoint
 
     def get(self, key: bytes) -> bytes | None:
@@ -109,8 +111,8 @@ class TaskStore:
         return value
 
     def range(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Keys from `start` on and below `end` with their values, in order, as they are now: what is applied
-        meanwhile does not show. None: to the last one.
+        """Keys from `start` on and below `end` with their values, in order; a snapshot, in which later
+        changes do not show. None: to the last key.
 
         The iterator raises StoreCorrupt, StorageFailed, and StoreClosed if the store is closed or cleared
         before its end.
@@ -125,7 +127,7 @@ class TaskStore:
         return found
 
     def apply(self, changes: Iterable[Change], checkpoint: int) -> None:
-        """Make these changes, in their order, and go on from `checkpoint`: both or neither, whatever crashes.
+        """Apply these changes in order, and set the checkpoint, atomically even over a crash.
 
         Raises StoreCorrupt, StorageFailed.
         """
@@ -138,7 +140,7 @@ class TaskStore:
                 delete(key)
             else:
                 put(key, value)
-        # Last, so that no key of a changelog, whatever is in it, is taken for one of these.
+        # Last, so that no key of a changelog can overwrite them.
         put(_IDENTITY_KEY, self._identity)
         put(_CHECKPOINT_KEY, _CHECKPOINT.pack(checkpoint))
         try:
@@ -148,26 +150,26 @@ class TaskStore:
         self._checkpoint = checkpoint
 
     def positions(self) -> Positions:
-        """What the last position record says; empty without one. Raises StoreCorrupt, StorageFailed, and
-        UnreadableState if the changelog has another version's record."""
+        """The last position record; empty without one. Raises StoreCorrupt, StorageFailed, and
+        UnreadableState if the changelog has a record of another version."""
         record = self.get(POSITION_KEY)
         return Positions() if record is None else Positions.decode(record)
 
     def clear(self) -> None:
-        """Begin anew and empty. Ranges that were begun end in StoreClosed. Raises StorageFailed."""
+        """Empty the store. Open ranges end with StoreClosed. Raises StorageFailed."""
         self._close_database()
         self._remove_database()
         self._begin()
 
     def close(self) -> None:
-        """Write to disk what is in memory, and let go of the folder. The second time it does nothing."""
+        """Flush memory to disk, and release the folder. Further calls do nothing."""
         if self._lock >= 0:
             self._close_database()
             os.close(self._lock)
             self._lock = -1
 
     def _begin(self) -> None:
-        """Open the database if it is this changelog's and whole, else an empty one."""
+        """Open the database if it is intact and belongs to this changelog, else an empty one."""
         if (self.folder / _CORRUPT).exists():
             reason = "a read met damage"
         else:
@@ -188,7 +190,7 @@ class TaskStore:
                 raise AssertionError(f"{self.folder}: a new store: {reason}")
 
     def _try(self) -> str:
-        """Open what is there; why that is not to be used, or nothing. Raises what RocksDB raises."""
+        """Open the existing database; returns why it cannot be used, or "". Raises RocksDB's errors."""
         known = (self.folder / _DATABASE).exists()
         database = open_database(self.folder / _DATABASE)
         try:
@@ -224,11 +226,11 @@ class TaskStore:
         try:
             self._db.close()
         except Exception as error:
-            # What was not written is in the changelog, and the checkpoint on disk knows that it is not here.
+            # Unwritten data is in the changelog, and the checkpoint on disk does not include it.
             logger.warning("task store %s: what was in memory is lost: %s", self.folder, error)
 
     def _remove_database(self) -> None:
-        """In any order: RocksDB opens no database of which a file that it names is missing."""
+        """The order does not matter: RocksDB does not open a database that lacks a file named in it."""
         try:
             with suppress(FileNotFoundError):
                 shutil.rmtree(self.folder / _DATABASE)
@@ -237,7 +239,7 @@ class TaskStore:
             raise StorageFailed(f"task store {self.folder}: {error}") from error
 
     def _failure(self, error: Exception) -> StrandlineError:
-        """What RocksDB's failure is called here; damage is noted for who opens the store next."""
+        """Translate RocksDB's error; damage is noted for the next open."""
         if isinstance(error, DbClosedError):
             return StoreClosed(f"task store {self.folder} is closed")
         if _is_damage(error):
@@ -248,9 +250,9 @@ class TaskStore:
 
 
 class _Range(Iterator[tuple[bytes, bytes]]):
-    """Rows of a store. RocksDB's own iterator of pairs ends at damage as if nothing followed; this raises.
+    """Rows of a store. RocksDB's own iterator of pairs treats damage as its end; this one raises.
 
-    It looks for the end by itself: RocksDB would go by the bytes of a bound that this binding has freed.
+    It checks the end itself: RocksDB would read the bytes of a bound that this binding has freed.
     """
 
     __slots__ = ("__weakref__", "_end", "_rows", "_store")
@@ -274,12 +276,12 @@ class _Range(Iterator[tuple[bytes, bytes]]):
         try:
             rows.status()
         except Exception as error:
-            rows = self._rows = None  # whoever keeps the error with its frames would keep the database open
+            rows = self._rows = None  # a kept error, with its frames, would keep the database open
             raise self._store._failure(error) from error
         raise StopIteration
 
     def close(self) -> None:
-        """Let go of the database, which stays open while an iterator does."""
+        """Release the database, which stays open while an iterator does."""
         self._rows = None
 
 
@@ -292,7 +294,7 @@ def _is_empty(database: Rdict) -> bool:
 
 
 def _is_damage(error: Exception) -> bool:
-    """Whether the bytes are at fault and not the machine. RocksDB's failures are told apart by their texts;
-    one that is not known is taken for damage: to begin anew costs a restore, and nothing else would help."""
+    """Whether the data is damaged, and not the machine. RocksDB's errors differ only in their texts; an
+    unknown one counts as damage: an empty store only costs a restore, and nothing else would help."""
     text = str(error)
-    return not any(of_machine in text for of_machine in _OF_MACHINE)
+    return not any(message in text for message in _SYSTEM_ERRORS)

@@ -1,4 +1,4 @@
-"""From a description to its parts, and what has to hold between them."""
+"""Builds the subtopologies of a described topology, and checks the constraints between them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strandline.streams.topology.stores import Store
 from strandline.streams.topology.subtopology import Subtopology
 
 
-def built(graph: Graph, application_id: str) -> tuple[Subtopology, ...]:
+def build(graph: Graph, application_id: str) -> tuple[Subtopology, ...]:
     """Raises TopologyError."""
     check_name(application_id, "application id")
     if not graph.sources:
@@ -55,7 +55,7 @@ def _part(source: Source, application_id: str) -> Subtopology:
 
 
 def _stores(nodes: Iterable[Node], name: str) -> tuple[Store[Any, Any], ...]:
-    """Those of one part, in the order in which they are first used."""
+    """The stores of one part, in the order of first use."""
     found: dict[str, Store[Any, Any]] = {}
     counted = _twice(node.store.name for node in nodes if isinstance(node, Count))
     if counted is not None:
@@ -78,7 +78,7 @@ def _serdes(store: Store[Any, Any]) -> str:
 
 
 def _check_sources(sources: Iterable[Source]) -> None:
-    """A topic has one reader, a repartition one writer, and each part a name of its own."""
+    """Check that each topic has one reader, each repartition one writer, and each part a unique name."""
     repartitions = [source.topics[0] for source in sources if source.repartition]
     if name := _twice(repartitions):
         raise TopologyError(f"there are two repartitions of the name {name!r}: name one of them otherwise")
@@ -109,9 +109,9 @@ def _check_ends(source: Source) -> None:
 
 
 def _check_loops(parts: Iterable[Subtopology]) -> None:
-    """What a part writes, neither it nor any part before it reads: it would never end."""
+    """Check that no part writes a topic that it or an earlier part reads: that would be an endless loop."""
     before: dict[str, frozenset[str]] = {}
-    """Of what is read by repartition: all topics that lead to it. Parts are in the order of their making."""
+    """For each repartition topic: all topics that lead to it. Parts are in the order of creation."""
     for part in parts:
         led = frozenset(part.topics).union(*(before.get(topic, frozenset()) for topic in part.topics))
         before |= dict.fromkeys(part.repartitions, led)
@@ -123,7 +123,7 @@ def _check_loops(parts: Iterable[Subtopology]) -> None:
 
 
 def _check_stores(parts: Iterable[Subtopology]) -> None:
-    """The store of a name is in one part: its state goes with that part's partitions."""
+    """Check that each store name is used in one part only: its state belongs to that part's partitions."""
     users: dict[str, str] = {}
     for part in parts:
         for store in part.stores:
@@ -136,7 +136,7 @@ def _check_stores(parts: Iterable[Subtopology]) -> None:
 
 
 def _check_internal_topics(parts: Iterable[Subtopology]) -> None:
-    """What the application makes for itself, nobody else may have named."""
+    """Check that the user names no topic that the application creates for itself."""
     named = {topic for part in parts for topic in part.sinks}
     named |= {topic for part in parts if not part.reads_repartition for topic in part.topics}
     internal = {topic for part in parts for topic in part.repartitions}

@@ -1,4 +1,4 @@
-"""What is wrong with a topology, or with a record that one of its operators made or was given."""
+"""Errors of a topology, and of records that its operators return or get."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from strandline.errors import StrandlineError
 
 
 class TopologyError(StrandlineError):
-    """A topology cannot run as it is described; the message names what, and what to change."""
+    """A topology cannot run as described; the message names the problem and what to change."""
 
 
 class RecordRefused(StrandlineError):
-    """An operator cannot use a record: it has no key, or is no `Record` though a function made it."""
+    """An operator cannot use a record: it has no key, or a function did not return a `Record`."""

@@ -1,7 +1,7 @@
-"""What a topology is made of: trees of operators, each from a source to what ends its branches.
+"""The elements of a topology: trees of operators, each from a source to the ends of its branches.
 
-An operator is a node that knows how to become a function. `opened` is called once a task, from the leaves to
-the source, and what comes out is one closure in another: a record costs the calls of its operators.
+An operator is a node that can build a function. `opened` is called once for each task, from the leaves to the
+source, and the result is nested closures: a record costs the calls of its operators.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from strandline.streams.topology.stores import RawState, Store, StoreView
 
 AnyRecord = Record[Any, Any]
 _new: Final = tuple.__new__
-"""Half the cost of `Record(…)`, which is a call of a function in Python."""
+"""Half the cost of `Record(…)`, which calls a Python function."""
 
 Forward = Callable[[AnyRecord], None]
-"""Does with a record all that comes after an operator."""
+"""Processes a record with everything after an operator."""
 
 Emit = Callable[[str, bytes | None, bytes | None, int, Headers], None]
-"""Takes what goes out: topic, key, value, timestamp in milliseconds, headers."""
+"""Takes an output: topic, key, value, timestamp in milliseconds, headers."""
 
 Pipeline = Callable[[bytes | None, bytes | None, int, RecordHeaders], None]
-"""Takes what comes in: key, value, timestamp in milliseconds, headers."""
+"""Takes an input: key, value, timestamp in milliseconds, headers."""
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What the operators of a task reach: its state, its way out, and whose topics it makes."""
+class OperatorContext:
+    """The context of a task's operators: its state, its output function, and the application id for topic
+    names."""
 
     state: RawState
     emit: Emit
@@ -43,26 +44,26 @@ class Surroundings:
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """`children` get what it forwards, in the order in which they were declared."""
+    """A node of the tree. `children` get the records that it forwards, in the order of their declaration."""
 
     children: list[Operator] = field(default_factory=list, init=False, repr=False)
 
     ends = False
-    """Whether a branch may end here: what is done is then worth something without anything downstream."""
+    """Whether a branch may end here, because the node has an effect of its own."""
 
     @property
     def stores(self) -> tuple[Store[Any, Any], ...]:
         return ()
 
     def downstream(self) -> Iterator[Node]:
-        """Every node under it, a branch after the other."""
+        """Every node below it, branch by branch."""
         for child in self.children:
             yield child
             yield from child.downstream()
 
-    def forwarding(self, around: Surroundings) -> Forward:
-        """What its children do with a record that it forwards."""
-        steps = tuple(child.opened(child.forwarding(around), around) for child in self.children)
+    def forwarding(self, context: OperatorContext) -> Forward:
+        """The function that passes a forwarded record to its children."""
+        steps = tuple(child.opened(child.forwarding(context), context) for child in self.children)
         if len(steps) == 1:
             return steps[0]
 
@@ -74,18 +75,18 @@ class Node:
 
 
 class Operator(Node, ABC):
-    """What stands under a source, or under another operator."""
+    """A node under a source or another operator."""
 
     __slots__ = ()
 
     @abstractmethod
-    def opened(self, forward: Forward, around: Surroundings) -> Forward:
-        """What it does with a record, given what comes after it."""
+    def opened(self, forward: Forward, context: OperatorContext) -> Forward:
+        """The function that processes a record; `forward` is everything after it."""
 
 
 @dataclass(eq=False, slots=True)
 class Source(Node):
-    """Where a subtopology begins. `repartition`: its topic is written by this topology."""
+    """The start of a subtopology. `repartition`: this topology writes its topic."""
 
     topics: tuple[str, ...]
     key: Serde[Any]
@@ -95,9 +96,9 @@ class Source(Node):
     def __str__(self) -> str:
         return f"{'repartition' if self.repartition else 'source'}({', '.join(map(repr, self.topics))})"
 
-    def pipeline(self, around: Surroundings) -> Pipeline:
-        """Bytes in, and whatever the operators do with them."""
-        forward = self.forwarding(around)
+    def pipeline(self, context: OperatorContext) -> Pipeline:
+        """The function that decodes a record and passes it to the operators."""
+        forward = self.forwarding(context)
         decode_key, decode_value = self.key.decode, self.value.decode
 
         def run_bytes(
@@ -126,7 +127,7 @@ class Map(Operator):
     def __str__(self) -> str:
         return f"map({function_name(self.f)})"
 
-    def opened(self, forward: Forward, around: Surroundings) -> Forward:
+    def opened(self, forward: Forward, context: OperatorContext) -> Forward:
         f = self.f
 
         def run(record: AnyRecord) -> None:
@@ -145,7 +146,7 @@ class Filter(Operator):
     def __str__(self) -> str:
         return f"filter({function_name(self.f)})"
 
-    def opened(self, forward: Forward, around: Surroundings) -> Forward:
+    def opened(self, forward: Forward, context: OperatorContext) -> Forward:
         f = self.f
 
         def run(record: AnyRecord) -> None:
@@ -153,7 +154,7 @@ class Filter(Operator):
             if keeps is True:
                 forward(record)
             elif keeps is not False:
-                # Whatever would be true of a coroutine, it is not what was asked for.
+                # A coroutine is always true, but is no valid result.
                 if hasattr(keeps, "__await__"):
                     raise _no_record(self, keeps, "whether to keep the record")
                 if keeps:
@@ -169,7 +170,7 @@ class FlatMap(Operator):
     def __str__(self) -> str:
         return f"flat_map({function_name(self.f)})"
 
-    def opened(self, forward: Forward, around: Surroundings) -> Forward:
+    def opened(self, forward: Forward, context: OperatorContext) -> Forward:
         f = self.f
 
         def run(record: AnyRecord) -> None:
@@ -192,8 +193,8 @@ class Process(Operator):
     def stores(self) -> tuple[Store[Any, Any], ...]:
         return (self.store,)
 
-    def opened(self, forward: Forward, around: Surroundings) -> Forward:
-        f, view = self.f, StoreView(self.store, around.state)
+    def opened(self, forward: Forward, context: OperatorContext) -> Forward:
+        f, view = self.f, StoreView(self.store, context.state)
 
         def run(record: AnyRecord) -> None:
             results = f(record, view)
@@ -216,8 +217,8 @@ class Count(Operator):
     def stores(self) -> tuple[Store[Any, Any], ...]:
         return (self.store,)
 
-    def opened(self, forward: Forward, around: Surroundings) -> Forward:
-        name, encode, get, put = self.store.name, self.store.key.encode, around.state.get, around.state.put
+    def opened(self, forward: Forward, context: OperatorContext) -> Forward:
+        name, encode, get, put = self.store.name, self.store.key.encode, context.state.get, context.state.put
 
         def run(record: AnyRecord) -> None:
             key, _, timestamp_ms, headers = record
@@ -247,13 +248,13 @@ class Sink(Operator):
     def __str__(self) -> str:
         return f"to({self.topic!r})"
 
-    def opened(self, forward: Forward, around: Surroundings) -> Forward:
-        return _writing(self.topic, self.key, self.value, around.emit, lambda: None)
+    def opened(self, forward: Forward, context: OperatorContext) -> Forward:
+        return _writing(self.topic, self.key, self.value, context.emit, lambda: None)
 
 
 @dataclass(eq=False, slots=True)
 class Repartition(Operator):
-    """Writes what the source of the same name reads, by key."""
+    """Writes, by key, what the source of the same name reads."""
 
     name: str
     key: Serde[Any]
@@ -265,19 +266,19 @@ class Repartition(Operator):
     def __str__(self) -> str:
         return f"repartition({self.name!r})"
 
-    def opened(self, forward: Forward, around: Surroundings) -> Forward:
-        topic = internal_topic(around.application_id, self.name, "repartition")
+    def opened(self, forward: Forward, context: OperatorContext) -> Forward:
+        topic = internal_topic(context.application_id, self.name, "repartition")
 
         def refuse() -> None:
             raise _no_key(self)
 
-        return _writing(topic, self.key, self.value, around.emit, refuse)
+        return _writing(topic, self.key, self.value, context.emit, refuse)
 
 
 def _writing(
     topic: str, key_serde: Serde[Any], value_serde: Serde[Any], emit: Emit, without_key: Callable[[], None]
 ) -> Forward:
-    """Encodes and emits; a record without a key is first told to `without_key`."""
+    """Encodes and emits a record; calls `without_key` first if it has no key."""
     encode_key, encode_value = key_serde.encode, value_serde.encode
 
     def run(record: AnyRecord) -> None:
@@ -298,7 +299,7 @@ def _writing(
 
 
 def _forward_each(node: Node, results: Any, forward: Forward) -> None:
-    # A record is a tuple, and would go on as its key, its value, its time and its headers.
+    # A record is a tuple, and would be iterated as its fields.
     if isinstance(results, Record):
         raise _no_record(node, results, "records in an iterable, as [record]")
     try:
@@ -325,7 +326,7 @@ def _no_key(node: Node) -> RecordRefused:
 
 
 class Graph:
-    """Everything that one topology describes, until it is built."""
+    """The description of one topology, until it is built."""
 
     def __init__(self) -> None:
         self.sources: list[Source] = []

@@ -1,4 +1,4 @@
-"""What a description may say, argument by argument: names, serdes, functions, numbers of partitions."""
+"""Checks the arguments of a description: names, serdes, functions, numbers of partitions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _ASYNC_KINDS: Final = (inspect.iscoroutinefunction, inspect.isasyncgenfunction)
 
 
 def check_name(name: object, what: str) -> None:
-    """Of a topic, a store, a repartition or an application: the rules of topics' names hold for all.
+    """Check the name of a topic, a store, a repartition or an application: the rules for topic names hold for
+    all.
 
     Raises TopologyError.
     """
@@ -34,7 +35,7 @@ def check_name(name: object, what: str) -> None:
 
 
 def internal_topic(application_id: str, name: str, purpose: str) -> str:
-    """The name of a topic that the application makes for itself. Raises TopologyError if it is too long."""
+    """The name of a topic that the application creates for itself. Raises TopologyError if it is too long."""
     topic = f"{application_id}-{name}-{purpose}"
     if len(topic) > TOPIC_NAME_LENGTH_MAX:
         raise TopologyError(
@@ -45,7 +46,8 @@ def internal_topic(application_id: str, name: str, purpose: str) -> str:
 
 
 def check_serde(serde: object, what: str) -> None:
-    """Raises TopologyError for what has no `encode` and `decode`, and for a class instead of an instance."""
+    """Raises TopologyError for an object without `encode` and `decode`, and for a class instead of an
+    instance."""
     if isinstance(serde, type):
         raise TopologyError(f"{what} is the class {serde.__name__}: give an instance, {serde.__name__}()")
     if not (callable(getattr(serde, "encode", None)) and callable(getattr(serde, "decode", None))):
@@ -53,10 +55,10 @@ def check_serde(serde: object, what: str) -> None:
 
 
 def check_function(f: object, operator: str) -> None:
-    """Raises TopologyError for what cannot be called, or would have to be awaited."""
+    """Raises TopologyError for an object that is not callable, or that must be awaited."""
     if not callable(f):
         raise TopologyError(f"{operator}({f!r}): give a function")
-    call = getattr(f, "__call__", None)  # noqa: B004  # of an object that can be called
+    call = getattr(f, "__call__", None)  # noqa: B004  # for a callable object
     if any(is_async(f) or is_async(call) for is_async in _ASYNC_KINDS):
         raise TopologyError(
             f"{operator}({function_name(f)}): it is asynchronous; give a plain function, one that never waits"
@@ -64,7 +66,7 @@ def check_function(f: object, operator: str) -> None:
 
 
 def check_partitions(partitions: object, name: str) -> None:
-    """Raises TopologyError unless it is None or a number of partitions that a topic can have."""
+    """Raises TopologyError unless it is None or a legal number of partitions."""
     if partitions is None:
         return
     if type(partitions) is not int or not 1 <= partitions <= PARTITIONS_PER_TOPIC_MAX:
@@ -75,5 +77,5 @@ def check_partitions(partitions: object, name: str) -> None:
 
 
 def function_name(f: Any) -> str:
-    """As its author would find it."""
+    """The function's name in its source."""
     return str(getattr(f, "__qualname__", None) or repr(f))

@@ -1,4 +1,4 @@
-"""A record as the functions of a topology see it: key and value decoded."""
+"""A record as the functions of a topology see it: with decoded key and value."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ NewValue = TypeVar("NewValue")
 
 
 class Record(NamedTuple, Generic[K_co, V_co]):
-    """Never changed, for several operators may get the same one: `with_key` and `with_value` make another.
+    """Immutable, because several operators may get the same record: `with_key` and `with_value` return
+    another one.
 
     A `key` of None is a record without a key, a `value` of None is a tombstone.
     """
@@ -24,7 +25,7 @@ class Record(NamedTuple, Generic[K_co, V_co]):
     headers: RecordHeaders = ()
 
     def with_key(self, key: NewKey | None) -> Record[NewKey, V_co]:
-        """The same value, time and headers under another key."""
+        """The same value, time and headers with another key."""
         return Record(key, self.value, self.timestamp_ms, self.headers)
 
     def with_value(self, value: NewValue | None) -> Record[K_co, NewValue]:

@@ -1,7 +1,7 @@
-"""How keys and values become bytes, and bytes keys and values.
+"""Converts keys and values to bytes and back.
 
-Values that are equal have to become the same bytes where they are keys: by those a store finds them, and a
-repartition their partition. None never gets here: it is a record without a key, or a tombstone.
+Equal keys must have equal bytes: a store finds them, and a repartition partitions them, by their bytes. None
+is never passed: it is a record without a key, or a tombstone.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _INTEGER_ZERO: Final = 1 << 63
 
 
 class Serde(Protocol[T]):
-    """Both ways. What it raises ends the application, with a note that says what it was asked for.
+    """Encodes and decodes. Its errors end the application, with a note that names the field.
 
-    Two that compare equal are taken for the same: a class of one's own is best a frozen dataclass.
+    Two serdes that compare equal count as the same: a class of your own is best a frozen dataclass.
     """
 
     def encode(self, value: T) -> bytes: ...
@@ -29,10 +29,10 @@ class Serde(Protocol[T]):
 
 @dataclass(frozen=True, slots=True)
 class BytesSerde:
-    """Bytes as they are."""
+    """Bytes, unchanged."""
 
     def encode(self, value: bytes) -> bytes:
-        """Raises TypeError for what is no bytes."""
+        """Raises TypeError for a value that is not bytes."""
         if not isinstance(value, bytes):
             raise TypeError(f"{value!r} is {type(value).__name__}, not bytes: name a serde for it")
         return value
@@ -46,7 +46,7 @@ class StringSerde:
     """UTF-8."""
 
     def encode(self, value: str) -> bytes:
-        """Raises TypeError for what is no str, UnicodeEncodeError for half a surrogate pair."""
+        """Raises TypeError for a value that is not a str, UnicodeEncodeError for half a surrogate pair."""
         if not isinstance(value, str):
             raise TypeError(f"{value!r} is {type(value).__name__}, not str")
         return value.encode()
@@ -58,10 +58,10 @@ class StringSerde:
 
 @dataclass(frozen=True, slots=True)
 class IntegerSerde:
-    """−2⁶³ to 2⁶³ − 1 in 8 bytes, big-endian from the least one on: bytes have the order of numbers."""
+    """−2⁶³ to 2⁶³ − 1 in 8 bytes, big-endian and offset by 2⁶³, so that bytes have the order of numbers."""
 
     def encode(self, value: int) -> bytes:
-        """Raises TypeError for what is no int, OverflowError for what does not fit."""
+        """Raises TypeError for a value that is not an int, OverflowError if it does not fit."""
         if not isinstance(value, int):
             raise TypeError(f"{value!r} is {type(value).__name__}, not int")
         try:
@@ -84,17 +84,17 @@ _FROM_JSON: Final = json.JSONDecoder().decode
 
 @dataclass(frozen=True, slots=True)
 class JsonSerde:
-    """JSON in UTF-8, names in order and no spaces: equal objects are equal bytes.
+    """JSON in UTF-8 with sorted names and without spaces: equal objects have equal bytes.
 
-    A JSON `null` is read as None, which downstream is a tombstone.
+    A JSON `null` is decoded as None, which downstream is a tombstone.
     """
 
     def encode(self, value: Any) -> bytes:
-        """Raises TypeError for what JSON has no form for, ValueError for NaN and infinities."""
+        """Raises TypeError for a value without a JSON form, ValueError for NaN and infinities."""
         return _TO_JSON(value).encode()
 
     def decode(self, data: bytes) -> Any:
-        """Raises ValueError for what is no JSON in UTF-8."""
+        """Raises ValueError for bytes that are not JSON in UTF-8."""
         return _FROM_JSON(data.decode())
 
 

@@ -1,4 +1,4 @@
-"""State of a topology: what is declared, what a processor is given, and what the runtime gives for it."""
+"""The state of a topology: declarations, the interface for processors, and the interface to the runtime."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Decoded = TypeVar("Decoded")
 
 @dataclass(frozen=True, slots=True)
 class Store(Generic[SK, SV]):
-    """A store that a topology has, one in each task of the subtopology that uses it.
+    """A store of a topology; there is one in each task of the subtopology that uses it.
 
-    Declared by value: two with the same name and serdes are the same store. Raises TopologyError for a name
-    that is no legal topic's name, and for what is no serde.
+    It is declared by value: two with the same name and serdes are the same store. Raises TopologyError for an
+    illegal name, and for an invalid serde.
     """
 
     name: str
@@ -34,46 +34,46 @@ class Store(Generic[SK, SV]):
 
 
 class KeyValueStore(Protocol[SK, SV]):
-    """What a processor keeps. It sees its own changes at once; others see them once they are committed."""
+    """The state of a processor. It sees its own changes at once; others see them once they are committed."""
 
     def get(self, key: SK) -> SV | None:
-        """None if there is none."""
+        """The value, or None."""
         ...
 
     def put(self, key: SK, value: SV) -> None:
-        """A value of None deletes, as in a changelog."""
+        """Set a value; None deletes, as in a changelog."""
         ...
 
     def delete(self, key: SK) -> None:
-        """Deleting what is not there changes nothing."""
+        """Delete a key; deleting a missing one changes nothing."""
         ...
 
     def range(self, start: SK | None = None, end: SK | None = None) -> Iterator[tuple[SK, SV]]:
-        """From `start` until before `end`, in the order of the keys' bytes; None is open.
+        """Entries from `start` until before `end`, ordered by the keys' bytes; None: no bound.
 
-        As it is when it is called: what is put or deleted meanwhile does not show.
+        It is a snapshot at the call: later changes do not show.
         """
         ...
 
 
 class RawState(Protocol):
-    """Bytes, with a namespace a store: what the runtime gives to the pipeline of a task."""
+    """State as bytes, with a namespace for each store; the runtime passes it to the pipeline of a task."""
 
     def get(self, store: str, key: bytes) -> bytes | None: ...
 
     def put(self, store: str, key: bytes, value: bytes | None) -> None:
-        """None deletes."""
+        """Set a value; None deletes."""
         ...
 
     def range(self, store: str, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """From `start` until before `end`, in the order of bytes, as it is at the call; None is open."""
+        """Entries from `start` until before `end`, in byte order, as at the call; None: no bound."""
         ...
 
 
 class StoreView(Generic[SK, SV]):
-    """The `KeyValueStore` of one store over the bytes of a task.
+    """The `KeyValueStore` view of one store of a task.
 
-    What its serdes raise passes through with a note that names the store; a key of None raises RecordRefused.
+    Errors of its serdes are passed on with a note that names the store; a key of None raises RecordRefused.
     """
 
     def __init__(self, store: Store[SK, SV], state: RawState) -> None:

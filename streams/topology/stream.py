@@ -1,4 +1,4 @@
-"""A stream of records while it is described: each call says what is done with them next."""
+"""A stream of records during its description: each call adds the next operation."""
 
 from __future__ import annotations
 
@@ -39,31 +39,31 @@ SV = TypeVar("SV")
 
 
 class Stream(Generic[K, V]):
-    """Made by `Topology.source`, and by the methods here; each may be called several times, which branches.
+    """Returned by `Topology.source` and by the methods here; calling several methods creates branches.
 
-    Branches get a record in the order in which they were declared, and the same one: functions make new
-    values and never change one in place. Time and headers go on as they are unless a function says otherwise.
-    Every method raises TopologyError for an argument that cannot work, and once the topology is built.
+    Branches get a record in the order of their declaration, and the same object: functions return new values
+    and never change one in place. Time and headers stay as they are unless a function changes them. Every
+    method raises TopologyError for an invalid argument, and after the topology is built.
     """
 
     def __init__(self, graph: Graph, node: Node, key: Serde[K] | None) -> None:
         self._graph = graph
         self._node = node
         self._key = key
-        """How keys became what they are, while no function may have changed that."""
+        """The serde with which keys were decoded, as long as no function may have changed them."""
 
     def map(self, f: Callable[[Record[K, V]], Record[NewK, NewV]]) -> Stream[NewK, NewV]:
-        """A record for a record. It may change the key; where the record is does not change by that."""
+        """One record for each record. It may change the key, but not the partition of the record."""
         check_function(f, "map")
         return self._to(Map(f), None)
 
     def filter(self, f: Callable[[Record[K, V]], bool]) -> Stream[K, V]:
-        """Keeps those of which `f` is true."""
+        """Keeps the records for which `f` is true."""
         check_function(f, "filter")
         return self._to(Filter(f), self._key)
 
     def flat_map(self, f: Callable[[Record[K, V]], Iterable[Record[NewK, NewV]]]) -> Stream[NewK, NewV]:
-        """Any number of records for a record, in order."""
+        """Any number of records for each record, in order."""
         check_function(f, "flat_map")
         return self._to(FlatMap(f), None)
 
@@ -73,7 +73,8 @@ class Stream(Generic[K, V]):
         *,
         store: Store[SK, SV],
     ) -> Stream[NewK, NewV]:
-        """Does something with each record and the state of its task; what `f` returns or yields goes on."""
+        """Processes each record with the state of its task; the records that `f` returns or yields are
+        forwarded."""
         check_function(f, "process")
         if not isinstance(store, Store):
             raise TopologyError(
@@ -82,10 +83,11 @@ class Stream(Generic[K, V]):
         return self._to(Process(f, store), None)
 
     def count(self, store: str, *, key: Serde[K] | None = None) -> Stream[K, int]:
-        """The number of records of their key so far, after each of them, whatever their values are.
+        """The number of records with the same key so far, after each of them, whatever their values are.
 
-        Counted are those of the same partition: `repartition` first unless equal keys are in one anyway. The
-        keys of the store are written with `key`; by default as they were read, if no function came between.
+        It counts within a partition: use `repartition` first unless equal keys are already in one partition.
+        The keys of the store are encoded with `key`; by default as they were decoded, if no function came
+        between.
         """
         key = self._key if key is None else key
         if key is None:
@@ -97,9 +99,9 @@ class Stream(Generic[K, V]):
     def repartition(
         self, name: str, *, key: Serde[K], value: Serde[V], partitions: int | None = None
     ) -> Stream[K, V]:
-        """All records of a key in one partition, through a topic of the application's own.
+        """All records of a key in one partition, through an internal topic of the application.
 
-        `partitions`: how many it gets when it is created; by default as many as the source has.
+        `partitions`: its number of partitions when it is created; by default that of the source.
         """
         check_name(name, "repartition")
         check_serde(key, f"key serde of repartition {name!r}")
@@ -111,7 +113,7 @@ class Stream(Generic[K, V]):
         return Stream(self._graph, source, key)
 
     def to(self, topic: str, *, key: Serde[K], value: Serde[V]) -> None:
-        """Writes them to a topic, by key; those without one to any partition."""
+        """Writes the records to a topic, partitioned by key; those without one go to any partition."""
         check_name(topic, "sink topic")
         check_serde(key, f"key serde of sink {topic!r}")
         check_serde(value, f"value serde of sink {topic!r}")

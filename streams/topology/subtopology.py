@@ -1,4 +1,4 @@
-"""A part of a topology that runs by itself: what it reads, keeps and writes, and what happens to a record."""
+"""An independent part of a topology: its inputs, stores and outputs, and the processing of a record."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from strandline.streams.topology.graph import Emit, Pipeline, Source, Surroundings
+from strandline.streams.topology.graph import Emit, OperatorContext, Pipeline, Source
 from strandline.streams.topology.stores import RawState, Store
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Subtopology:
-    """A source and all downstream of it, as far as the next repartition. A task runs one partition of it."""
+    """A source and everything downstream, up to the next repartition. A task runs one partition of it."""
 
     name: str
-    """That of its first topic as it was described: stable, it is in the names of changelogs and folders."""
+    """The name of its first topic in the description. It is stable: changelogs and folders contain it."""
     topics: tuple[str, ...]
-    """What it reads; that of a repartition by its real name."""
+    """Input topics; a repartition topic has its full name."""
     stores: tuple[Store[Any, Any], ...]
     changelog: str | None
     """None if it has no stores."""
     repartitions: Mapping[str, int | None]
-    """Real names of the repartition topics that it writes, with the partitions asked for."""
+    """Full names of the repartition topics that it writes, with the requested partition counts."""
     sinks: frozenset[str]
     reads_repartition: bool
     application_id: str
     source: Source = field(repr=False)
 
     def pipeline(self, state: RawState, emit: Emit) -> Pipeline:
-        """What a task does with a record: decode, operators, encode, `emit`. Made once a task.
+        """The function that processes a record: decode, operators, encode, `emit`. Made once for each task.
 
-        What a serde, a function or `emit` raises passes through, and the record may be half done then: the
+        Errors of a serde, a function or `emit` are passed on, and the record may then be half processed: the
         caller discards the changes of `state`. Raises RecordRefused for a record that an operator cannot use.
         """
-        return self.source.pipeline(Surroundings(state, emit, self.application_id))
+        return self.source.pipeline(OperatorContext(state, emit, self.application_id))

@@ -1,10 +1,10 @@
-"""The description of a stream application, and what it comes to: parts that run by themselves."""
+"""The description of a stream application, and its division into independent parts."""
 
 from __future__ import annotations
 
 from typing import Any, TypeVar, overload
 
-from strandline.streams.topology.building import built
+from strandline.streams.topology.building import build
 from strandline.streams.topology.errors import TopologyError
 from strandline.streams.topology.graph import Graph, Source
 from strandline.streams.topology.names import check_name, check_serde
@@ -17,7 +17,8 @@ V = TypeVar("V")
 
 
 class Topology:
-    """Begins with sources; each gives a stream, and a stream's methods say the rest. Nothing runs yet."""
+    """Describes a topology: it begins with sources; each returns a stream, whose methods add the rest.
+    Nothing runs yet."""
 
     def __init__(self) -> None:
         self._graph = Graph()
@@ -31,9 +32,9 @@ class Topology:
     @overload
     def source(self, *topics: str, key: Serde[K], value: Serde[V]) -> Stream[K, V]: ...
     def source(self, *topics: str, key: Serde[Any] = BYTES, value: Serde[Any] = BYTES) -> Stream[Any, Any]:
-        """Reads topics that are written alike. The first one names the state kept downstream, for ever.
+        """Read topics with the same serdes. The first topic names the state downstream, permanently.
 
-        Raises TopologyError for no topics, for names that no topic can have, and for what is no serde.
+        Raises TopologyError for no topics, for illegal topic names, and for invalid serdes.
         """
         if not topics:
             raise TopologyError("source(): name a topic at least")
@@ -46,10 +47,10 @@ class Topology:
         return Stream(self._graph, source, key)
 
     def build(self, application_id: str) -> tuple[Subtopology, ...]:
-        """The parts, in the order of their sources; from then on the description is closed.
+        """The parts, in the order of their sources; after that the description cannot be changed.
 
-        Raises TopologyError for what does not go together: the message names it and what to change.
+        Raises TopologyError for a contradiction: the message names it and what to change.
         """
-        parts = built(self._graph, application_id)
+        parts = build(self._graph, application_id)
         self._graph.built = True
         return parts

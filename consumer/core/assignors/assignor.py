@@ -1,7 +1,8 @@
-"""What an assignor is: who of a group's members reads which partition, decided by the group's leader.
+"""Defines assignors: the leader of a group uses one to decide which member reads which partition.
 
-An assignor only says where everything should be in the end. How it gets there without two owners at a time
-(KIP-429) is not its concern: `strandline.consumer.core.leader` splits its answer.
+An assignor only computes the final assignment. How the group gets there without a partition having
+two owners at a time (KIP-429) is not its concern: `strandline.consumer.core.leader` splits its
+answer.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ from strandline.vocabulary.groups import NO_GENERATION
 
 
 class AssignorFailed(StrandlineError):
-    """A user's assignor raised, or said what cannot be: gave a partition that does not exist, or twice."""
+    """A user's assignor raised, or returned an invalid assignment: a partition that does not exist,
+    or one given twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberSubscription:
     """A member as an assignor sees it.
 
-    `owned` is what it claims since `owned_generation`: it may be stale, and others may claim the same.
+    `owned` is what the member has claimed since `owned_generation`. It may be stale, and other
+    members may claim the same partitions.
     """
 
     topics: tuple[str, ...]
@@ -35,7 +38,7 @@ class MemberSubscription:
 
 
 class Assignor(Protocol):
-    """A way to assign. All members of a group know it under the same name."""
+    """An assignment strategy. All members of a group use the same name for it."""
 
     @property
     def name(self) -> str: ...
@@ -43,70 +46,71 @@ class Assignor(Protocol):
     def assign(
         self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
     ) -> dict[str, list[TopicPartition]]:
-        """Every member's partitions, by member id.
+        """Returns every member's partitions, by member id.
 
-        `partitions` has the number of partitions of each topic that exists. Each partition that somebody
-        subscribes to goes to exactly one of its subscribers. The answer depends on the arguments only, not
-        on their order: another leader would say the same.
+        `partitions` has the number of partitions of each existing topic. Each partition with a
+        subscriber goes to exactly one of its subscribers. The answer depends only on the arguments,
+        not on their order: any other leader would return the same.
         """
         ...
 
 
 @runtime_checkable
-class TellsLeader(Protocol):
-    """An assignor that also sends something of its own from each member to the leader."""
+class SendsSubscriptionData(Protocol):
+    """An assignor that also sends user data from each member to the leader."""
 
     def subscription_user_data(self) -> bytes:
-        """What `MemberSubscription.user_data` is to be for this member; asked before each join."""
+        """The `MemberSubscription.user_data` of this member; called before each join."""
         ...
 
 
 @runtime_checkable
-class TellsMembers(Protocol):
-    """An assignor that also sends something of its own from the leader to each member."""
+class SendsAssignmentData(Protocol):
+    """An assignor that also sends user data from the leader to each member."""
 
     def assign_and_tell(
         self, members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
     ) -> tuple[dict[str, list[TopicPartition]], dict[str, bytes]]:
-        """As `Assignor.assign`, and what each member's assignment carries as user data (absent: empty).
+        """As `Assignor.assign`, and the user data of each member's assignment (absent: empty).
 
-        Asked instead of `assign`, once a rebalance. In a group that is mixed of eager and cooperative
-        members `assign` is asked, once for all of them, and no member is told anything: what comes of the
-        answer is less than it says.
+        It is called instead of `assign`, once for each rebalance. In a group with both eager and
+        cooperative members `assign` is called instead, once for all of them, and no member gets
+        user data: the group carries out only part of the answer.
         """
         ...
 
 
 @runtime_checkable
 class ReleasesFirst(Protocol):
-    """An assignor that has its member give partitions up before it joins, so that others get them at once."""
+    """An assignor whose member revokes partitions before it joins, so that others get them at once."""
 
     def release_before_join(self) -> frozenset[TopicPartition]:
-        """What this member gives up: drain, commit, on_revoked. What it does not own is passed over.
+        """The partitions that this member revokes: drain, commit, on_revoked. Those that it does
+        not own are ignored.
 
-        Asked once before each join of a cooperative member that owns something, before
-        `subscription_user_data`; an eager member gives up everything anyway, and one that has lost
-        everything has nothing to give.
+        It is called once before each join of a cooperative member that owns a partition, before
+        `subscription_user_data`. An eager member revokes everything anyway, and a member that has
+        lost everything has nothing to revoke.
         """
         ...
 
 
 @runtime_checkable
-class HearsAssignment(Protocol):
-    """An assignor that hears what became of what it said, in each member of the group that goes by it."""
+class HandlesAssignment(Protocol):
+    """An assignor that is notified of the resulting assignment, in each member of a group that uses it."""
 
     def on_assignment(self, user_data: bytes, assigned: frozenset[TopicPartition], generation: int) -> None:
-        """Called once a sync, before any listener of that rebalance.
+        """Called once for each sync, before any listener of that rebalance.
 
-        `user_data` is what the leader told this member, `assigned` what the member owns after the
-        rebalance, without what is yet to be revoked.
+        `user_data` is the leader's user data for this member, `assigned` what the member owns after
+        the rebalance, without partitions that are still to be revoked.
         """
         ...
 
 
 def user_data_of(assignor: Assignor) -> bytes:
-    """What a member puts into its subscription for this assignor. Raises AssignorFailed."""
-    if not isinstance(assignor, TellsLeader):
+    """The user data of a member's subscription for this assignor. Raises AssignorFailed."""
+    if not isinstance(assignor, SendsSubscriptionData):
         return b""
     with calling(assignor):
         return _bytes(assignor.subscription_user_data())
@@ -115,7 +119,8 @@ def user_data_of(assignor: Assignor) -> bytes:
 def released_first(
     assignors: Iterable[Assignor], owned: frozenset[TopicPartition]
 ) -> tuple[TopicPartition, ...]:
-    """What of `owned` is to be given up before a join, sorted: nothing is asked of who owns nothing.
+    """The partitions of `owned` to revoke before a join, sorted. Assignors are not called if
+    `owned` is empty.
 
     Raises AssignorFailed.
     """
@@ -129,31 +134,32 @@ def released_first(
     return tuple(sorted(released))
 
 
-def tell_assignment(
+def notify_assignor(
     assignor: Assignor, user_data: bytes, assigned: frozenset[TopicPartition], generation: int
 ) -> None:
-    """Have the assignor hear of this. Raises AssignorFailed."""
-    if isinstance(assignor, HearsAssignment):
+    """Notify the assignor of an assignment. Raises AssignorFailed."""
+    if isinstance(assignor, HandlesAssignment):
         with calling(assignor):
             assignor.on_assignment(user_data, assigned, generation)
 
 
-def asked(
+def call_assign(
     assignor: Assignor,
     members: Mapping[str, MemberSubscription],
     partitions: Mapping[str, int],
     *,
-    tell: bool,
+    send_user_data: bool,
 ) -> tuple[dict[str, list[TopicPartition]], dict[str, bytes]]:
-    """Every member's partitions, and what to tell them if the assignor has a say. Raises AssignorFailed."""
+    """Every member's partitions, and the user data for the members if the assignor sends any.
+    Raises AssignorFailed."""
     with calling(assignor):
-        if not (tell and isinstance(assignor, TellsMembers)):
+        if not (send_user_data and isinstance(assignor, SendsAssignmentData)):
             return assignor.assign(members, partitions), {}
-        answer, told = assignor.assign_and_tell(members, partitions)
-        strangers = told.keys() - members.keys()
+        answer, user_data = assignor.assign_and_tell(members, partitions)
+        strangers = user_data.keys() - members.keys()
         if strangers:
-            raise ValueError(f"it tells {', '.join(sorted(strangers))}, not of this group")
-        return answer, {member: _bytes(data) for member, data in told.items()}
+            raise ValueError(f"it sends user data to {', '.join(sorted(strangers))}, not of this group")
+        return answer, {member: _bytes(data) for member, data in user_data.items()}
 
 
 def _bytes(given: object) -> bytes:
@@ -164,7 +170,7 @@ def _bytes(given: object) -> bytes:
 
 @contextmanager
 def calling(assignor: Assignor) -> Iterator[None]:
-    """Around a call of a user's code: whatever it raises becomes AssignorFailed."""
+    """Context manager for a call of a user's code: any exception becomes AssignorFailed."""
     try:
         yield
     except Exception as error:
@@ -172,10 +178,10 @@ def calling(assignor: Assignor) -> Iterator[None]:
 
 
 def in_order(members: Mapping[str, MemberSubscription]) -> list[str]:
-    """Member ids, static members first and by instance, the others by id.
+    """Member ids: static members first, by instance, then the others by id.
 
-    Ids are drawn anew with each life of a member, instances are not, so a static member that comes back has
-    its old place (KIP-345), and members that come and go move none of those before them.
+    Each start of a member draws a new id, but keeps its instance, so a static member that returns
+    has its old place (KIP-345), and dynamic members that come and go do not move those before them.
     """
 
     def place(member: str) -> tuple[bool, str, str]:
@@ -188,7 +194,7 @@ def in_order(members: Mapping[str, MemberSubscription]) -> list[str]:
 def subscribers_by_topic(
     members: Mapping[str, MemberSubscription], partitions: Mapping[str, int]
 ) -> dict[str, list[str]]:
-    """Who subscribes to each topic that exists, `in_order`; topics by name."""
+    """The subscribers of each existing topic, `in_order`; topics by name."""
     subscribers: dict[str, list[str]] = {}
     for member in in_order(members):
         for topic in set(members[member].topics):

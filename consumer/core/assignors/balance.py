@@ -1,12 +1,14 @@
-"""How many partitions of each topic each member gets, so that loads are as even as subscriptions allow.
+"""Computes how many partitions of each topic each member gets, so that loads are as even as
+subscriptions allow.
 
-Partitions of one topic are alike here; which of them moves is decided when it is known how many do. Loads
-are as even as can be when no *way down* is left: a chain of members, each handing one partition to the next,
-from one member to another that has at least two less. A member that has most, and from which no way down
-leads, stays as it is, with all members that its partitions could go to: those have at most one less, and
-whatever they have could only go round among them. So each member is settled once, and the work is bounded by
-the moves that are needed (A. Harvey, R. Ladner, L. Lovász, T. Tamir, "Semi-matchings for bipartite graphs and
-load balancing", has the theory).
+Partitions of one topic are interchangeable here; which of them moves is decided later. Loads are
+optimal when no *improving path* is left: a chain of members, each passing one partition to the
+next, from one member to another that has at least two fewer. If no improving path starts at a
+member with the highest load, that member is final, together with all members that its partitions
+could reach: those have at most one partition less, and their partitions could only circulate among
+them. So each member is finalized once, and the work is bounded by the number of necessary moves (A.
+Harvey, R. Ladner, L. Lovász, T. Tamir, "Semi-matchings for bipartite graphs and load balancing",
+has the theory).
 """
 
 from __future__ import annotations
@@ -23,20 +25,21 @@ Holding = Mapping[int, int]
 
 NOTHING: Final[Holding] = {}
 
-Way = Sequence[tuple[int, int]]
-"""A chain: which topic is handed to whom, in order."""
+Path = Sequence[tuple[int, int]]
+"""A path of moves: which topic is passed to which member, in order."""
 
 
 def balanced(
     counts: Sequence[int], subscribers: Sequence[int], kept: Sequence[Holding]
 ) -> list[dict[int, int]]:
-    """What each member gets.
+    """The number of partitions of each topic for each member.
 
-    `counts` has the partitions of each topic, `subscribers` its members as a set (see `Loads`), never empty;
-    `kept` has what each member owns already. So that no more moves than must, what nobody owns is spread
-    first, as evenly as that alone can be; only if that is not even enough is what is owned moved, and in the
-    end given back where that costs nothing. So, if what is kept is part of any answer that is as even as can
-    be, all of it is kept: a generation that gives what an earlier one revoked takes nothing from anybody.
+    `counts` has the partitions of each topic, `subscribers` its members as a set (see `Loads`),
+    never empty; `kept` has what each member already owns. To minimize moves, unowned partitions are
+    distributed first, as evenly as possible; owned ones move only if the result is not optimal, and
+    are given back at the end where that costs nothing. So if any optimal answer contains all of
+    `kept`, all of it is kept: a generation that assigns what an earlier one revoked takes nothing
+    from any member.
     """
     shares = _Shares(counts, subscribers, kept)
     shares.fill()
@@ -57,7 +60,7 @@ class _Shares:
                 self._unowned[topic] -= count
 
     def fill(self) -> None:
-        """Give what nobody owns to who has least; where there is less choice first."""
+        """Give unowned partitions to the least loaded members; topics with the fewest subscribers first."""
         topics = range(len(self._unowned))
         for topic in sorted(topics, key=lambda topic: self._subscribers[topic].bit_count()):
             for _ in range(self._unowned[topic]):
@@ -66,7 +69,7 @@ class _Shares:
                 self._loads.change(member, +1)
 
     def level(self, floor: Sequence[Holding]) -> None:
-        """Move until no way down is left; every member keeps its `floor`."""
+        """Move partitions until no improving path is left; every member keeps its `floor`."""
         movable = _Movable(self.held, floor)
         fullest = [(-self._loads[member], member) for member in range(len(self.held))]
         heapify(fullest)
@@ -77,23 +80,25 @@ class _Shares:
                 return
             if load != self._loads[member] or settled >> member & 1:
                 continue
-            last = self._hand_on(member, movable)
+            last = self._pass_on(member, movable)
             if last is None:
-                way, reached = self._way_down(member, movable)
-                if not way:
+                path, reached = self._improving_path(member, movable)
+                if not path:
                     settled |= reached
                     continue
-                last = self._shift(member, way, movable)
+                last = self._shift(member, path, movable)
             self._loads.change(member, -1)
             self._loads.change(last, +1)
             for changed in (member, last):
                 heappush(fullest, (-self._loads[changed], changed))
 
-    def _hand_on(self, member: int, movable: _Movable) -> int | None:
-        """The shortest way down: hand a partition to a subscriber that has two less, and say who it is.
+    def _pass_on(self, member: int, movable: _Movable) -> int | None:
+        """The shortest improving path: pass a partition to a subscriber with at least two fewer,
+        and return that member.
 
-        While members are taken from the fullest on, a topic whose subscribers all have more than that will
-        not be handed on by this member any more. So no topic is tried twice in vain. Topics take turns.
+        Members are processed from the highest load on. A topic whose subscribers all have too many
+        partitions will not be passed on by this member later either, so no topic is tried twice in
+        vain. Topics take turns.
         """
         untried = movable.untried[member]
         while untried:
@@ -107,19 +112,20 @@ class _Shares:
             untried.popleft()
         return None
 
-    def _way_down(self, start: int, movable: _Movable) -> tuple[Way, int]:
-        """The shortest chain to a member with at least two less, empty if there is none.
+    def _improving_path(self, start: int, movable: _Movable) -> tuple[Path, int]:
+        """The shortest path to a member with at least two fewer partitions, empty if there is none.
 
-        Also the set of those whom partitions of `start` can reach.
+        Also returns the set of members that partitions of `start` can reach.
         """
-        came, reached, ends = self._spread(start, movable, until=self._loads.up_to(self._loads[start] - 2))
-        return _way(came, start, self._loads.least_loaded(ends)) if ends else [], reached
+        via, reached, ends = self._spread(start, movable, until=self._loads.up_to(self._loads[start] - 2))
+        return _path(via, start, self._loads.least_loaded(ends)) if ends else [], reached
 
     def take_back(self, kept: Sequence[Holding]) -> None:
-        """Where a member lost what it owned, give it back if something that nobody owns can move instead.
+        """Where a member lost a partition that it owned, give it back if an unowned partition can
+        move instead.
 
-        Levelling takes the first way that it finds. Each time somebody gets back one of its own, until nobody
-        can any more, all loads taken together stay as they are.
+        Levelling takes the first path that it finds. Each step gives a member back one of its own
+        partitions, until none is possible; the loads as a whole stay the same.
         """
         movable = _Movable(self.held, floor=kept)
         found = True
@@ -130,12 +136,13 @@ class _Shares:
                     found = True
 
     def _take_one_back(self, member: int, own: Holding, movable: _Movable) -> bool:
-        """Somebody gives `member` a partition of a topic that it lost one of, and `member` hands another one
-        on, along a chain that ends with the giver or with somebody who has one less than the giver."""
+        """Another member gives `member` a partition of a topic of which it lost one, and `member`
+        passes another on, along a path that ends at the giver or at a member with one partition
+        less than the giver."""
         lost = [topic for topic, count in own.items() if self.held[member].get(topic, 0) < count]
         if not lost:
             return False
-        came, reached, _ = self._spread(member, movable, until=0)
+        via, reached, _ = self._spread(member, movable, until=0)
         givers = reached
         for load in {self._loads[other] for other in numbers_in(reached)}:
             givers |= self._loads.at(load + 1)
@@ -143,7 +150,7 @@ class _Shares:
             for giver in numbers_in(givers & self._subscribers[topic]):
                 if movable.amount(giver, topic) > 0:
                     ends = reached & (1 << giver) or reached & self._loads.at(self._loads[giver] - 1)
-                    end = self._shift(member, _way(came, member, next(numbers_in(ends))), movable)
+                    end = self._shift(member, _path(via, member, next(numbers_in(ends))), movable)
                     self._shift(giver, [(topic, member)], movable)
                     self._loads.change(giver, -1)
                     self._loads.change(end, +1)
@@ -153,11 +160,13 @@ class _Shares:
     def _spread(
         self, start: int, movable: _Movable, *, until: int
     ) -> tuple[dict[int, tuple[int, int]], int, int]:
-        """Step by step to whom partitions can be handed on, until somebody of the set `until` is met.
+        """Breadth-first search over the members that partitions can be passed to, until one of the
+        set `until` is reached.
 
-        For each who is reached the topic and the giver, the set of all who are, and who of `until` is.
+        Returns, for each reached member, the topic and the giver; the set of all reached members;
+        and the reached part of `until`.
         """
-        came: dict[int, tuple[int, int]] = {}
+        via: dict[int, tuple[int, int]] = {}
         reached, edge = 1 << start, [start]
         while edge:
             following: list[int] = []
@@ -166,17 +175,17 @@ class _Shares:
                     new = self._subscribers[topic] & ~reached
                     reached |= new
                     for other in numbers_in(new):
-                        came[other] = (topic, member)
+                        via[other] = (topic, member)
                         following.append(other)
             if ends := reached & until:
-                return came, reached, ends
+                return via, reached, ends
             edge = following
-        return came, reached, 0
+        return via, reached, 0
 
-    def _shift(self, start: int, way: Way, movable: _Movable) -> int:
-        """Hand one partition on at each step of a way; its last member is returned."""
+    def _shift(self, start: int, path: Path, movable: _Movable) -> int:
+        """Pass one partition on at each step of a path; returns the last member."""
         giver = start
-        for topic, taker in way:
+        for topic, taker in path:
             if self.held[giver][topic] == 1:
                 del self.held[giver][topic]
             else:
@@ -190,17 +199,17 @@ class _Shares:
         self.held[member][topic] = self.held[member].get(topic, 0) + 1
 
 
-def _way(came: Mapping[int, tuple[int, int]], start: int, end: int) -> Way:
-    way: list[tuple[int, int]] = []
+def _path(via: Mapping[int, tuple[int, int]], start: int, end: int) -> Path:
+    path: list[tuple[int, int]] = []
     while end != start:
-        topic, giver = came[end]
-        way.append((topic, end))
+        topic, giver = via[end]
+        path.append((topic, end))
         end = giver
-    return way[::-1]
+    return path[::-1]
 
 
 class _Movable:
-    """What members may hand on: all they hold above their floor."""
+    """The partitions that members may pass on: those above their floor."""
 
     def __init__(self, held: Sequence[Holding], floor: Sequence[Holding]) -> None:
         self._held = held

@@ -1,7 +1,7 @@
-"""How much each of many members has, and who of some of them has the least.
+"""The load of each member, and the least loaded member of a set.
 
-Members are numbers, and a set of them is an integer with a bit for each: the sets that balancing asks for are
-cut and joined thousands of times, and integers do that at once.
+Members are numbers, and a set of them is an integer with a bit for each: balancing intersects and
+joins sets thousands of times, and integers do that in one operation.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ def numbers_in(members: int) -> Iterator[int]:
 
 
 class Loads:
-    """Members by load. n partitions make at most √2n different loads, so looking through them is quick."""
+    """Members by load. n partitions make at most √2n different loads, so scanning them is fast."""
 
     def __init__(self, loads: Sequence[int]) -> None:
         self._loads = list(loads)
         self._at: dict[int, int] = {}
-        """load → those who have it; nobody is not listed."""
+        """load → the members with it; a load without members is absent."""
         for member, load in enumerate(loads):
             self._at[load] = self._at.get(load, 0) | 1 << member
         self._ascending = sorted(self._at)
@@ -37,11 +37,11 @@ class Loads:
         return self._ascending[0]
 
     def least_loaded(self, of: int) -> int:
-        """Of a set that is not empty the member with the least load; among equals the first."""
+        """The member with the least load in a set that is not empty; among equals the first."""
         for load in self._ascending:
             if found := self._at[load] & of:
                 return next(numbers_in(found))
-        raise ValueError("nobody has the least of nothing")
+        raise ValueError("an empty set has no least loaded member")
 
     def at(self, load: int) -> int:
         """The set of members with this load."""
@@ -57,7 +57,7 @@ class Loads:
         return found
 
     def change(self, member: int, by: int) -> None:
-        """A member gets more or less."""
+        """Change a member's load."""
         before = self._loads[member]
         after = self._loads[member] = before + by
         self._at[before] ^= 1 << member

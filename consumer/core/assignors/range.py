@@ -1,8 +1,9 @@
-"""Topic by topic, to each member a run of neighbouring partitions.
+"""Assigns, topic by topic, a contiguous range of partitions to each member.
 
-Partition 3 of a topic goes to the member that has partition 3 of every other topic with as many partitions
-and the same subscribers, so topics that are keyed alike meet in one member. What a topic leaves over goes to
-the first members, of each topic again: with many small topics they get more than the others.
+Partition 3 of a topic goes to the member that has partition 3 of every other topic with the same
+number of partitions and the same subscribers, so topics with the same keys are co-located. The
+remainder of each topic goes to the first members again: with many small topics they get more than
+the others.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from strandline.ids import TopicPartition
 
 
 class RangeAssignor:
-    """Kafka's "range", the same to the partition."""
+    """Kafka's "range"; its assignments are identical."""
 
     name: Final = "range"
 

@@ -17,7 +17,7 @@ BUILT_IN: Final[Mapping[str, Assignor]] = {
 
 
 def named(wanted: str | Assignor) -> Assignor:
-    """The assignor of this name; a user's own object is taken as it is. Raises SettingsError."""
+    """The assignor of this name; a user's own object is returned as it is. Raises SettingsError."""
     if not isinstance(wanted, str):
         return wanted
     if wanted not in BUILT_IN:

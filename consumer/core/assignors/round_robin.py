@@ -1,7 +1,7 @@
-"""All partitions of all topics in one row, dealt to the members in turn.
+"""Assigns all partitions of all topics to the members in turn.
 
-With equal subscriptions members differ by one partition at most. With different ones they may differ by a
-lot: who does not subscribe to what is being dealt is passed over, and not made up to.
+With equal subscriptions the loads differ by at most one partition. With different ones they may
+differ by a lot: a member that does not subscribe to a topic is skipped, and not compensated later.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from strandline.ids import TopicPartition
 
 
 class RoundRobinAssignor:
-    """Kafka's "roundrobin", the same to the partition."""
+    """Kafka's "roundrobin"; its assignments are identical."""
 
     name: Final = "roundrobin"
 

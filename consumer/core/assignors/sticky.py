@@ -1,4 +1,4 @@
-"""As even as subscriptions allow, and otherwise as it was."""
+"""Assigns as evenly as subscriptions allow, and otherwise keeps the previous assignment."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from strandline.consumer.core.claims import settle
 from strandline.ids import TopicPartition
 
 Owned = Mapping[int, list[int]]
-"""topic, by its place among the topics → the partitions of it that a member owns, ascending."""
+"""index of the topic → the partitions of it that a member owns, ascending."""
 
 
 class StickyAssignor:
-    """Kafka's "sticky" in what it promises, not in how.
+    """Keeps the promises of Kafka's "sticky" with another algorithm.
 
-    Loads are as even as they can be: no partition, nor a chain of them, could be moved so that one member has
-    less and another one, with at least two less, more. With equal subscriptions loads differ by one at most,
-    and as many partitions stay where they are as any even assignment allows; with different ones nothing
-    stays away that a neutral exchange of what nobody owned could bring back.
+    Loads are as even as possible: no partition, nor a chain of them, could be moved so that one
+    member has less and another one, with at least two fewer, more. With equal subscriptions loads
+    differ by at most one, and as many partitions stay in place as any even assignment allows; with
+    different ones every partition stays that an exchange with unowned partitions could keep in
+    place.
     """
 
     name: Final = "sticky"
@@ -47,7 +48,7 @@ class StickyAssignor:
 def _hand_out(
     topics: Sequence[str], counts: Sequence[int], owned: Sequence[Owned], held: Sequence[Mapping[int, int]]
 ) -> list[list[TopicPartition]]:
-    """Which partitions make up each member's shares: of its own as many as may stay, then any."""
+    """The partitions of each member's shares: as many of its own as may stay, then any free ones."""
     kept = [
         {topic: own.get(topic, [])[:share] for topic, share in shares.items()}
         for own, shares in zip(owned, held, strict=True)
@@ -70,7 +71,7 @@ def _hand_out(
 def _owned(
     members: Mapping[str, MemberSubscription], order: list[str], partitions: Mapping[str, int]
 ) -> list[dict[int, list[int]]]:
-    """What each member owns by a claim that counts, of partitions that exist."""
+    """What each member owns by a valid claim, of partitions that exist."""
     place = {topic: place for place, topic in enumerate(partitions)}
     owned: dict[str, dict[int, list[int]]] = {member: {} for member in order}
     for (topic, number), member in sorted(settle(members).owners.items()):

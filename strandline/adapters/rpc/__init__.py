@@ -1,1 +1,1 @@
-"""gRPC: transports, listeners, and requests that are checked before they are parsed."""
+"""gRPC: transports, listeners, and the parsing and refusal of requests."""

@@ -1,7 +1,7 @@
-"""gRPC for a thread that waits: calls that another thread may cut short.
+"""Blocking gRPC calls, which another thread may cancel.
 
-grpc.aio binds its poller to one event loop a process; whoever has to be heard of while that loop is
-blocked speaks through this instead.
+grpc.aio binds its poller to one event loop of the process. Code that must reach a peer while that
+loop is blocked uses this module instead.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from strandline.ports import Method, Request, Response
 
 
 class BlockingCall(Generic[Response]):
-    """One call under way."""
+    """One call in progress."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class BlockingCall(Generic[Response]):
         self._future = future
 
     def result(self) -> Response:
-        """Wait for the answer. Raises the typed error that it carries, or OutcomeUnknown."""
+        """Wait for the answer. Raises the typed error in the answer, or OutcomeUnknown."""
         try:
             data = self._future.result()
         except grpc.FutureCancelledError as error:
@@ -43,21 +43,21 @@ class BlockingCall(Generic[Response]):
             typed = error_of_call(self._call)
             if typed is not None:
                 raise typed from error
-            told = f"{self._call.code().name}, {self._call.details()}"
-            raise OutcomeUnknown(f"no answer from {self._address}: {told}") from error
+            status = f"{self._call.code().name}, {self._call.details()}"
+            raise OutcomeUnknown(f"no answer from {self._address}: {status}") from error
         return self._decode(data)
 
     def on_done(self, listener: Callable[[], None]) -> None:
-        """Call `listener` once `result` will not wait, in a thread of gRPC's."""
+        """Call `listener`, in a gRPC thread, once `result` would not block."""
         self._future.add_done_callback(lambda _: listener())
 
     def cancel(self) -> None:
-        """From any thread: `result` raises at once."""
+        """Cancel the call, from any thread: `result` raises at once."""
         self._future.cancel()
 
 
 class BlockingTransport:
-    """One channel an address. May be used from several threads."""
+    """Blocking calls over one channel for each address. It may be used from several threads."""
 
     def __init__(self) -> None:
         self._channels: dict[str, grpc.Channel] = {}
@@ -66,7 +66,7 @@ class BlockingTransport:
     def begin(
         self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float
     ) -> BlockingCall[Response]:
-        """Send a request; the call's `result` waits for the answer. Raises InvalidRequest."""
+        """Send a request; `result` of the returned call waits for the answer. Raises InvalidRequest."""
         sent = encoded(method, request)
         with self._changing:
             channel = self._channels.get(address)
@@ -78,7 +78,7 @@ class BlockingTransport:
         return BlockingCall(address, method.decode, call, call)
 
     def close(self) -> None:
-        """Cuts short what is under way."""
+        """Cancel all calls and close the channels."""
         with self._changing:
             channels = list(self._channels.values())
             self._channels.clear()

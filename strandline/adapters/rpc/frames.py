@@ -1,8 +1,8 @@
-"""Protobuf's wire format by hand, for the one field that is large: records.
+"""Protobuf's wire format, encoded by hand for the one large field: records.
 
-The library copies a bytes field twice on its way out, and where malloc gives large blocks back to the
-system, as it does unless told otherwise, that costs a millisecond of page faults for each message of
-512 KiB. Here it is copied once, into the message. What comes out is protobuf like any other.
+The library copies a bytes field twice when it serializes a message. malloc returns large blocks to
+the system by default, so these copies cost a millisecond of page faults for each message of 512
+KiB. This module copies the field once, into the message. The result is ordinary protobuf.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _LENGTH_DELIMITED: Final = 2
 
 
 def varint(number: int) -> bytes:
-    """An unsigned number as protobuf writes lengths."""
+    """Encodes an unsigned number as protobuf encodes lengths."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -23,12 +23,12 @@ def varint(number: int) -> bytes:
 
 
 def tag(field_number: int) -> bytes:
-    """What stands before a field of bytes, text or a message."""
+    """The tag before a field of bytes, text or a message."""
     return varint(field_number << 3 | _LENGTH_DELIMITED)
 
 
 def nested(parent_tag: bytes, head: bytes, records_tag: bytes, records: bytes) -> tuple[bytes, ...]:
-    """The parts of one message within another: its serialized small fields, then its records."""
+    """The parts of a message nested in another one: its serialized small fields, then its records."""
     if not records:
         return parent_tag, varint(len(head)), head
     records_head = records_tag + varint(len(records))

@@ -1,4 +1,4 @@
-"""Reports the defects of gRPC handlers. gRPC itself logs whatever a handler raises, and goes on serving."""
+"""Reports defects in gRPC handlers. gRPC itself only logs what a handler raises, and continues to serve."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from strandline.adapters.system.fail_fast import defect_in, report
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
-Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # not one that can be subscripted at run time
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # cannot be subscripted at run time
 Behavior = Callable[[Any, Any], Awaitable[Any]]
 
 _KINDS: Final = (
@@ -24,11 +24,12 @@ _KINDS: Final = (
 
 
 class GuardedCalls(grpc.aio.ServerInterceptor):
-    """Of one server. Its handlers are coroutines, streams among them; the first of its own interceptors."""
+    """The interceptor for the handlers of one server, which are coroutines and streams. It comes
+    before all other interceptors of strandline."""
 
     def __init__(self) -> None:
         self._guarded: dict[str, tuple[Handler, Handler]] = {}
-        """By the path of the call: the handler, and what is served in its place."""
+        """For each call path: the handler, and the handler that is served in its place."""
 
     async def intercept_service(
         self,

@@ -1,8 +1,9 @@
-"""How a broker knows that a call comes from a broker or controller of its own cluster.
+"""Authenticates calls that come from a broker or controller of the same cluster.
 
-The members of a cluster share a random key, which lies in ZooKeeper, and show it with their calls. Clients do
-not read ZooKeeper, so they do not have it. An address would not do: on one machine clients have the addresses
-of brokers, and behind a NAT a broker does not have its own.
+The brokers and controllers of a cluster share a random key, which is stored in ZooKeeper, and send
+it with their calls. Clients do not read ZooKeeper, so they do not have it. An address would not
+suffice: on one machine clients have the addresses of brokers, and behind a NAT a broker does not
+have its own.
 
 The key is as secret as ZooKeeper and the network between the members are (docs/operations.md).
 """
@@ -26,25 +27,26 @@ Metadata = tuple[tuple[str, bytes], ...]
 
 
 class MemberKey:
-    """The key as this process read it last; nothing before its first ZooKeeper session."""
+    """The key as this process last read it; empty before its first ZooKeeper session."""
 
     def __init__(self) -> None:
         self._key = b""
 
     async def read(self, session: Coordination) -> None:
-        """Read the key at the begin of a session; the first member of a cluster makes it."""
+        """Read the key at the start of a session; the first member of a cluster creates it."""
         with contextlib.suppress(NodeExists):
             await session.create(znodes.MEMBER_KEY, secrets.token_hex(KEY_BYTES).encode())
         self._key = (await session.get(znodes.MEMBER_KEY)).data
 
     def metadata(self) -> Metadata:
-        """What a call carries that shows the key."""
+        """The metadata that carries the key with a call."""
         return ((METADATA_NAME, self._key),) if self._key else ()
 
     def refusal(self, metadata: Iterable[tuple[str, str | bytes]] | None) -> StrandlineError | None:
-        """Why the caller may not touch internal topics; None if it shows the key.
+        """Why the caller may not write internal topics; None if it sent the key.
 
-        Another key is refused retriably: after a restore of ZooKeeper members may differ for a while.
+        Another key is refused with a retriable error: after a restore of ZooKeeper the members may
+        differ for a while.
         """
         shown = next((value for name, value in metadata or () if name == METADATA_NAME), None)
         if not isinstance(shown, bytes):

@@ -1,6 +1,7 @@
-"""Requests as they come over a connection: counted, then parsed, and refused by a typed error.
+"""Parses requests: counts their elements, then parses them, and refuses malformed ones with a typed
+error.
 
-gRPC would parse them itself, and answer what it cannot parse with a traceback in the log.
+If gRPC parsed them, it would log a traceback for each malformed request.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from strandline.errors import InvalidRequest
 AnyMessage = TypeVar("AnyMessage", bound=Message)
 
 REQUEST_ELEMENTS_MAX: Final = 20_000
-"""Entries, partitions or names in one request: as many as a broker may have replicas."""
+"""Entries, partitions or names in one request: the number of replicas that a broker may have."""
 
 _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5
 _FIXED_BYTES: Final = {_FIXED64: 8, _FIXED32: 4}
 _VARINT_BITS: Final = 70
 _COUNTED_BYTES_MIN: Final = 2
-"""No element is shorter: a tag and a length."""
+"""The shortest element has two bytes: a tag and a length."""
 
 
 class MalformedRequest(InvalidRequest):
-    """What came is no request of this kind. The sender has a defect, or is no client of ours."""
+    """The bytes are no request of this kind. The sender has a defect, or is not a strandline client."""
 
     def __init__(self, message: str, *, kind: str, limit: int | None = None) -> None:
         super().__init__(message, limit=limit)
@@ -32,9 +33,11 @@ class MalformedRequest(InvalidRequest):
 
 
 def parse(kind: type[AnyMessage], data: bytes, *, elements_max: int = REQUEST_ELEMENTS_MAX) -> AnyMessage:
-    """A message of this kind. Raises MalformedRequest; for too many elements before anything is parsed.
+    """Parse a message of this kind. Raises MalformedRequest, before parsing if there are too many
+    elements.
 
-    A repeated field of empty messages takes two bytes an element on the wire and a hundred in memory.
+    A repeated field of empty messages takes two bytes for each element on the wire and a hundred in
+    memory.
     """
     name = kind.__name__
     if len(data) > elements_max * _COUNTED_BYTES_MIN and has_more_fields(data, elements_max):
@@ -50,7 +53,7 @@ def parse(kind: type[AnyMessage], data: bytes, *, elements_max: int = REQUEST_EL
 
 
 def has_more_fields(data: bytes, count_max: int) -> bool:
-    """True if more fields than this stand at the top level of a message; False if it is malformed before."""
+    """True if a message has more top-level fields than this; False if it is malformed before that count."""
     at, end = 0, len(data)
     try:
         for _ in range(count_max):
@@ -73,7 +76,7 @@ def has_more_fields(data: bytes, count_max: int) -> bool:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """An unsigned number and the position after it. Raises IndexError where it does not end."""
+    """An unsigned number and the position after it. Raises IndexError if the number does not end."""
     number = data[at]
     at += 1
     if number < 0x80:

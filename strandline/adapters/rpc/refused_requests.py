@@ -1,7 +1,7 @@
-"""Typed answers to what a handler refuses, and to what is no request at all.
+"""Sends typed errors for requests that a handler refuses, and for bytes that are no request.
 
-One interceptor for all services: it takes the parsing of requests from gRPC, so that malformed bytes cost no
-traceback, and ends a call with the typed error that its handler raised.
+One interceptor for all services: it parses the requests instead of gRPC, so that malformed bytes
+cause no traceback, and it ends a call with the typed error that its handler raised.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ logger = structlog.get_logger(__name__)
 LOGGED_EVERY_S: Final = 60.0
 
 ELEMENTS_MAX: Final[Mapping[str, int]] = {
-    # A follower may begin, end and report a flow of each replica in one message.
+    # A follower may begin, end and report a flow for each replica in one message.
     "/strandline.v1.Replication/ReplicaFetch": 4 * REPLICAS_PER_BROKER_MAX
 }
-"""By the path of the call, where it is not REQUEST_ELEMENTS_MAX."""
+"""Limits by call path, where they differ from REQUEST_ELEMENTS_MAX."""
 
 MALFORMED: Final = counter(
     "strandline_malformed_requests_total",
@@ -44,11 +44,12 @@ Response = TypeVar("Response")
 Parse = Callable[[bytes], Any]
 OneRequest = Callable[[Any, Any], Awaitable[Any]]
 ManyRequests = Callable[[AsyncIterator[Any], Any], Awaitable[None]]
-Context = Any  # grpc.aio.ServicerContext, of whatever the handler takes and answers
+Context = Any  # grpc.aio.ServicerContext, for any request and response types
 
 
 class RefusedRequests(grpc.aio.ServerInterceptor):
-    """Of one process. It comes before `RequestTimes`, so that what it refuses is not timed."""
+    """The interceptor of one process. It comes before `RequestTimes`, so that refused requests are
+    not timed."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -56,7 +57,7 @@ class RefusedRequests(grpc.aio.ServerInterceptor):
         self._logged: dict[str, float] = {}
 
     def note(self, error: StrandlineError, peer: str) -> None:
-        """Count a malformed request, and log it unless one of its kind was logged a moment ago."""
+        """Count a malformed request, and log it unless one of its kind was logged within LOGGED_EVERY_S."""
         if not isinstance(error, MalformedRequest):
             return
         self._counts[error.kind] += 1
@@ -96,7 +97,7 @@ class RefusedRequests(grpc.aio.ServerInterceptor):
             served = self._one_request(handler.unary_unary, parse)
             return grpc.unary_unary_rpc_method_handler(served, None, answer)
         if handler.unary_stream is not None:
-            call: Any = handler.unary_stream  # gRPC's stubs know no coroutines that write to the context
+            call: Any = handler.unary_stream  # gRPC's stubs do not type coroutines that write to the context
             served = self._one_request(call, parse)
             return grpc.unary_stream_rpc_method_handler(served, None, answer)
         assert handler.stream_stream is not None, "no service has a call of this kind"
@@ -125,7 +126,7 @@ class RefusedRequests(grpc.aio.ServerInterceptor):
                     await call(parsed(requests), context)
             except* StrandlineError as group:
                 refusal = _first(group)
-            if refusal is not None:  # not in `except*`: what is raised there leaves as a group
+            if refusal is not None:  # not in `except*`: an exception raised there leaves as a group
                 await self._refuse(context, refusal)
 
         return served

@@ -1,5 +1,5 @@
-"""How long requests take: a histogram a kind of request. Unary calls are timed by an interceptor; what is
-served in streams is timed by who serves it, since one stream carries many requests."""
+"""Measures request durations: one histogram for each kind of request. An interceptor times unary
+calls; the handlers of streams time their own requests, since one stream carries many."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ TOTAL_TIME_MS: Final = histogram(
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
-Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # not one that can be subscripted at run time
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # cannot be subscripted at run time
 
 
 class RequestTimes(grpc.aio.ServerInterceptor):
-    """Of one server. `clock` tells seconds."""
+    """The durations of one server's requests. `clock` returns seconds."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._histograms: dict[str, Histogram] = {}
         self._timed: dict[str, Handler] = {}
-        """By the path of the call; only what is served has one."""
+        """By call path; only served paths have an entry."""
 
     def of(self, request: str) -> Histogram:
         """The histogram of this kind of request, milliseconds."""
         return self._histograms.setdefault(request, Histogram())
 
     def now(self) -> float:
-        """To be given to `since_ms`."""
+        """The start time to pass to `since_ms`."""
         return self._clock.monotonic()
 
     def since_ms(self, began: float) -> float:

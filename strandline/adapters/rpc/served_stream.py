@@ -1,4 +1,4 @@
-"""Writing to a stream that this process serves, and what becomes of it when the peer hangs up."""
+"""Writes to a stream that this process serves, and handles a peer that hangs up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 import grpc
 
 HANG_UP_WAIT_S: Final = 5.0
-"""How long after a failed write gRPC may take to say that the peer is gone."""
+"""How long after a failed write gRPC may take to report that the peer is gone."""
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -22,9 +22,10 @@ async def write(
 ) -> None:
     """Send a message of a stream; does not return if the peer hung up.
 
-    gRPC cancels the handler of a stream whose peer is gone, but a write under way fails before that, and what
-    it raises comes out of a TaskGroup as a group, which gRPC takes for a defect and logs. So a failed write
-    waits here for the cancellation. If none comes it was no hang-up: the error leaves, and is told.
+    gRPC cancels the handler of a stream whose peer is gone, but a pending write fails before that.
+    Its error would leave a TaskGroup as a group, which gRPC regards as a defect and logs. So a
+    failed write waits here for the cancellation. If none comes, the peer did not hang up, and the
+    error is raised.
     """
     try:
         await context.write(message)

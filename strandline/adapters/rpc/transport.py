@@ -1,7 +1,7 @@
-"""gRPC as a client speaks it: the options of a channel, and `Transport` on top of channels.
+"""gRPC on the client side: the options of a channel, and `Transport` on top of channels.
 
-The options are measured ones: with gRPC's own defaults a killed broker's return goes unnoticed for
-seconds, and a hung one for a minute.
+The options were chosen by measurement: with gRPC's defaults a client notices a restarted broker
+only after seconds, and a hung one after a minute.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from strandline.ports import Method, Request, Response, Stream, StreamEnded
 CHANNEL_OPTIONS: Final = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_send_message_length", -1),
-    # The least of these bounds is also how long one attempt to connect may take.
+    # The smallest of these values also limits one attempt to connect.
     ("grpc.initial_reconnect_backoff_ms", 50),
     ("grpc.min_reconnect_backoff_ms", 50),
     ("grpc.max_reconnect_backoff_ms", 200),
-    # A peer that hangs is noticed within about a second: the ping's own timeout is what matters.
+    # A hung peer is detected within about a second: the ping's own timeout decides that.
     ("grpc.keepalive_time_ms", 1_000),
     ("grpc.keepalive_timeout_ms", 500),
     ("grpc.http2.ping_timeout_ms", 500),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.keepalive_permit_without_calls", 1),
-    # Each client has connections of its own: one client's hung call never delays another's.
+    # Each client has its own connections, so that one client's hung call never delays another's.
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.enable_http_proxy", 0),
 )
 
 
 def open_channel(address: str) -> grpc.aio.Channel:
-    """A channel to `host:port`; it connects when it is used."""
+    """A channel to `host:port`; it connects on first use."""
     return grpc.aio.insecure_channel(address, options=CHANNEL_OPTIONS)
 
 
 def encoded(method: Method[Request, Response], request: Request) -> bytes:
-    """A request's bytes. Raises InvalidRequest for values that no message can carry.
+    """The bytes of a request. Raises InvalidRequest for values that no message can carry.
 
-    Never left to gRPC, which would log that and send an empty message instead.
+    gRPC must not encode it: it would only log the error and send an empty message.
     """
     try:
         return method.encode(request)
@@ -83,7 +83,7 @@ class GrpcStream(Generic[Request, Response]):
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # gRPC says so of a call that somebody else closed: who reads was not cancelled by anybody.
+            # gRPC raises this if another task closed the call: the reading task was not cancelled.
             raise OutcomeUnknown(f"the stream to {self._address} was closed") from None
         if not isinstance(received, bytes):
             assert received is grpc.aio.EOF
@@ -94,7 +94,7 @@ class GrpcStream(Generic[Request, Response]):
         try:
             await self._call.done_writing()
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            return  # it has ended already
+            return  # it has already ended
         await self._call.code()
 
     def close(self) -> None:
@@ -102,7 +102,8 @@ class GrpcStream(Generic[Request, Response]):
 
 
 class GrpcTransport:
-    """`Transport` over gRPC, one channel an address. Members of a cluster show their `key` with each call."""
+    """`Transport` over gRPC, one channel for each address. Brokers and controllers send their `key`
+    with each call."""
 
     def __init__(self, key: MemberKey | None = None) -> None:
         self._key = key or MemberKey()
@@ -111,7 +112,7 @@ class GrpcTransport:
     async def call(
         self, address: str, method: Method[Request, Response], request: Request, *, timeout_s: float
     ) -> Response:
-        # Nor is decoding left to gRPC, which would swallow the error of an answer.
+        # gRPC does not decode either: it would swallow the error of an answer.
         sent = encoded(method, request)
         channel = await self._connected(address, timeout_s)
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method.path)
@@ -135,9 +136,9 @@ class GrpcTransport:
             await channel.close()
 
     async def _connected(self, address: str, timeout_s: float) -> grpc.aio.Channel:
-        """The channel, once it is connected: a request is sent only then, so that what could not
-        connect is known to have done nothing. It may have lost its connection again before that is heard of:
-        `never_sent`."""
+        """The channel, once it is connected. A request is sent only then, so that a failure to
+        connect is known to have done nothing. The connection may be lost again before this is
+        noticed: see `never_sent`."""
         channel = self._channels.get(address)
         if channel is None:
             channel = self._channels[address] = open_channel(address)

@@ -1,4 +1,4 @@
-"""Typed errors ↔ the `Error` message, and a typed error as the status of a call that has no place for one."""
+"""Converts typed errors to and from the `Error` message, and to and from the status of an aborted call."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final, NoReturn, TypeVar
 
 import grpc
 
-from strandline.adapters.rpc.listeners import told
+from strandline.adapters.rpc.listeners import address_for_caller
 from strandline.errors import (
     ErrorCode,
     InvalidRequest,
@@ -20,11 +20,11 @@ Request = TypeVar("Request")
 Response = TypeVar("Response")
 
 ERROR_METADATA: Final = "strandline-error-bin"
-"""Trailing metadata of an aborted call: the `Error`, serialized."""
+"""Trailing metadata of an aborted call: the serialized `Error`."""
 _DETAILS_CHARS_MAX: Final = 300
-"""Of a message in the status of a call, for people. It travels as a header, and headers are bounded."""
+"""Longest message in the status of a call, for people. It is sent as a header, and headers are limited."""
 _MESSAGE_CHARS_MAX: Final = 1_000
-"""Of a message in the trailing metadata."""
+"""Longest message in the trailing metadata."""
 _NOT_CONNECTED: Final = "failed to connect to all addresses"
 
 
@@ -33,7 +33,9 @@ def error_to_wire(error: StrandlineError) -> common_pb2.Error:
     if error.leader is not None:
         leader = error.leader
         message.leader.id = leader.broker_id
-        message.leader.host, message.leader.port = told(leader.host, leader.port, leader.external)
+        message.leader.host, message.leader.port = address_for_caller(
+            leader.host, leader.port, leader.external
+        )
         message.leader_epoch = leader.leader_epoch
     return message
 
@@ -50,14 +52,14 @@ def error_from_wire(message: common_pb2.Error) -> StrandlineError | None:
 
 
 def refuse(message: common_pb2.Error) -> None:
-    """Raises the error that an answer carries, if it carries one."""
+    """Raises the error in an answer, if there is one."""
     error = error_from_wire(message)
     if error is not None:
         raise error
 
 
 async def abort(context: grpc.aio.ServicerContext[Request, Response], error: StrandlineError) -> NoReturn:
-    """End the call with this error; `error_of_call` finds it again on the other side."""
+    """End the call with this error; `error_of_call` decodes it on the other side."""
     wire = error_to_wire(error)
     wire.message = wire.message[:_MESSAGE_CHARS_MAX]
     if isinstance(error, InvalidRequest):
@@ -72,7 +74,7 @@ async def abort(context: grpc.aio.ServicerContext[Request, Response], error: Str
 
 
 def error_of_call(error: grpc.aio.AioRpcError | grpc.Call) -> StrandlineError | None:
-    """The typed error that a call was aborted with, None if it ended for a reason of gRPC's own."""
+    """The typed error with which a call was aborted, None if gRPC ended it for another reason."""
     for key, value in error.trailing_metadata() or ():
         if key == ERROR_METADATA and isinstance(value, bytes):
             return error_from_wire(common_pb2.Error.FromString(value))
@@ -80,8 +82,9 @@ def error_of_call(error: grpc.aio.AioRpcError | grpc.Call) -> StrandlineError | 
 
 
 def never_sent(error: grpc.aio.AioRpcError) -> bool:
-    """True if there was no connection that the call could have been sent by.
+    """True if the call was not sent, because there was no connection.
 
-    gRPC has no other sign of it: UNAVAILABLE is the status of a connection lost half way, too.
+    gRPC shows this only in the text: UNAVAILABLE is also the status of a connection lost during a
+    call.
     """
     return error.code() is grpc.StatusCode.UNAVAILABLE and (error.details() or "").startswith(_NOT_CONNECTED)

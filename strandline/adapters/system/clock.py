@@ -1,4 +1,4 @@
-"""The system's clock: the only place that reads one."""
+"""The system's clock: the only module that reads one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 
 class SystemClock:
-    """`Clock` of this machine. Its monotonic time goes on while the machine sleeps: a lease must see that."""
+    """The `Clock` of this machine. Its monotonic time includes suspended time, which a lease must count."""
 
     _source = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 

@@ -1,8 +1,8 @@
-"""Named points at which a process kills itself, so that tests can crash it between any two steps, or breaks
-an invariant, so that tests can see it fail fast.
+"""Named points at which a process kills itself, so that tests can crash it between any two steps,
+or breaks an invariant, so that tests can check that it fails fast.
 
-Off unless the setting `crash_points` names one: `election.claimed` dies there the first time,
-`election.claimed:3` the third time. An unarmed point costs one look at an empty dict.
+They are off unless the setting `crash_points` names one: `election.claimed` kills at the first
+pass, `election.claimed:3` at the third. An unarmed point costs one lookup in an empty dict.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _armed: dict[str, int] = {}
 
 
 def arm(spec: str) -> None:
-    """Arm the points that `spec` names, commas between. Raises SettingsError for a bad count."""
+    """Arm the points in `spec`, a comma-separated list. Raises SettingsError for an invalid count."""
     for part in filter(None, (item.strip() for item in spec.split(","))):
         name, _, nth = part.partition(":")
         if nth and not nth.isdigit():
@@ -33,7 +33,7 @@ def crash_point(name: str) -> None:
 
 
 def defect_point(name: str) -> None:
-    """Raise AssertionError here, if this point is armed and its count is reached: a defect of our own."""
+    """Raise AssertionError here, as a defect would, if this point is armed and its count is reached."""
     if _armed and _reached(name):
         raise AssertionError(f"defect point {name} is armed")
 

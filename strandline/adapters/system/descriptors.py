@@ -1,4 +1,4 @@
-"""How a service shares out its file descriptors: some are for files only, the rest for connections too."""
+"""Divides a service's file descriptors: some are reserved for files, connections share the rest."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import resource
 from typing import Final
 
 DESCRIPTORS_RESERVED: Final = 64
-"""Held back for files: what is written and read is never refused because of connections."""
+"""Reserved for files, so that reads and writes never fail because of too many connections."""
 
 CONNECTIONS_SHARE_MAX: Final = 0.5
-"""Part of what is left that incoming connections may take, those of all listeners together."""
+"""The part of the remaining descriptors for incoming connections, over all listeners."""
 
 CONNECTIONS_MIN: Final = 16
-"""Of a listener, however few descriptors there are."""
+"""The least number of connections for a listener, however few descriptors there are."""
 
 _INT32_MAX: Final = 2**31 - 1
 
 
 def take_all() -> None:
-    """Raise this process's limit to what the system grants: each log in use holds a descriptor."""
+    """Raise this process's limit to the system's maximum: each log in use holds a descriptor."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def connections_max(listeners: int) -> int:
-    """How many connections each of these listeners may have open, by this process's limit (RLIMIT_NOFILE)."""
+    """How many connections each listener may have open under this process's limit (RLIMIT_NOFILE)."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return _INT32_MAX
@@ -33,5 +33,5 @@ def connections_max(listeners: int) -> int:
 
 
 def connection_options(listeners: int) -> tuple[tuple[str, int], ...]:
-    """The options by which gRPC keeps to it: one connection more is closed at once, and logged by nobody."""
+    """The gRPC options for this limit. A connection beyond it is closed at once, and is not logged."""
     return (("grpc.max_allowed_incoming_connections", connections_max(listeners)),)

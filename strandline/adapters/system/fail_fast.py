@@ -1,8 +1,8 @@
-"""The end of a process that met a defect: it says what it met, leaves the cluster, and stops at once.
+"""Ends a process at its first defect: it logs the defect, leaves the cluster, and exits at once.
 
-A defect is a broken invariant: what the process believes of itself is wrong, so nothing that it says from
-then on can be relied on (seed 002, goal 2). All of them arrive at the event loop's exception handler: what a
-callback, a timer or a lost future raises comes there by itself, `report` brings the rest.
+A defect is a broken invariant: the state of the process is wrong, so none of its later answers can
+be relied on (seed 002, goal 2). All defects reach the event loop's exception handler: exceptions of
+callbacks, timers and lost futures by themselves, all others by `report`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ DEFECT_STATUS: Final = 70
 """Exit status of a process that met a defect (EX_SOFTWARE of sysexits.h)."""
 
 WITHDRAW_S_MAX: Final = 1.5
-"""How long the end may wait until the ZooKeeper session is closed. Peers notice a closed port anyway."""
+"""How long the exit may wait for the end of the ZooKeeper session. Peers notice the closed port anyway."""
 
 NO_DEFECTS: Final = (
-    StrandlineError,  # an expected failure: it has a type, and somebody to answer it
-    OSError,  # the system's, or the peer's
+    StrandlineError,  # an expected failure: it has a type, and a caller that handles it
+    OSError,  # from the system, or the peer
     grpc.RpcError,
     grpc.aio.BaseError,  # the peer hung up, or the call was aborted
     DecodeError,  # bytes that are no message
@@ -46,25 +46,26 @@ def defect_in(error: BaseException) -> Exception | None:
 
 
 def report(error: BaseException, where: str) -> None:
-    """Hand an exception that nobody else will see to the running loop's exception handler."""
+    """Pass an exception that no caller will see to the running loop's exception handler."""
     asyncio.get_running_loop().call_exception_handler({"message": where, "exception": error})
 
 
 class FailFast:
     """Ends this process at its first defect.
 
-    `withdraw` closes the ZooKeeper session and may block. It runs while the event loop stands still: after a
-    defect nothing is acknowledged any more, and the registration goes before the process does.
+    `withdraw` closes the ZooKeeper session and may block. It runs while the event loop is blocked:
+    nothing is acknowledged after a defect, and the registration is removed before the process
+    exits.
     """
 
     def __init__(self, withdraw: Callable[[], None]) -> None:
         self._withdraw = withdraw
 
     def install(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Take every defect of this loop, and of every thread of the process."""
-        loop.set_exception_handler(self._heard)
+        """Handle every defect of this loop, and of every thread of the process."""
+        loop.set_exception_handler(self._on_loop_exception)
 
-        def heard_in_thread(args: threading.ExceptHookArgs) -> None:
+        def on_thread_exception(args: threading.ExceptHookArgs) -> None:
             error = args.exc_value
             if error is None or (defect := defect_in(error)) is None:
                 threading.__excepthook__(args)
@@ -74,9 +75,9 @@ class FailFast:
                 self.end(defect, where)
             loop.call_soon_threadsafe(self.end, defect, where)
 
-        threading.excepthook = heard_in_thread
+        threading.excepthook = on_thread_exception
 
-    def _heard(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    def _on_loop_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         defect = None if error is None else defect_in(error)
         if defect is not None:
@@ -84,7 +85,7 @@ class FailFast:
         loop.default_exception_handler(context)
 
     def end(self, error: BaseException, where: str) -> NoReturn:
-        """Log, withdraw, and exit with `DEFECT_STATUS`. No task is unwound, no file is closed cleanly."""
+        """Log, withdraw, and exit with `DEFECT_STATUS`. No task is unwound, and no file is closed cleanly."""
         logger.critical(
             "defect: this process ends, so that others take over",
             where=where,
@@ -101,5 +102,5 @@ class FailFast:
     def _leave(self) -> None:
         try:
             self._withdraw()
-        except Exception as error:  # the process ends now, with or without this
+        except Exception as error:  # the process ends now in any case
             logger.error("the session was not closed", error=repr(error))

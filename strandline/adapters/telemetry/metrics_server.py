@@ -1,8 +1,9 @@
-"""Serves metrics over HTTP, in Prometheus' text format, by prometheus_client. The only module that knows it.
+"""Serves metrics over HTTP, in Prometheus' text format, with prometheus_client. No other module
+uses that library.
 
-Requests are answered on threads of their own, so that no scrape, however slow or senseless, holds the event
-loop up. The loop does one thing for a scrape: it reads the service's objects, in one turn, so that what is
-told belongs together. Scrapes that come close together share one reading.
+Requests are answered on their own threads, so that no scrape, however slow or malformed, blocks the
+event loop. The loop does one thing for a scrape: it reads the service's objects in one turn, so
+that the samples are consistent. Scrapes within a short time share one reading.
 """
 
 from __future__ import annotations
@@ -38,9 +39,10 @@ PATH: Final = "/metrics"
 REQUEST_S_MAX: Final = 5.0
 """How long a client may take to send a piece of its request, or to read the answer."""
 READING_S_MAX: Final = 5.0
-"""How long a scrape waits for an event loop that is busy."""
+"""How long a scrape waits for a busy event loop."""
 READING_SHARED_S: Final = 0.1
-"""So young a reading is given to the next scrape too: a flood of them costs the loop ten a second."""
+"""A sample younger than this is reused for the next scrape, so that any number of scrapes costs the
+loop at most ten readings a second."""
 ROOM_S_MAX: Final = 0.2
 STOP_POLL_S: Final = 0.1
 
@@ -58,10 +60,10 @@ async def serve_metrics(
     request_s_max: float = REQUEST_S_MAX,
     reading_s_max: float = READING_S_MAX,
 ) -> AsyncIterator[int | None]:
-    """Serve what `read` returns, which is called on this event loop, until the end of the block.
+    """Serve what `read` returns, until the end of the block. `read` is called on this event loop.
 
-    Gives the port, a free one for 0; None: serves nothing. Raises SettingsError if the address cannot be
-    listened on.
+    Yields the port, a free one for 0; None: serves nothing. Raises SettingsError if it cannot
+    listen on the address.
     """
     if port is None:
         yield None
@@ -77,7 +79,7 @@ async def serve_metrics(
             f"setting metrics_port = {port}: cannot listen on {host}:{port}: {error.strerror} "
             "(set STRANDLINE_METRICS_PORT)"
         ) from error
-    # A daemon: should the process end by an exception, it waits for no scrape.
+    # A daemon thread: if the process ends by an exception, it does not wait for scrapes.
     thread = threading.Thread(target=listener.serve_forever, args=(STOP_POLL_S,), name="metrics", daemon=True)
     thread.start()
     logger.info("metrics are served", host=host, port=listener.server_port, path=PATH)
@@ -92,7 +94,7 @@ async def serve_metrics(
 
 
 class _Readings(Collector):
-    """prometheus_client's view of a service. Called on the threads of scrapes."""
+    """prometheus_client's view of a service. It is called on the threads of scrapes."""
 
     def __init__(
         self,
@@ -122,7 +124,7 @@ class _Readings(Collector):
         return families.values()
 
     def _ask(self) -> Future[Sequence[Sample]]:
-        """The reading that is under way, or a young one, or a new one."""
+        """The reading in progress, a recent one, or a new one."""
         with self._lock:
             now = self._clock.monotonic()
             if self._last is None or (self._last.done() and now - self._asked > READING_SHARED_S):
@@ -132,7 +134,7 @@ class _Readings(Collector):
             return self._last
 
     def _answer(self, answer: Future[Sequence[Sample]]) -> None:
-        """On the event loop, whose service goes on if its metrics are at fault."""
+        """Runs on the event loop. The service continues if its metrics fail."""
         try:
             answer.set_result(self._read())
         except Exception as error:
@@ -164,7 +166,7 @@ def _add(family: Family, sample: Sample) -> None:
 
 
 def _cumulative(buckets: Buckets) -> list[tuple[str, float]]:
-    """(upper end, values up to it), as the format wants them."""
+    """Pairs of (upper bound, cumulative count), as the format requires."""
     ends = (*(str(float(bound)) for bound in buckets.bounds), "+Inf")
     return list(zip(ends, accumulate(map(float, buckets.counts)), strict=True))
 
@@ -179,17 +181,17 @@ class _Handler(WSGIRequestHandler):
         self.connection.settimeout(self.server.request_s_max)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nobody reads who was scraped when."""
+        """Logs nothing: scrapes are not worth a line each."""
 
 
 class _Listener(ThreadingMixIn, WSGIServer):
-    """A thread a connection, and so many connections at most: another one takes the place of the oldest,
-    so that clients which hold theirs keep nobody out."""
+    """Uses one thread for each connection, and limits the connections: a new one replaces the
+    oldest, so that clients which keep theirs open cannot lock others out."""
 
     daemon_threads = True
     block_on_close = False
     allow_reuse_port = False
-    """A second process on this port has to fail."""
+    """A second process on this port must fail."""
     request_queue_size = 64
 
     def __init__(self, host: str, port: int, registry: CollectorRegistry, request_s_max: float) -> None:
@@ -204,7 +206,7 @@ class _Listener(ThreadingMixIn, WSGIServer):
         self.set_app(_only_metrics(make_wsgi_app(registry)))
 
     def server_bind(self) -> None:
-        """As HTTPServer does, without asking a name server for this machine's name."""
+        """Binds as HTTPServer does, without a name lookup for this machine."""
         TCPServer.server_bind(self)
         host, self.server_port = self.server_address[:2]
         self.server_name = str(host)
@@ -220,7 +222,7 @@ class _Listener(ThreadingMixIn, WSGIServer):
             self._open.append(request)
         try:
             super().process_request(request, client_address)
-        except BaseException:  # no thread for it
+        except BaseException:  # no thread could be started
             self._leave(request)
             raise
 
@@ -239,11 +241,11 @@ class _Listener(ThreadingMixIn, WSGIServer):
         with self._lock:
             oldest = self._open[0] if self._open else None
             if oldest is not None:
-                self._open.rotate(-1)  # its thread removes it; the next in need hangs up on another
+                self._open.rotate(-1)  # its thread removes it; the next call closes another one
                 _hang_up(oldest)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that is too slow, or went away."""
+        """Logs a client that was too slow or went away."""
         logger.debug("a scrape was not answered", client=str(client_address), reason=repr(sys.exception()))
 
 
@@ -251,24 +253,24 @@ def _hang_up(connection: socket.socket) -> None:
     try:
         connection.shutdown(socket.SHUT_RDWR)
     except OSError:
-        return  # it is gone already
+        return  # already closed
 
 
 def _only_metrics(metrics: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
-    """prometheus_client's application at its one path; it answers any path by itself."""
+    """Serves prometheus_client's application at one path; by itself it answers any path."""
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         if environ.get("PATH_INFO") != PATH:
-            return _say("404 Not Found", f"there is {PATH} here", start_response)
+            return _text_answer("404 Not Found", f"there is {PATH} here", start_response)
         try:
             return metrics(environ, start_response)
         except (TimeoutError, RuntimeError) as error:
             logger.warning("metrics were not read", reason=repr(error))
-            return _say("503 Service Unavailable", "the service is busy, or stops", start_response)
+            return _text_answer("503 Service Unavailable", "the service is busy, or stops", start_response)
 
     return serve
 
 
-def _say(status: str, text: str, start_response: Callable[..., Any]) -> list[bytes]:
+def _text_answer(status: str, text: str, start_response: Callable[..., Any]) -> list[bytes]:
     start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
     return [f"{text}\n".encode()]

@@ -1,4 +1,4 @@
-"""Metrics of a process's ZooKeeper sessions, which follow one another."""
+"""Metrics of the consecutive ZooKeeper sessions of a process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SESSION_METRICS: Final = (SESSIONS_ENDED, DISCONNECTS, CONNECTED, WATCHES)
 
 
 class Link(Protocol):
-    """What is asked of a session."""
+    """The part of a session that these metrics read."""
 
     @property
     def state(self) -> LinkState: ...
@@ -41,21 +41,21 @@ class Link(Protocol):
 
 
 class Sessions:
-    """Of one process."""
+    """Counts the sessions of one process."""
 
     def __init__(self) -> None:
         self.ended = 0
-        """Those that this process did not end by itself."""
+        """Sessions that this process did not end itself."""
         self.disconnects = 0
         self._link: Link | None = None
 
     def begin(self, link: Link) -> None:
-        """This session is in force from now on."""
+        """Use this session from now on."""
         self._link = link
         link.on_state(self._changed)
 
     def leave(self) -> None:
-        """This process is about to end the session by itself, if it has not ended yet."""
+        """Note that this process is about to end the session itself."""
         self._link = None
 
     def _changed(self, state: LinkState) -> None:

@@ -1,4 +1,4 @@
-"""What waits in a broker's two queues in ZooKeeper: state-change requests, and notices of elections."""
+"""Encodes the znodes of a broker's two queues: state-change requests, and election notices."""
 
 from __future__ import annotations
 
@@ -74,20 +74,22 @@ def _broker(raw: Any) -> BrokerId:
 
 @dataclass(frozen=True, slots=True)
 class ElectionNotice:
-    """`/brokers/elections/[id]/…`: a word about leadership, which waits behind no request.
+    """`/brokers/elections/[id]/…`: a notice about leadership, which does not wait behind queued
+    requests.
 
-    Without `give_to`: this partition has no leader now, you are next. With it: you lead this partition in
-    `leader_epoch`; hand it over to `give_to`. `unclean`: this partition has no leader now, and an operator
-    wants you to lead although committed records are lost by it.
+    Without `give_to`: the partition has no leader now, and this broker is the next candidate. With
+    it: this broker leads the partition in `leader_epoch` and is asked to hand it over to `give_to`.
+    `unclean`: the partition has no leader now, and an operator wants this broker to lead although
+    committed records are lost by it.
     """
 
     topic: str
     key: PartitionKey
     leader_epoch: LeaderEpoch
-    """Epoch of the leader that stepped down, or is to."""
+    """Epoch of the leader that stepped down, or is asked to."""
     give_to: BrokerId = NO_BROKER
     reason: str = ""
-    """Why, for people: it goes into the record of the election."""
+    """The reason for people; it goes into the record of the election."""
     unclean: bool = False
 
 

@@ -1,9 +1,9 @@
-"""ZooKeeper through kazoo: the `Coordination` port. The only module that knows kazoo.
+"""ZooKeeper through kazoo: the `Coordination` port. No other module uses kazoo.
 
-A `ZooKeeperSession` is one session, from its start to its end. kazoo by itself would quietly begin a new
-session after an expiry and send what is still queued in its name; here the connection thread is told to
-refuse any further connection before it leaves the call that reports the end, so whatever is queued by
-then is never sent, and the caller gets `SessionEnded` for it (CORRECTNESS E8-E12).
+A `ZooKeeperSession` is one session, from its start to its end. kazoo by itself would silently begin
+a new session after an expiry and send the requests that are still queued in it. Here the connection
+thread refuses any further connection before it leaves the call that reports the end, so queued
+requests are never sent, and their callers get `SessionEnded` (CORRECTNESS E8-E12).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kazoo.client import KazooClient
 from kazoo.protocol.states import EventType, KazooState
 
 from strandline.adapters.system.clock import SystemClock
-from strandline.adapters.zookeeper.thread import Completion, Crossing, Handler
+from strandline.adapters.zookeeper.thread import Completion, Handler, LoopQueue
 from strandline.adapters.zookeeper.watch import ChildrenWatch
 from strandline.config import MULTI_BYTES_MAX, ZNODE_BYTES_MAX, ZooKeeperSettings
 from strandline.errors import CoordinationError, SettingsError
@@ -42,20 +42,20 @@ from strandline.ports import (
 )
 
 WAITING_S: Final = 1.0
-"""How often `connect` says that it is still waiting."""
+"""How often `connect` reports that it is still waiting."""
 
 CLOSE_S_MAX: Final = 1.0
-"""How long a clean end waits for a server that does not answer before it just hangs up."""
+"""How long a clean end waits for an unresponsive server before it closes the connection."""
 
 RECONNECT_DELAY_S: Final = 0.05
 RECONNECT_BACKOFF: Final = 1.2
 
 _CLOCK: Final = SystemClock()
 _LOG: Final = logging.getLogger("strandline.kazoo")
-_LOG.setLevel(logging.ERROR)  # it warns at each attempt to connect; `on_waiting` and `on_state` say it once
+_LOG.setLevel(logging.ERROR)  # it warns at each attempt to connect; the callbacks report it once
 
-# An OperationTimeout, a moved session and a throttled request have one thing in common with a broken
-# connection: whether the operation was carried out is not known, and asking again finds out.
+# An OperationTimeout, a moved session and a throttled request have one thing in common with a
+# broken connection: the outcome of the operation is unknown, and a retry finds out.
 _OUTCOME_UNKNOWN: Final = (
     zk.ConnectionLoss,
     zk.OperationTimeoutError,
@@ -71,16 +71,17 @@ _REFUSED: Final[dict[type[zk.KazooException], tuple[type[CoordinationError], str
     zk.NotEmptyError: (NotEmpty, "has children"),
 }
 _NOT_THE_CULPRIT: Final = (zk.RolledBackError, zk.RuntimeInconsistency)
-"""What ZooKeeper says of the operations of a failed multi that did not fail themselves."""
+"""The errors that ZooKeeper gives for those operations of a failed multi that did not fail themselves."""
 
 
 async def connect(
     settings: ZooKeeperSettings, *, on_waiting: Callable[[float], None] | None = None
 ) -> ZooKeeperSession:
-    """Begin a session; waits for ZooKeeper for ever.
+    """Begin a session; waits for ZooKeeper without a time limit.
 
-    `on_waiting` is called about once a second with the seconds waited so far. The chroot at the end of
-    `settings.zookeeper` is created if it is missing. Raises SettingsError for a malformed address.
+    `on_waiting` is called about once a second with the seconds waited so far. The chroot at the end
+    of `settings.zookeeper` is created if it is missing. Raises SettingsError for a malformed
+    address.
     """
     began = _CLOCK.monotonic()
     while True:
@@ -92,7 +93,7 @@ async def connect(
                     on_waiting(_CLOCK.monotonic() - began)
             await _ensure_root(session)
             return session
-        except SessionEnded:  # a server that vanished for so long during the first steps: once more
+        except SessionEnded:  # the server was gone for a session timeout during the first steps: retry
             await session.close()
         except BaseException:
             await session.close()
@@ -100,10 +101,12 @@ async def connect(
 
 
 async def end_session(settings: ZooKeeperSettings, session_id: int, password: bytes) -> bool:
-    """End an earlier session from outside, so that its ephemerals need not wait for its timeout (E10).
+    """End an earlier session from outside, so that its ephemerals need not wait for its timeout
+    (E10).
 
-    True if it was still alive. Waits for ZooKeeper for ever. An owner that lives and reconnects throws this
-    connection out, perhaps before it has said what it came for, so it comes again until nothing is left.
+    Returns True if it was still alive. Waits for ZooKeeper without a time limit. If the owner is
+    alive and reconnects, the server closes this connection, perhaps before the request to end
+    arrived, so this function repeats the attempt until the session is gone.
     """
     was_alive = False
     while True:
@@ -112,7 +115,7 @@ async def end_session(settings: ZooKeeperSettings, session_id: int, password: by
         try:
             while not await session.opened(WAITING_S):
                 pass
-            if session.session_id != session_id:  # it was gone, and this is a session of its own
+            if session.session_id != session_id:  # the earlier session was gone; this is a new one
                 return was_alive
             was_alive = True
         finally:
@@ -130,8 +133,8 @@ async def _ensure_root(session: ZooKeeperSession) -> None:
 class ZooKeeperSession:
     """One session (`strandline.ports.Coordination`). Made by `connect`.
 
-    An operation issued while the link is SUSPENDED waits for the connection and is then sent, in this
-    session or not at all. All of it runs on the event loop that made it.
+    An operation issued while the link is SUSPENDED waits for the connection and is then sent, in
+    this session or not at all. Everything runs on the event loop that made the session.
     """
 
     def __init__(self, settings: ZooKeeperSettings, *, resume: tuple[int, bytes] | None = None) -> None:
@@ -139,7 +142,7 @@ class ZooKeeperSession:
         self._root = (slash + root).rstrip("/")
         self._handler = Handler(_CLOCK)
         self._loop = asyncio.get_running_loop()
-        self._crossing = Crossing(self._loop)
+        self._loop_queue = LoopQueue(self._loop)
         try:
             self._client = KazooClient(
                 hosts,
@@ -170,7 +173,7 @@ class ZooKeeperSession:
         self._stopping: asyncio.Future[None] | None = None
         self._client.add_listener(self._link_changed)
 
-    # --- the session's life --------------------------------------------------------------------
+    # --- life cycle ------------------------------------------------------------------------------
 
     @property
     def session_id(self) -> int:
@@ -178,7 +181,7 @@ class ZooKeeperSession:
 
     @property
     def session_password(self) -> bytes:
-        """With the id, the right to go on with this session or to end it."""
+        """The password: with the id, it authorizes a client to resume this session or to end it."""
         return self._known_identity()[1]
 
     @property
@@ -192,7 +195,8 @@ class ZooKeeperSession:
 
     @property
     def watch_count(self) -> int:
-        """Watches that ZooKeeper holds for this session, at most: one is not renewed while it is read."""
+        """The most watches that ZooKeeper may hold for this session: a watch is not renewed while
+        it is read."""
         return len(self._watches)
 
     def on_state(self, listener: Callable[[LinkState], None]) -> None:
@@ -200,7 +204,7 @@ class ZooKeeperSession:
         self._listeners.append(listener)
 
     def begin(self) -> None:
-        """Start to connect; once, by who made the session."""
+        """Start to connect. Called once, by the creator of the session."""
         self._client.start_async()
 
     async def opened(self, wait_s: float) -> bool:
@@ -217,15 +221,16 @@ class ZooKeeperSession:
         await self._ended.wait()
 
     async def close(self) -> None:
-        """End the session at once: its ephemerals vanish now if ZooKeeper can be reached."""
+        """End the session at once: its ephemerals are deleted now if ZooKeeper can be reached."""
         self._end()
         assert self._stopping is not None  # _end set it
         await asyncio.shield(self._stopping)
 
     def close_now(self) -> None:
-        """As `close`, for a process that ends and whose loop stands still: blocks for `CLOSE_S_MAX` at most.
+        """As `close`, for a process that exits while its loop is blocked: blocks for at most
+        `CLOSE_S_MAX`.
 
-        Nobody who waits for an operation is told.
+        Callers that wait for an operation are not notified.
         """
         self._stop_client()
 
@@ -235,16 +240,16 @@ class ZooKeeperSession:
         return self._identity
 
     def _link_changed(self, state: str) -> None:
-        """On the connection thread, which does nothing else until this returns."""
+        """Runs on the connection thread, which does nothing else until this returns."""
         try:
-            self._tell_link_state(state)
-        except Exception as error:  # kazoo would log it, and go on as if it had been told
+            self._queue_link_state(state)
+        except Exception as error:  # kazoo would only log it, and continue
             self._loop.call_soon_threadsafe(_raise, error)
 
-    def _tell_link_state(self, state: str) -> None:
+    def _queue_link_state(self, state: str) -> None:
         if state == KazooState.LOST:
             self._handler.refuse()
-        self._crossing.put(self._take_link_state, state, self._client.client_id, self._handler.granted_s)
+        self._loop_queue.put(self._take_link_state, state, self._client.client_id, self._handler.granted_s)
 
     def _take_link_state(self, state: str, identity: tuple[int, bytes] | None, granted_s: float) -> None:
         if self._state is LinkState.ENDED:
@@ -268,7 +273,7 @@ class ZooKeeperSession:
                 self._loop.call_soon(listener, state)
 
     def _end(self) -> None:
-        """Nothing is done in this session's name from here on."""
+        """No operation is carried out in this session from here on."""
         if self._state is LinkState.ENDED:
             return
         self._become(LinkState.ENDED)
@@ -282,7 +287,7 @@ class ZooKeeperSession:
         self._stopping = self._loop.run_in_executor(None, self._stop_client)
 
     def _stop_client(self) -> None:
-        """On a thread of its own, for kazoo waits for its connection thread."""
+        """Runs on its own thread, since kazoo waits for its connection thread."""
         hang_up = threading.Timer(CLOSE_S_MAX, self._handler.sever)
         hang_up.start()
         try:
@@ -299,25 +304,25 @@ class ZooKeeperSession:
         return _znode(stat, data or b"")
 
     async def exists(self, path: str) -> Znode | None:
-        """The znode's facts (its data is empty here), or None."""
+        """The znode's facts (its data is empty here), or None if it does not exist."""
         stat = await self._ask(path, self._client.exists_async, self._absolute(path))
         return None if stat is None else _znode(stat, b"")
 
     async def children(self, path: str) -> list[str]:
-        """Names, in no order. Raises NoNode."""
+        """Names, in no particular order. Raises NoNode."""
         names: list[str] = await self._ask(path, self._client.get_children_async, self._absolute(path))
         return names
 
     async def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False
     ) -> str:
-        """The path created, with its number if sequential. Raises NodeExists, NoNode."""
+        """Returns the created path, with its number if sequential. Raises NodeExists, NoNode."""
         _check_size(path, data)
         call = partial(self._client.create_async, ephemeral=ephemeral, sequence=sequential)
         return self._relative(await self._ask(path, call, self._absolute(path), data))
 
     async def ensure_path(self, path: str) -> None:
-        """Create a persistent path with all its parents where they are missing."""
+        """Create a persistent path and its missing parents."""
         if await self.exists(path) is not None:
             return
         try:
@@ -328,7 +333,7 @@ class ZooKeeperSession:
             await self._ensure_parents(self._absolute(path))
 
     async def _ensure_parents(self, absolute: str) -> None:
-        """Each part from the top: the chroot itself may be missing too."""
+        """Create each part from the top: the chroot itself may be missing too."""
         parts = absolute.strip("/").split("/")
         for depth in range(1, len(parts) + 1):
             part = "/" + "/".join(parts[:depth])
@@ -338,7 +343,7 @@ class ZooKeeperSession:
                 continue
 
     async def set(self, path: str, data: bytes, *, version: int = -1) -> int:
-        """The znode's new version. Raises NoNode, BadVersion."""
+        """Returns the znode's new version. Raises NoNode, BadVersion."""
         _check_size(path, data)
         stat = await self._ask(path, self._client.set_async, self._absolute(path), data, version)
         return int(stat.version)
@@ -348,7 +353,8 @@ class ZooKeeperSession:
         await self._ask(path, self._client.delete_async, self._absolute(path), version)
 
     async def multi(self, operations: Sequence[Operation]) -> list[str | int | None]:
-        """All or nothing. For each operation: the path created, the new version, or None.
+        """Carry out all operations or none. Returns for each one: the created path, the new
+        version, or None.
 
         Raises MultiFailed.
         """
@@ -367,27 +373,27 @@ class ZooKeeperSession:
         return [self._outcome(op, answer) for op, answer in zip(operations, answers, strict=True)]
 
     async def sync(self, path: str = "/") -> None:
-        """Reads after this see all that was committed before it."""
+        """Reads after this see everything that was committed before it."""
         await self._ask(path, self._client.sync_async, self._absolute(path))
 
     def watch_children(self, path: str, listener: Callable[[list[str]], None]) -> None:
         """Call `listener` on the event loop with the current children, now and after each change.
 
-        Costs one watch. It survives reconnects, coalesces changes, and ends with the session. `path`
-        must exist. Raises SessionEnded.
+        It costs one watch. It survives reconnects, coalesces changes, and ends with the session.
+        `path` must exist. Raises SessionEnded.
         """
         if self._state is LinkState.ENDED:
             _raise_ended(path)
 
-        # Both run on kazoo's thread. kazoo keeps a set of watchers: `on_event` has to be the same one for
-        # every read, or it would be called twice where one read followed another.
+        # Both run on kazoo's thread. kazoo keeps a set of watchers: `on_event` must be the same
+        # function for every read, or it would be called twice if one read followed another.
         def on_event(event: Any) -> None:
-            if event.type != EventType.NONE:  # NONE: the link changed, which the session sees to
-                self._crossing.put(watch.arm)
+            if event.type != EventType.NONE:  # NONE: the link changed, which the session handles
+                self._loop_queue.put(watch.arm)
 
         def on_answer(answer: Completion) -> None:
             failed = answer.exception
-            self._crossing.put(watch.take, answer.value if failed is None else _translate(failed, path))
+            self._loop_queue.put(watch.take, answer.value if failed is None else _translate(failed, path))
 
         def send_read() -> None:
             self._client.get_children_async(absolute, watch=on_event).rawlink(on_answer)
@@ -425,13 +431,13 @@ class ZooKeeperSession:
     async def _ask(self, what: str, call: Callable[..., Completion], *args: Any) -> Any:
         """Send a request and wait for its answer, or for the end of the session.
 
-        kazoo may forget a request that is queued at the very moment of an expiry; `_end` does not.
+        kazoo may forget a request that is queued at the moment of an expiry; `_end` does not.
         """
         if self._state is LinkState.ENDED:
             _raise_ended(what)
         future: asyncio.Future[Any] = self._loop.create_future()
         self._pending.add(future)
-        call(*args).rawlink(partial(self._crossing.put, self._settle, future, what))
+        call(*args).rawlink(partial(self._loop_queue.put, self._settle, future, what))
         try:
             return await future
         finally:
@@ -474,7 +480,7 @@ def _raise_ended(what: str) -> NoReturn:
 
 
 def _translate(error: BaseException, what: str) -> CoordinationError:
-    """kazoo's exception as ours, with the path that it was about."""
+    """kazoo's exception as a CoordinationError, with the path that it is about."""
     if isinstance(error, _ENDED):
         return SessionEnded(f"{what}: the session is over")
     if isinstance(error, _OUTCOME_UNKNOWN):

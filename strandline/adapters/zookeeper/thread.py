@@ -1,17 +1,19 @@
-"""The ground under kazoo's connection thread: sockets, wake-ups, completions, and the way to the loop.
+"""The base of kazoo's connection thread: sockets, wake-ups, completions, and the queue to the event
+loop.
 
-kazoo lets its user choose what it runs on (its "handler"). Its own choice starts two more threads, wakes
-one of them for each answer, and queues a request by writing to a socket pair that blocks the caller once
-a few hundred bytes lie unread: with ZooKeeper down that caller would be the event loop. This one
-
+kazoo lets its user choose its threading (its "handler"). Its default starts two more threads, wakes
+one of them for each answer, and queues a request by writing to a socket pair that blocks the caller
+once a few hundred bytes are unread: if ZooKeeper is down, that caller would be the event loop. This
+handler
 * never blocks the caller: the wake-up is a counter (eventfd);
-* hands answers to the event loop in batches, one crossing for all that came meanwhile;
+* passes answers to the event loop in batches, all that arrived meanwhile in one call;
 * reads ahead, so that a pipelined answer costs a slice and not four system calls;
-* notices a silent server though requests keep going out, which kazoo takes for a heartbeat;
+* detects a silent server although requests are still being sent, which kazoo regards as a
+  heartbeat;
 * can refuse to connect again, so that one client never lives in two sessions.
 
-Nothing here knows ZooKeeper's protocol but `ServerSocket`, which reads the granted timeout off the
-handshake because kazoo tells it to nobody.
+Only `ServerSocket` knows ZooKeeper's protocol: it reads the granted timeout from the handshake,
+because kazoo does not expose it.
 """
 
 from __future__ import annotations
@@ -30,21 +32,23 @@ from strandline.ports import Clock
 
 READ_AHEAD_BYTES: Final = 64 * 1024
 CONNECT_S_MAX: Final = 1.0
-"""For a TCP connect, and for the handshake after it: a server that is only just starting was seen to
-accept and never answer, and neither that nor a black hole may hold up the next attempt."""
+"""The limit for a TCP connect, and for the handshake after it. A server that is just starting can
+accept and never answer; neither that nor a black hole may delay the next attempt."""
 
 SILENCE_MAX: Final = 2 / 3
-"""Part of the session timeout without a byte from the server after which another server is tried."""
+"""The part of the session timeout without a byte from the server after which another server is tried."""
 
 SILENCE_S_MIN: Final = 0.45
 """kazoo lets up to 0.4 s pass between two heartbeats, however short the session timeout is."""
 
 _TIMEOUT_FIELD: Final = slice(8, 12)
-"""Where the handshake's answer holds the granted timeout: after its length and the protocol version."""
+"""The position of the granted timeout in the handshake's answer: after its length and the protocol
+version."""
 
 
-class Crossing:
-    """From any thread to the event loop, in order, one wake-up for all that waits."""
+class LoopQueue:
+    """A queue of calls from any thread to the event loop, in order, with one wake-up for all
+    waiting calls."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
@@ -53,13 +57,13 @@ class Crossing:
         self._woken = False
 
     def put(self, function: Callable[..., None], *args: Any) -> None:
-        """Call `function` on the loop, after all that was put before it."""
+        """Call `function` on the loop, after all calls that were put before it."""
         with self._lock:
             self._waiting.append((function, args))
             if self._woken:
                 return
             self._woken = True
-        if not self._loop.is_closed():  # else there is nobody left to tell
+        if not self._loop.is_closed():  # after the end of the loop no call is needed
             self._loop.call_soon_threadsafe(self._drain)
 
     def _drain(self) -> None:
@@ -71,9 +75,9 @@ class Crossing:
 
 
 class Completion:
-    """One answer to come (kazoo's IAsyncResult, as far as its asynchronous calls use it).
+    """A future answer (kazoo's IAsyncResult, as far as its asynchronous calls use it).
 
-    The first outcome counts: kazoo sets a second one when it is closed under a call.
+    The first outcome counts: kazoo sets a second one when it is closed during a call.
     """
 
     __slots__ = ("_callbacks", "_lock", "done", "exception", "value")
@@ -100,7 +104,7 @@ class Completion:
             callback(self)
 
     def rawlink(self, callback: Callable[[Completion], None]) -> None:
-        """Call `callback` once the outcome is known, on the thread that knows it."""
+        """Call `callback` once the outcome is known, on the thread that sets it."""
         with self._lock:
             if not self.done:
                 self._callbacks.append(callback)
@@ -108,16 +112,16 @@ class Completion:
         callback(self)
 
     def get(self) -> Any:
-        """The value of a completion that is done; raises its exception."""
+        """The value of a completed answer; raises its exception."""
         if self.exception is not None:
             raise self.exception
         return self.value
 
 
-class Bell:
-    """Counts requests that wait to be sent; both ends of what kazoo takes for a socket pair.
+class WakeUpCounter:
+    """Counts requests that wait to be sent. kazoo uses it as both ends of a socket pair.
 
-    Closed only after the session has ended, when nobody rings any more.
+    It is closed only after the session has ended, when no caller sends.
     """
 
     def __init__(self) -> None:
@@ -141,7 +145,7 @@ class Bell:
 
 
 class ServerSocket(socket.socket):
-    """A connection to a server that reads ahead and knows when it last heard something."""
+    """A connection to a server that reads ahead and knows when it last received something."""
 
     def __init__(self, connected: socket.socket, clock: Clock) -> None:
         super().__init__(fileno=connected.detach())
@@ -149,7 +153,7 @@ class ServerSocket(socket.socket):
         self._ahead = b""
         self._next = 0
         self._greeting = b""
-        self.heard_at = clock.monotonic()
+        self.received_at = clock.monotonic()
 
     @property
     def granted_s(self) -> float:
@@ -157,13 +161,13 @@ class ServerSocket(socket.socket):
         return int.from_bytes(self._greeting[_TIMEOUT_FIELD], "big", signed=True) / 1000
 
     def pending(self) -> int:
-        """Bytes read ahead; kazoo asks for this before it waits for the socket."""
+        """The number of bytes read ahead; kazoo asks for it before it waits for the socket."""
         return len(self._ahead) - self._next
 
     def recv(self, bufsize: int, flags: int = 0, /) -> bytes:
         if self._next == len(self._ahead):
             self._ahead, self._next = super().recv(READ_AHEAD_BYTES, flags), 0
-            self.heard_at = self._clock.monotonic()
+            self.received_at = self._clock.monotonic()
             if len(self._greeting) < _TIMEOUT_FIELD.stop:
                 self._greeting += self._ahead
         chunk = self._ahead[self._next : self._next + bufsize]
@@ -171,14 +175,14 @@ class ServerSocket(socket.socket):
         return chunk
 
     @property
-    def patience_s(self) -> float:
-        """Seconds for which the server may go on being silent; 0 or less: it was silent for too long."""
+    def silence_left_s(self) -> float:
+        """Seconds until the server's silence is too long; 0 or less: it is."""
         allowed = max(self.granted_s * SILENCE_MAX, SILENCE_S_MIN) if self.granted_s else CONNECT_S_MAX
-        return self.heard_at + allowed - self._clock.monotonic()
+        return self.received_at + allowed - self._clock.monotonic()
 
 
 class Handler:
-    """What kazoo calls its handler (its interface IHandler), for one client."""
+    """The handler of one kazoo client (kazoo's interface IHandler)."""
 
     name = "strandline"
     timeout_exception = TimeoutError
@@ -193,7 +197,7 @@ class Handler:
 
     @property
     def granted_s(self) -> float:
-        """The session timeout that the present connection was granted, seconds."""
+        """The session timeout granted to the present connection, seconds."""
         return self._socket.granted_s if self._socket is not None else 0.0
 
     def refuse(self) -> None:
@@ -204,7 +208,7 @@ class Handler:
         self._refusing = True
 
     def sever(self) -> None:
-        """Break the connection under the connection thread, if there is one."""
+        """Break the connection of the connection thread, if there is one."""
         with self._lock:
             if self._socket is not None and self._socket.fileno() >= 0:
                 self._socket.shutdown(socket.SHUT_RDWR)
@@ -220,7 +224,7 @@ class Handler:
         self.running = False
 
     def sleep_func(self, seconds: float) -> None:
-        """Between two attempts to connect; ends early when the client is stopped."""
+        """Waits between two attempts to connect; ends early when the client is stopped."""
         self._stopped.wait(seconds)
 
     def spawn(self, function: Callable[..., None], *args: Any) -> threading.Thread:
@@ -235,17 +239,18 @@ class Handler:
         return Completion()
 
     def dispatch_callback(self, callback: Any) -> None:
-        """A watch fired. Our listeners only cross over to the loop, so the connection thread calls them."""
+        """Called when a watch fires. strandline's listeners only queue a call to the loop, so the
+        connection thread calls them."""
         callback.func(*callback.args)
 
-    def create_socket_pair(self) -> tuple[Bell, Bell]:
-        bell = Bell()
-        return bell, bell
+    def create_socket_pair(self) -> tuple[WakeUpCounter, WakeUpCounter]:
+        counter = WakeUpCounter()
+        return counter, counter
 
     def create_connection(
         self, address: tuple[str, int], timeout: float | None = None, **_tls: Any
     ) -> ServerSocket:
-        """Connect, unless refused. Raises OSError, which kazoo takes for a lost connection."""
+        """Connect, unless refused. Raises OSError, which kazoo treats as a lost connection."""
         if self._refusing:
             raise ConnectionAbortedError("the session is over")
         wait_s = CONNECT_S_MAX if timeout is None else min(timeout, CONNECT_S_MAX)
@@ -258,7 +263,7 @@ class Handler:
     def select(
         self, readers: Sequence[Any], writers: Sequence[Any], _errors: Sequence[Any], timeout: float | None
     ) -> tuple[list[Any], list[Any], list[Any]]:
-        """As select.select does, but what was read ahead counts as readable.
+        """As select.select, but data that was read ahead counts as readable.
 
         Raises TimeoutError when the server has been silent for too long.
         """
@@ -269,12 +274,12 @@ class Handler:
             poll.register(writer, select.POLLOUT)
         servers = [reader for reader in readers if isinstance(reader, ServerSocket)]
         ahead = [server for server in servers if server.pending()]
-        waits = [0.0 for _ in ahead] + [max(0.0, server.patience_s) for server in servers]
+        waits = [0.0 for _ in ahead] + [max(0.0, server.silence_left_s) for server in servers]
         if timeout is not None:
             waits.append(timeout)
         ready = {fd for fd, _ in poll.poll(math.ceil(min(waits) * 1000) if waits else None)}
         readable = [r for r in readers if r in ahead or r.fileno() in ready]
         for server in servers:
-            if server not in readable and server.patience_s <= 0:
+            if server not in readable and server.silence_left_s <= 0:
                 raise TimeoutError("ZooKeeper is silent")
         return readable, [w for w in writers if w.fileno() in ready], []

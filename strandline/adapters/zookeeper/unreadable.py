@@ -1,4 +1,4 @@
-"""Says of each unreadable znode once that it is, however often it is read."""
+"""Logs each unreadable znode once, however often it is read."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ REMEMBERED_MAX: Final = 1_000
 
 
 class UnreadableLog:
-    """One reader's. A znode that changes and is unreadable still is reported again."""
+    """The log of one reader. A znode that changes and is still unreadable is reported again."""
 
     def __init__(self) -> None:
-        self._said: set[str] = set()
+        self._reported: set[str] = set()
 
     def report(self, error: UnreadableZnode) -> None:
-        if error.message in self._said:
+        if error.message in self._reported:
             return
-        if len(self._said) >= REMEMBERED_MAX:
-            self._said.clear()
-        self._said.add(error.message)
+        if len(self._reported) >= REMEMBERED_MAX:
+            self._reported.clear()
+        self._reported.add(error.message)
         logger.error("unreadable znode: passed over until it is mended", reason=error.message)

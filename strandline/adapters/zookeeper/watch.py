@@ -1,4 +1,4 @@
-"""When to read a znode's children again. Knows the order of events, and nothing of how they are read."""
+"""Decides when to read a znode's children again. It knows the order of events, not how they are read."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from strandline.ports import ConnectionLost
 class ChildrenWatch:
     """Reads, which leaves one raw watch; reads again when that fires, or when the link comes back.
 
-    Lives on the event loop. `_reading`: a read is under way, so none other is sent. `_stale`: the watch
-    fired or the link came back since that read was sent, so another has to follow; the news of an event
-    may overtake the answer that it came after. `_over`: the session has ended.
+    It lives on the event loop. `_reading`: a read is in progress, so no other is sent. `_stale`:
+    the watch fired or the link came back since that read was sent, so another must follow; the
+    notification of an event may overtake the earlier answer. `_over`: the session has ended.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class ChildrenWatch:
         self._over = False
 
     def arm(self) -> None:
-        """Read now, or once more after the read that is under way."""
+        """Read now, or once more after the read in progress."""
         if self._reading:
             self._stale = True
         elif not self._over:
@@ -37,10 +37,10 @@ class ChildrenWatch:
             self._send_read()
 
     def take(self, answer: list[str] | CoordinationError) -> None:
-        """What became of the read.
+        """Handle the result of a read.
 
-        A refusal (the path is not there) ends the watch, which would be silent for ever: the loop's
-        exception handler is told.
+        A refusal (the path does not exist) ends the watch, which would be silent for ever, so it is
+        reported to the loop's exception handler.
         """
         self._reading = False
         if self._over:
@@ -58,5 +58,5 @@ class ChildrenWatch:
                 self.arm()
 
     def end(self) -> None:
-        """The listener hears nothing more but what is on its way to it."""
+        """End the watch: the listener gets no further call, except one that is already scheduled."""
         self._over = True

@@ -1,7 +1,8 @@
-"""The layout in ZooKeeper: every path, and what each znode holds (docs/design.md, "ZooKeeper").
+"""The layout in ZooKeeper: every path, and the content of each znode (docs/design.md, "ZooKeeper").
 
-Data is JSON, so that an operator can read it with any client. Unknown fields are ignored; what is missing, of
-another type or out of bounds raises `UnreadableZnode` with the path's name: no znode is guessed at.
+Data is JSON, so that an operator can read it with any client. Unknown fields are ignored; a field
+that is missing, of another type or out of bounds raises `UnreadableZnode` with the path's name: no
+content is guessed.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ SKELETON: Final = (
     BROKER_IDS, TOPICS, STATE, ELECTIONS, EPOCH, PRODUCER_IDS, CONTROLLER_EPOCH, DELETE_TOPICS, REASSIGNED,
     DRAINS, TOPIC_IDS,
 )  # fmt: skip
-"""Persistent paths that every process makes sure of when it starts."""
+"""Persistent paths that every process creates at its start if they are missing."""
 
 
 def broker(broker_id: int) -> str:
@@ -62,7 +63,8 @@ def broker(broker_id: int) -> str:
 
 
 def _named(name: str) -> str:
-    """A topic's name as a part of a path: nothing that anybody sends leads to another znode.
+    """A topic's name as a part of a path; it is checked, so that no client's name leads to another
+    znode.
 
     Raises InvalidTopic.
     """
@@ -71,7 +73,7 @@ def _named(name: str) -> str:
 
 
 def topic(name: str) -> str:
-    """Raises InvalidTopic, as all do that make a path of a topic's name."""
+    """Raises InvalidTopic, as do all functions that make a path of a topic's name."""
     return f"{TOPICS}/{_named(name)}"
 
 
@@ -96,7 +98,7 @@ def state_queue(broker_id: int) -> str:
 
 
 def state_entry_prefix(broker_id: int) -> str:
-    """For a sequential create."""
+    """The path prefix for a sequential create."""
     return f"{STATE}/{broker_id}/request-"
 
 
@@ -105,7 +107,7 @@ def elections(broker_id: int) -> str:
 
 
 def election_notice_prefix(broker_id: int) -> str:
-    """For a sequential create."""
+    """The path prefix for a sequential create."""
     return f"{ELECTIONS}/{broker_id}/notice-"
 
 
@@ -114,21 +116,22 @@ def delete_topic(name: str) -> str:
 
 
 def topic_id(incarnation: TopicId) -> str:
-    """Stands as long as this incarnation of a topic does."""
+    """Exists as long as this incarnation of a topic does."""
     return f"{TOPIC_IDS}/{incarnation}"
 
 
 def of_incarnation(incarnation: TopicId) -> Check:
-    """For every write to the znodes of a topic or its partitions that was decided on what they held.
+    """The check for every write to the znodes of a topic or its partitions that depends on their
+    content.
 
-    A topic that is created again under its name has the same paths, and versions that begin anew: to compare
-    them alone would let who still means the old one write over the new one.
+    A topic that is created again under its name has the same paths, and versions that begin again.
+    Comparing versions alone would let a writer that refers to the old topic overwrite the new one.
     """
     return Check(topic_id(incarnation))
 
 
 def reassigned_topic(name: str) -> str:
-    """Has a child for each partition under reassignment; gone when none is."""
+    """Has a child for each partition under reassignment; deleted when there is none."""
     return f"{REASSIGNED}/{_named(name)}"
 
 
@@ -140,7 +143,7 @@ def drain(broker_id: int) -> str:
     return f"{DRAINS}/{broker_id}"
 
 
-# --- what they hold -------------------------------------------------------------------------
+# --- contents --------------------------------------------------------------------------------
 
 
 def dump(value: Any) -> bytes:
@@ -148,28 +151,28 @@ def dump(value: Any) -> bytes:
 
 
 class UnreadableZnode(UnreadableJson):
-    """A znode's data is not what its place asks for. Whoever meets it goes on without the znode."""
+    """A znode's data is not what its path requires. Readers skip the znode."""
 
 
 @contextmanager
 def reading(path: str, data: bytes) -> Iterator[Any]:
-    """The JSON of a znode. What its decoding raises leaves as UnreadableZnode."""
+    """The JSON of a znode. Errors of its decoding are raised as UnreadableZnode."""
     with unreadable_as(UnreadableZnode, path, data):
         yield parse(data)
 
 
 def topic_names(children: Iterable[str]) -> list[str]:
-    """Those of these names of znodes that a topic can have, in order. The others were made by hand."""
+    """The znode names that are legal topic names, in order. Others were made by hand."""
     return sorted(filter(is_topic_name, children))
 
 
 def numbers(names: Iterable[str]) -> list[int]:
-    """Those of these names of znodes that are numbers, of partitions for instance."""
+    """The znode names that are numbers, of partitions for instance."""
     return [int(name) for name in names if name.isascii() and name.isdigit() and len(name) < 10]
 
 
 def broker_ids(names: Iterable[str]) -> list[BrokerId]:
-    """Those of these names of znodes that are ids of brokers."""
+    """The znode names that are ids of brokers."""
     return [BrokerId(number) for number in numbers(names)]
 
 
@@ -207,7 +210,8 @@ def dump_registration(registration: Registration) -> bytes:
 
 
 def _external(raw: Mapping[str, Any]) -> tuple[str, int] | None:
-    """Of a member. Absent in what was written before there were second listeners."""
+    """The external address of a broker or controller. It is absent in data written before there
+    were second listeners."""
     found = raw.get("external")
     return None if found is None else (text(found[0]), _port(found[1]))
 
@@ -224,9 +228,10 @@ def load_registration(broker_id: int, data: bytes, czxid: int) -> Registration:
 class TopicNode:
     """`/brokers/topics/[topic]`: the incarnation's id, the overridden config, the partition count.
 
-    No partitions: the topic is not there yet. Its creation takes more than one write, and this is the
-    first of them; the last one writes the count. So does an addition of partitions that takes more than one:
-    `growing` says how many there are to be, and nobody sees those beyond the count until they all are.
+    No partitions: the topic does not exist yet. Its creation takes more than one write, and this is
+    the first of them; the last one writes the count. An addition of partitions that takes more than
+    one write works alike: `growing` is the future count, and partitions beyond the count are
+    invisible until all of them exist.
     """
 
     topic_id: TopicId
@@ -260,8 +265,8 @@ def load_topic(name: str, data: bytes) -> TopicNode:
 class Epochs:
     """`/epoch`: the last epoch taken is `base` plus the znode's version.
 
-    `lost`: first and last of the epochs that were given in times that ZooKeeper does not know of, because it
-    was set back; None if that never happened.
+    `lost`: the first and last of the epochs that were given in a time that ZooKeeper does not know
+    of, because it was set back; None if that never happened.
     """
 
     base: int = 0
@@ -348,7 +353,7 @@ def _statement(
 
 
 def _load_trail(path: str, raw: Any) -> tuple[StateChangeEvent, ...]:
-    """Passes over what is no event, or one of a later version: no election fails for the sake of a record."""
+    """Skips what is no event, or an event of a later version: no election may fail because of a record."""
     events = []
     for fields in raw if isinstance(raw, list) else [raw]:
         try:
@@ -373,7 +378,7 @@ def load_deletion(name: str, data: bytes) -> TopicId:
 
 @dataclass(frozen=True, slots=True)
 class ControllerNode:
-    """`/controller`: the active one and its fencing epoch (version of `/controller_epoch`)."""
+    """`/controller`: the active controller and its fencing epoch (version of `/controller_epoch`)."""
 
     endpoint: Endpoint
     epoch: int

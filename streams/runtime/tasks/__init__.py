@@ -1,1 +1,1 @@
-"""Tasks on this member: running, learned, standing by."""
+"""The tasks on this member: running, learned and standby."""

@@ -1,4 +1,4 @@
-"""A task that runs: processes records, and commits what came of them as one."""
+"""A running task: processes records, and commits the results atomically."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class ProcessingFailed(StrandlineError):
 
 
 class ActiveTask:
-    """Processing never waits; committing never overlaps with it.
+    """Processing never blocks, and never overlaps with a commit.
 
-    A commit is in this order: what was sent has arrived, then the changelog has all changed state with the
-    positions that led to it, in one batch, then the store has them (CORRECTNESS S3). A crash between two
-    steps repeats outputs, and loses or doubles no state.
+    A commit has this order: the outputs have been acknowledged, then the changelog gets all changed state
+    with the resulting positions, in one batch, then the store gets them (CORRECTNESS S3). A crash between two
+    steps repeats outputs, but neither loses nor doubles state.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class ActiveTask:
 
     @property
     def full(self) -> bool:
-        """True if a commit is due before more is processed."""
+        """True if a commit is due before more records are processed."""
         return self._state is not None and self._state.dirty_bytes >= self._commit_bytes
 
     @property
@@ -64,13 +64,13 @@ class ActiveTask:
         return self._uncommitted and not self._abandoned
 
     def offsets(self) -> dict[TopicPartition, int]:
-        """Of the next records to process."""
+        """The offsets of the next records to process."""
         return dict(self._positions.offsets)
 
     def process(self, source: TopicPartition, records: Sequence[ConsumerRecord], start: int) -> int:
-        """Process records from index `start` on until a commit is due or outputs have to be sent.
+        """Process records from index `start` on until a commit is due or outputs must be sent.
 
-        Returns the index of the first record left. Raises ProcessingFailed, StoreCorrupt.
+        Returns the index of the first unprocessed record. Raises ProcessingFailed, StoreCorrupt.
         """
         run, outputs, limit = self._run, self._outputs, self._commit_bytes
         state = self._state or STATELESS
@@ -97,7 +97,7 @@ class ActiveTask:
         except StoreCorrupt:
             raise
         except Exception as error:
-            self.abandon()  # half of what this record does may be in the state
+            self.abandon()  # the state may have part of this record's changes
             what = "; ".join((repr(error), *getattr(error, "__notes__", ())))
             raise ProcessingFailed(f"task {self.task}, {source} offset {offset}: {what}") from error
         if offset >= 0:
@@ -108,8 +108,8 @@ class ActiveTask:
     def _without_origin(
         self, headers: tuple[tuple[str, bytes | None], ...]
     ) -> tuple[tuple[tuple[str, bytes | None], ...], bool]:
-        """The headers of the record itself, and True if it was counted before (CORRECTNESS S9): what counts
-        nothing passes it on once more."""
+        """The record's own headers, and True if it was counted before (CORRECTNESS S9); a stateless task does
+        not check and passes it on."""
         for name, content in headers:
             if name == ORIGIN_HEADER and content is not None:
                 rest = tuple(header for header in headers if header[0] != ORIGIN_HEADER)
@@ -117,12 +117,12 @@ class ActiveTask:
         return headers, False
 
     async def send(self) -> None:
-        """Outputs go on their way."""
+        """Send the collected outputs."""
         await self._outputs.send()
 
     async def commit(self) -> None:
-        """Make what is processed count. Raises UnexpectedOffset if somebody else has extended the changelog:
-        then nothing since the last commit counts, and the task has to restore."""
+        """Commit the processed records. Raises UnexpectedOffset if another client has extended the changelog:
+        then nothing since the last commit counts, and the task must be restored."""
         async with self._committing:
             if not self.uncommitted:
                 return
@@ -137,9 +137,9 @@ class ActiveTask:
             self._uncommitted = False
 
     def abandon(self) -> None:
-        """Nothing of this touches the store or the changelog any more but what is under way."""
+        """Stop: apart from operations in progress, the store and the changelog are not touched again."""
         self._abandoned = True
 
     def abandoned(self) -> bool:
-        """True once what is processed and not committed counts for nothing."""
+        """True once uncommitted results are void."""
         return self._abandoned

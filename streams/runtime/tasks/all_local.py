@@ -1,4 +1,4 @@
-"""All tasks of a member, each as what the group wants it to be here."""
+"""All tasks of a member, each in the role that the group wants."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ from collections.abc import Callable, Iterable, Iterator
 from strandline.client.scope import Scope
 from strandline.streams.core.task import TaskId
 from strandline.streams.runtime.reports import Restoring, TaskReports
-from strandline.streams.runtime.tasks.local import LocalTask, Surroundings, Wanted
+from strandline.streams.runtime.tasks.local import LocalTask, TaskContext, Wanted
 from strandline.vocabulary.groups import TaskChangeKind
 
 logger = logging.getLogger(__name__)
 
 
 class LocalTasks:
-    """Begins and ends them. `surroundings` makes what they share, given who hears that one is closed."""
+    """Starts and ends the tasks. `make_context` builds the context that they share, given the callback for a
+    closed task."""
 
     def __init__(
         self,
-        surroundings: Callable[[Callable[[TaskId], None]], Surroundings],
+        make_context: Callable[[Callable[[TaskId], None]], TaskContext],
         reports: TaskReports,
         scope: Scope,
     ) -> None:
-        self._around = surroundings(self._closed)
+        self._context = make_context(self._closed)
         self._reports = reports
         self._scope = scope
         self._tasks: dict[TaskId, LocalTask] = {}
@@ -35,13 +36,13 @@ class LocalTasks:
         return self._tasks.get(task)
 
     def want(self, task: TaskId, wanted: Wanted) -> None:
-        """Have it so from now on; one that is not here begins, unless that is what is wanted, or the
-        application has failed: the group goes on telling what it would run, until it is stopped."""
+        """Set a task's role; a new one is started unless it is to be closed, or the application has failed:
+        the group still assigns tasks until the application is stopped."""
         local = self._tasks.get(task)
         if local is not None:
             local.want(wanted)
         elif wanted is not Wanted.CLOSE:
-            local = LocalTask(task, self._around)
+            local = LocalTask(task, self._context)
             local.want(wanted)
             try:
                 self._scope.spawn(local.drive(), f"task {task}")
@@ -51,15 +52,15 @@ class LocalTasks:
                 self._tasks[task] = local
 
     async def suspend(self, tasks: Iterable[TaskId]) -> None:
-        """Return once none of these runs any more, and what they processed is committed."""
-        going = [local for task in tasks if (local := self._tasks.get(task)) is not None]
-        for local in going:
+        """Return once none of these tasks runs, and their results are committed."""
+        progressed = [local for task in tasks if (local := self._tasks.get(task)) is not None]
+        for local in progressed:
             local.want(Wanted.SUSPEND)
-        for local in going:
+        for local in progressed:
             await local.suspended()
 
     def abandon(self, task: TaskId, *, damaged: bool = False) -> None:
-        """What it did since its last commit counts for nothing; damaged: nor does its store."""
+        """Void the results since the task's last commit; `damaged`: its store too."""
         if (local := self._tasks.get(task)) is not None:
             local.abandon(damaged=damaged)
 
@@ -68,4 +69,4 @@ class LocalTasks:
 
     def _closed(self, task: TaskId) -> None:
         del self._tasks[task]
-        self._reports.tell(TaskChangeKind.CLOSED, task)
+        self._reports.report(TaskChangeKind.CLOSED, task)

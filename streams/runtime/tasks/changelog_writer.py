@@ -1,4 +1,4 @@
-"""Extends a task's changelog, which nobody else may extend at the same time (CORRECTNESS S8)."""
+"""Appends to a task's changelog, as its only writer (CORRECTNESS S8)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from strandline.producer.producer import Producer
 
 
 class ChangelogWriter:
-    """`end` is where its task found the end, and later where its own last batch ends.
+    """`end` is the end that the task found, and later the end of its own last batch.
 
-    A batch goes there or nowhere: the leader refuses it if the log ends elsewhere, for then somebody else
-    runs the task too, or what was sent before was appended after all.
+    A batch is appended at that offset or not at all: the leader refuses it if the log ends elsewhere, because
+    then another member runs the task too, or an earlier batch was appended after all.
     """
 
     def __init__(
@@ -35,8 +35,8 @@ class ChangelogWriter:
         self.end = end
 
     async def append(self, changes: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """One batch of all these; None is a deletion. Raises what a send raises, UnexpectedOffset also where
-        it is not known what became of the batch: either way its task has to look at the log."""
+        """Append all changes as one batch; None is a deletion. Raises the errors of a send, and
+        UnexpectedOffset also if the outcome is unknown: in both cases the task must read the log again."""
         now_ms = self._clock.wall_ms()
         records = [(key, value, (), now_ms) for key, value in changes]
         try:
@@ -60,7 +60,7 @@ class ChangelogWriter:
         except StrandlineError as error:
             if error.outcome is Outcome.UNKNOWN:
                 raise UnexpectedOffset(
-                    f"nobody knows if {self._name} has what was to be at {self.end}: {error.message}"
+                    f"it is not known if {self._name} has the batch for offset {self.end}: {error.message}"
                 ) from error
             raise
         self.end = metadata.base_offset + len(records)

@@ -1,4 +1,4 @@
-"""Makes what a task needs, out of what its topology says."""
+"""Builds the parts of a task from its subtopology."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from strandline.streams.topology.subtopology import Subtopology
 
 
 class TaskFactory:
-    """Of one member. `folder` says where a task's store lies."""
+    """The factory of one member. `folder` returns the folder of a task's store."""
 
     def __init__(
         self,
@@ -46,18 +46,18 @@ class TaskFactory:
         self._clock = clock
 
     async def inputs(self, task: TaskId) -> frozenset[TopicPartition]:
-        """What the task reads."""
+        """The input partitions of a task."""
         topics = self._subtopologies[task.subtopology].topics
         return await self._inputs.partitions(topics, task.partition)
 
     async def prepare(self, task: TaskId) -> None:
-        """Return once its changelog has a partition for it."""
+        """Return once the changelog has a partition for the task."""
         subtopology = self._subtopologies[task.subtopology]
         if subtopology.changelog is not None:
             await self._topics.grow(subtopology, task.partition)
 
     async def starts(self, task: TaskId, inputs: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where the task begins in those of its inputs of which it has no position."""
+        """The start offsets of those inputs for which the task has no position."""
         subtopology = self._subtopologies[task.subtopology]
         return await self._inputs.starts(
             inputs,
@@ -66,7 +66,7 @@ class TaskFactory:
         )
 
     def changelog(self, task: TaskId) -> TopicPartition | None:
-        """Where the task's state is kept; None for one without."""
+        """The partition with the task's state; None for a stateless task."""
         topic = self._subtopologies[task.subtopology].changelog
         return None if topic is None else TopicPartition(topic, task.partition)
 
@@ -75,11 +75,11 @@ class TaskFactory:
         return TaskStore.open(self._folder(task), identity)
 
     def positions(self, store: TaskStore | None) -> Positions:
-        """As the changelog has them; none for a task without a state."""
+        """The positions in the changelog; none for a stateless task."""
         return Positions() if store is None else store.positions()
 
     def active(self, task: TaskId, store: TaskStore | None, end: int, positions: Positions) -> ActiveTask:
-        """The running task over its restored store, whose changelog ends at `end`."""
+        """The running task for its restored store, whose changelog ends at `end`."""
         subtopology = self._subtopologies[task.subtopology]
         changelog = self.changelog(task)
         writer = None

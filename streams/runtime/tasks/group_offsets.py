@@ -1,4 +1,4 @@
-"""Tells the group how far its tasks are: for whoever looks at lag, and for tasks without a state."""
+"""Commits the positions of tasks to the group, for its visible lag and for stateless tasks."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ logger = logging.getLogger(__name__)
 
 
 class GroupOffsets:
-    """Commits what tasks have committed already. A task with a state goes by its changelog, whatever becomes
-    of this; one without repeats what is missing here, which only its outputs show."""
+    """Commits what tasks have already committed. A stateful task uses its changelog and does not depend on
+    this; a stateless task repeats uncommitted records, which shows only in its outputs."""
 
     def __init__(self, consumer: Consumer, *, timeout_s: float) -> None:
         self._consumer = consumer
         self._timeout_s = timeout_s
-        self._told: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
 
     async def commit(self, tasks: Iterable[ActiveTask]) -> None:
-        """Never raises: what is not told now is told next time."""
+        """Never raises: failed commits are retried at the next call."""
         mine = self._consumer.assignment()
         offsets = {
             name: offset
             for task in tasks
             if not (task.abandoned() or task.uncommitted)
             for name, offset in task.offsets().items()
-            if name in mine and self._told.get(name) != offset
+            if name in mine and self._committed.get(name) != offset
         }
         if not offsets:
             return
@@ -42,9 +42,9 @@ class GroupOffsets:
             level = logging.DEBUG if isinstance(error, InvalidRequest) else logging.INFO
             logger.log(level, "offsets of %d partitions are not committed yet: %s", len(offsets), error)
         else:
-            self._told |= offsets
+            self._committed |= offsets
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These went: when they return they are told anew."""
+        """These partitions left: when they return, they are committed again."""
         for name in partitions:
-            self._told.pop(name, None)
+            self._committed.pop(name, None)

@@ -1,4 +1,4 @@
-"""Which running task gets the records of which partition, and from where on."""
+"""Maps input partitions to the running tasks, with their start offsets."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ logger = logging.getLogger(__name__)
 
 
 class Inputs:
-    """Over the consumer of the group. A partition that is assigned is paused until its task runs, and while
-    it does not: so what was fetched is never handed out to nobody."""
+    """The inputs of the group's consumer. An assigned partition is paused while its task does not run, so
+    that records are never handed out without a task."""
 
     def __init__(self, consumer: Consumer, offset_reset: str) -> None:
         self._consumer = consumer
         self._reset = offset_reset
         self._readers: dict[TopicPartition, ActiveTask] = {}
         self._starts: dict[TopicPartition, int] = {}
-        """Of what is assigned: where the group or the reset policy has it begin, or where it was read to."""
+        """For assigned partitions: the start from the group or the reset policy, or the position reached."""
 
     async def starts(
         self, partitions: Iterable[TopicPartition], *, stateful: bool, repartition: bool
     ) -> dict[TopicPartition, int]:
-        """Where to begin what no task has a position of: always the same while it is assigned, however often
-        the task that reads it has to begin again. Raises what keeps a position from being found.
+        """Start offsets of partitions without a task position: the same as long as the partition is assigned,
+        however often its task restarts. Raises if a position cannot be found.
 
-        A task with a state begins where the reset policy says, whatever the group has committed: a state
-        that is lost, or new, would lack the records before. One without goes on where the group is. Of a
-        repartition topic nothing is ever left out.
+        A stateful task begins at the reset policy's offset and ignores the group's commits: a state that is
+        lost, or new, would lack the earlier records. A stateless one begins at the group's offset. A
+        repartition topic is always read completely.
         """
         for name in partitions:
             if name not in self._starts:
                 committed = await self._consumer.committed(name)
                 if stateful and committed is not None:
                     logger.warning(
-                        "%s was read up to %d, and its task has no state of that: it is read anew",
+                        "%s was read up to %d, and its task lost that state: it is read again",
                         name, committed.offset,
                     )  # fmt: skip
                 if stateful or committed is None:
@@ -53,12 +53,12 @@ class Inputs:
             await self._consumer.seek_to_end(name)
 
     def reached(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """A task that has ended has read so far, and has committed that: who has no position of its own goes
-        on from there."""
+        """A task that has ended has read and committed up to these offsets: a successor without a position of
+        its own continues there."""
         self._starts |= {name: offset for name, offset in offsets.items() if name in self._starts}
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are another one's now."""
+        """These partitions now belong to another member."""
         for name in partitions:
             self._starts.pop(name, None)
 
@@ -66,7 +66,7 @@ class Inputs:
         self._consumer.pause(*self._assigned(partitions))
 
     def begin(self, active: ActiveTask, partitions: Collection[TopicPartition]) -> None:
-        """Hand out to this task, from its positions on."""
+        """Hand records to this task, from its positions on."""
         positions = active.offsets()
         for name in self._assigned(partitions):
             self._readers[name] = active
@@ -74,7 +74,7 @@ class Inputs:
             self._consumer.resume(name)
 
     def end(self, active: ActiveTask) -> None:
-        """Hand out nothing more to this task."""
+        """Hand no more records to this task."""
         mine = [name for name, reader in self._readers.items() if reader is active]
         for name in mine:
             del self._readers[name]
@@ -84,19 +84,19 @@ class Inputs:
         return self._readers.get(partition)
 
     def running(self) -> list[ActiveTask]:
-        """Each once."""
+        """The running tasks, without duplicates."""
         return list(dict.fromkeys(self._readers.values()))
 
     async def partitions(self, topics: Iterable[str], number: int) -> frozenset[TopicPartition]:
-        """Those with this number, of the topics that have so many: as far as is known, and the group may have
-        heard of one sooner. Raises what keeps them unknown."""
+        """The partitions with this number, of the topics that have one, as far as is known; the group may
+        know of a partition earlier. Raises if the counts cannot be read."""
         counts = {topic: len(await self._consumer.partitions_for(topic)) for topic in topics}
         mine = self._consumer.assignment()
         names = {TopicPartition(topic, number): number < count for topic, count in counts.items()}
         return frozenset(name for name, is_known in names.items() if is_known or name in mine)
 
     def assigned(self, partitions: Collection[TopicPartition]) -> bool:
-        """True if all of these are this consumer's."""
+        """True if all of these are assigned to this consumer."""
         return self._consumer.assignment().issuperset(partitions)
 
     def _assigned(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:

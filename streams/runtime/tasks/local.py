@@ -1,4 +1,4 @@
-"""One task on this member, whatever it is here: it runs, it is learned, it stands by, it waits."""
+"""One task on this member, in any role: running, learned, standby or suspended."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 SLACK_RECORDS: Final = 1_000
-"""One that was ready has fallen behind past twice the acceptable lag and so many records more."""
+"""A ready copy has fallen behind at twice the acceptable lag plus this number of records."""
 
 
 class Role(Enum):
-    """What a task is here now."""
+    """The present role of a task."""
 
     RUNNING = "running"
     RESTORING = "restoring"
-    """It will run; its state is being restored to the end."""
+    """Will run; its state is being restored to the end."""
     LEARNING = "learning"
     STANDBY = "standby"
     SUSPENDED = "suspended"
-    """Given up for a moment, its store open."""
+    """Suspended for a moment, its store open."""
 
 
 class Wanted(Enum):
-    """What it is to be."""
+    """The wanted role of a task."""
 
     RUN = "run"
     LEARN = "learn"
@@ -57,12 +57,13 @@ class Wanted(Enum):
 
 
 class _Changed(Exception):
-    """Something else is wanted now."""
+    """The wanted role changed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What all tasks of a member share. `on_ready` and `on_behind` hear of learners and standbys."""
+class TaskContext:
+    """The services that all tasks of a member share. `on_ready` and `on_behind` are called for learners and
+    standbys."""
 
     factory: TaskFactory
     restorer: Restorer
@@ -77,27 +78,27 @@ class Surroundings:
 
 
 class LocalTask:
-    """`drive` is its task, and the only place that opens, closes and hands over the store.
+    """`drive` is its asyncio task, and the only code that opens, closes and hands over the store.
 
-    What is wanted may change at any moment. The store stays open from one role to the next (CORRECTNESS S2),
-    and of learning, restoring and standing by nothing is interrupted by a rebalance (S4).
+    The wanted role may change at any moment. The store stays open from one role to the next (CORRECTNESS S2),
+    and a rebalance does not interrupt learning, restoring and standing by (S4).
     """
 
-    def __init__(self, task: TaskId, around: Surroundings) -> None:
+    def __init__(self, task: TaskId, context: TaskContext) -> None:
         self.task = task
         self.role = Role.SUSPENDED
         self.active: ActiveTask | None = None
         self.store: TaskStore | None = None
         self.restoration: Restoration | None = None
-        self._around = around
+        self._context = context
         self._wanted = Wanted.SUSPEND
         self._changed = asyncio.Event()
-        self._at_rest = asyncio.Event()
-        self._at_rest.set()
+        self._suspended = asyncio.Event()
+        self._suspended.set()
         self._damaged = False
-        """True while the store is to be opened anew, which empties it (CORRECTNESS S6)."""
+        """True while the store must be opened again, which empties it (CORRECTNESS S6)."""
 
-    # --- what others want ----------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
     def want(self, wanted: Wanted) -> None:
         if wanted is not self._wanted:
@@ -105,34 +106,34 @@ class LocalTask:
             self._changed.set()
 
     def assigned_more(self) -> None:
-        """The consumer has got partitions that this task reads: one that runs, or is about to, begins again,
-        for it reads more now, or another one has run in between."""
+        """The consumer got partitions of this task: a running or starting task restarts, because it has more
+        inputs, or another member ran it in between."""
         if self._wanted is Wanted.RUN:
             self._changed.set()
 
     def abandon(self, *, damaged: bool = False) -> None:
-        """What it processed and did not commit counts for nothing; it restores if it is still to run."""
+        """Void the uncommitted results; the task restores if it is still to run."""
         self._damaged |= damaged
         if self.active is not None:
             self.active.abandon()
         self._changed.set()
 
     async def suspended(self) -> None:
-        """Return once it does not run any more, and what it processed is committed."""
-        await self._at_rest.wait()
+        """Return once it does not run, and its results are committed."""
+        await self._suspended.wait()
 
-    # --- what it does ---------------------------------------------------------------------------
+    # --- the driver -------------------------------------------------------------------------------
 
     async def drive(self) -> None:
-        """Until it is to be closed, and is. Raises what keeps a task from running for good."""
+        """Run until it is closed. Raises errors that permanently keep a task from running."""
         try:
             while True:
                 self._changed.clear()
                 try:
                     if self._damaged:
-                        await self._begin_anew()
+                        await self._reopen_empty()
                     if self._wanted is not Wanted.SUSPEND:
-                        self._at_rest.clear()
+                        self._suspended.clear()
                     match self._wanted:
                         case Wanted.RUN:
                             await self._run()
@@ -141,7 +142,7 @@ class LocalTask:
                         case Wanted.STAND_BY:
                             await self._follow(Role.STANDBY, TaskChangeKind.STANDBY)
                         case Wanted.SUSPEND:
-                            await self._rest()
+                            await self._suspend()
                         case Wanted.CLOSE:
                             await self._close()
                             if not self._changed.is_set():
@@ -149,48 +150,48 @@ class LocalTask:
                 except _Changed:
                     continue
                 except StoreCorrupt as error:
-                    logger.warning("task %s begins its store anew: %s", self.task, error)
+                    logger.warning("task %s empties its store: %s", self.task, error)
                     self._damaged = True
         finally:
-            self._at_rest.set()
+            self._suspended.set()
             await self._close()
-            self._around.on_closed(self.task)
+            self._context.on_closed(self.task)
 
     async def _run(self) -> None:
-        around = self._around
-        inputs = await self._unless_changed(self._retried(lambda: around.factory.inputs(self.task)))
-        if not around.inputs.assigned(inputs):
-            await self._changed.wait()  # some of them are another one's still: the group is not done
+        context = self._context
+        inputs = await self._unless_changed(self._retry(lambda: context.factory.inputs(self.task)))
+        if not context.inputs.assigned(inputs):
+            await self._changed.wait()  # some still belong to another member: the rebalance is not complete
             return
         end = 0
-        if around.factory.changelog(self.task) is not None:
+        if context.factory.changelog(self.task) is not None:
             self._become(Role.RESTORING, TaskChangeKind.RESTORING)
             end = await self._restored()
-        positions = around.factory.positions(self.store)
+        positions = context.factory.positions(self.store)
         new = inputs - positions.offsets.keys()
         try:
-            starts = around.factory.starts
-            positions.offsets |= await self._unless_changed(self._retried(lambda: starts(self.task, new)))
+            starts = context.factory.starts
+            positions.offsets |= await self._unless_changed(self._retry(lambda: starts(self.task, new)))
         except InvalidRequest:
-            if around.inputs.assigned(inputs):
+            if context.inputs.assigned(inputs):
                 raise
-            await self._changed.wait()  # they are lost, of which it hears in a moment
+            await self._changed.wait()  # they are lost; the notification follows in a moment
             return
-        active = self.active = around.factory.active(self.task, self.store, end, positions)
-        around.inputs.begin(active, inputs)
+        active = self.active = context.factory.active(self.task, self.store, end, positions)
+        context.inputs.begin(active, inputs)
         self._become(Role.RUNNING, TaskChangeKind.RUNNING)
         await self._changed.wait()
-        around.inputs.end(active)
+        context.inputs.end(active)
         await self._halt(active, inputs)
         self.active = None
 
-    async def _retried(self, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _retry(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Retries without a limit: another member could not run the task either."""
-        around = self._around
-        return await retry(ask, f"task {self.task} waits", settings=around.settings, clock=around.clock)
+        context = self._context
+        return await retry(ask, f"task {self.task} waits", settings=context.settings, clock=context.clock)
 
     async def _restored(self) -> int:
-        """The end of the changelog, once the store has all of it."""
+        """Restore the complete changelog; returns its end."""
         restoration = await self._restoration()
         try:
             end = await self._unless_changed(restoration.complete())
@@ -201,13 +202,13 @@ class LocalTask:
         return end
 
     async def _halt(self, active: ActiveTask, inputs: frozenset[TopicPartition]) -> None:
-        around = self._around
+        context = self._context
         try:
             if not active.abandoned():
                 await active.commit()
             if not active.abandoned():
-                around.inputs.reached(active.offsets())
-                await around.offsets.commit([active])
+                context.inputs.reached(active.offsets())
+                await context.offsets.commit([active])
         except StoreCorrupt:
             self._damaged = True
         except UnexpectedOffset as error:
@@ -216,48 +217,49 @@ class LocalTask:
             logger.warning("task %s gives up what it did since its last commit: %s", self.task, error)
         finally:
             active.abandon()
-            around.offsets.forget(inputs)
+            context.offsets.forget(inputs)
 
     async def _follow(self, role: Role, kind: TaskChangeKind) -> None:
-        """Learn, or stand by: read on and on, and say when the state is near enough (CORRECTNESS S1, S7)."""
-        around, lag_max = self._around, self._around.settings.acceptable_lag
+        """Learn, or stand by: read continuously, and report when the state is close enough to the end
+        (CORRECTNESS S1, S7)."""
+        context, lag_max = self._context, self._context.settings.acceptable_lag
         self._become(role, kind)
-        if around.factory.changelog(self.task) is None:
-            around.on_ready(self.task)
+        if context.factory.changelog(self.task) is None:
+            context.on_ready(self.task)
             await self._changed.wait()
             return
         restoration = await self._restoration()
         while True:
             await self._unless_changed(restoration.within(lag_max))
             if role is Role.LEARNING:
-                around.reports.tell(TaskChangeKind.READY, self.task, restoration)
-            around.on_ready(self.task)
+                context.reports.report(TaskChangeKind.READY, self.task, restoration)
+            context.on_ready(self.task)
             while restoration.lag is not None and restoration.lag <= 2 * lag_max + SLACK_RECORDS:
-                await self._unless_changed(around.clock.sleep(around.settings.progress_interval_ms / 1000))
-            around.on_behind(self.task)
+                await self._unless_changed(context.clock.sleep(context.settings.progress_interval_ms / 1000))
+            context.on_behind(self.task)
 
-    async def _rest(self) -> None:
+    async def _suspend(self) -> None:
         self._become(Role.SUSPENDED, TaskChangeKind.SUSPENDED)
-        self._at_rest.set()
+        self._suspended.set()
         await self._changed.wait()
 
     def _become(self, role: Role, kind: TaskChangeKind) -> None:
         if role is not self.role:
             self.role = role
-            self._around.reports.tell(kind, self.task, self.restoration)
+            self._context.reports.report(kind, self.task, self.restoration)
 
     # --- its store ------------------------------------------------------------------------------
 
     async def _restoration(self) -> Restoration:
-        """The one that is under way, or a new one."""
+        """The restoration in progress, or a new one."""
         if self.restoration is None:
-            changelog = self._around.factory.changelog(self.task)
+            changelog = self._context.factory.changelog(self.task)
             assert changelog is not None
             if self.store is None:
-                await self._unless_changed(self._retried(lambda: self._around.factory.prepare(self.task)))
-                identity = await self._unless_changed(self._around.restorer.identity(changelog))
-                self.store = self._around.factory.open_store(self.task, identity)
-            self.restoration = self._around.restorer.begin(self.task, changelog, self.store)
+                await self._unless_changed(self._retry(lambda: self._context.factory.prepare(self.task)))
+                identity = await self._unless_changed(self._context.restorer.identity(changelog))
+                self.store = self._context.factory.open_store(self.task, identity)
+            self.restoration = self._context.restorer.begin(self.task, changelog, self.store)
         return self.restoration
 
     async def _stop_restoring(self) -> None:
@@ -265,11 +267,11 @@ class LocalTask:
         if restoration is not None:
             await restoration.end()
 
-    async def _begin_anew(self) -> None:
-        """Its store is damaged, and empty when it is opened again: if it was learned, it is not any more."""
+    async def _reopen_empty(self) -> None:
+        """Reopen a damaged store, which empties it: a ready copy is no longer ready."""
         await self._close()
         self._damaged = False
-        self._around.on_behind(self.task)
+        self._context.on_behind(self.task)
 
     async def _close(self) -> None:
         await self._stop_restoring()
@@ -278,7 +280,7 @@ class LocalTask:
             store.close()
 
     async def _unless_changed(self, work: Coroutine[Any, Any, T]) -> T:
-        """Its result, unless something else is wanted before: then it is cancelled. Raises as it does."""
+        """The result of `work`, which is cancelled if the wanted role changes before. Raises its errors."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 working = tasks.create_task(work)

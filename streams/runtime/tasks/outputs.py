@@ -1,4 +1,4 @@
-"""What a task sends to other topics: collected while records are processed, sent between them."""
+"""Collects a task's outputs while records are processed, and sends them in between."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Output = tuple[str, bytes | None, bytes | None, int, Headers]
 """Topic, key, value, timestamp in milliseconds, headers."""
 
 WAITING_MAX: Final = 1_000
-"""Outputs collected before processing stops to send them: one record may lead to many."""
+"""Outputs collected before processing stops to send them: one record may cause many."""
 
 
 class Outputs:
-    """Of one task. What goes to a repartition topic says which record it comes from (CORRECTNESS S9)."""
+    """The outputs of one task. Records for a repartition topic carry their origin (CORRECTNESS S9)."""
 
     def __init__(
         self, producer: Producer, repartitions: Collection[str], *, settings: StreamsSettings, clock: Clock
@@ -33,8 +33,8 @@ class Outputs:
         self._clock = clock
         self._waiting: list[Output] = []
         self._sending = asyncio.Lock()
-        """Held while what was collected goes to the producer, which may take a while: a flush that begins
-        meanwhile waits for all of it."""
+        """Held while collected outputs go to the producer, which may take a while: a concurrent flush waits
+        for all of it."""
         self._source = TopicPartition("", 0)
         self._offset = 0
         self._index = 0
@@ -44,7 +44,8 @@ class Outputs:
         return len(self._waiting) >= WAITING_MAX
 
     def come_from(self, source: TopicPartition) -> Callable[[int], None]:
-        """What is emitted from now on comes from here; call the answer with the offset of each record."""
+        """Set the source partition of the following outputs; call the returned function with the offset of
+        each record."""
         self._source = source
         return self._begin
 
@@ -61,13 +62,13 @@ class Outputs:
         self._waiting.append((topic, key, value, timestamp_ms, headers))
 
     async def send(self) -> None:
-        """Hand what was collected to the producer. Raises what it refuses."""
+        """Pass collected outputs to the producer. Raises its refusals."""
         async with self._sending:
             waiting, self._waiting = self._waiting, []
             for output in waiting:
                 topic, key, value, timestamp_ms, headers = output
                 try:
-                    # Whether it arrived is asked once for many, by `flush`.
+                    # `flush` checks the acknowledgements of many records at once.
                     _ = await self._producer.send(
                         topic, value, key, timestamp_ms=timestamp_ms, headers=headers
                     )
@@ -75,8 +76,8 @@ class Outputs:
                     await self._send_later(output)
 
     async def _send_later(self, output: Output) -> None:
-        """No broker could be asked where a topic's partitions are: that is no more a failure than it is while
-        they are known."""
+        """Retry while no broker is reachable for the topic's metadata: this is no failure, as it is none
+        while the metadata is known."""
         topic, key, value, timestamp_ms, headers = output
         _ = await retry(
             lambda: self._producer.send(topic, value, key, timestamp_ms=timestamp_ms, headers=headers),
@@ -88,7 +89,7 @@ class Outputs:
         )
 
     async def flush(self) -> None:
-        """Return once all that was sent is committed. Raises what kept any of it from that."""
+        """Return once all outputs are committed. Raises the failure of any of them."""
         await self.send()
         await self._producer.flush()
         if self._producer.failure is not None:

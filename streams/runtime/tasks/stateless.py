@@ -1,4 +1,4 @@
-"""The state of a task that has none."""
+"""The state of a stateless task."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 
 
 class Stateless:
-    """What a pipeline without stores is given: nothing of it is ever asked."""
+    """Given to a pipeline without stores; no method is ever called."""
 
     dirty_bytes = 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strandline.consumer.core.member_effects import (
-    BackOff,
+    DelayJoin,
     Effect,
     FindCoordinator,
     NeedMetadata,
@@ -28,7 +28,7 @@ def answered(one: One, effect: Effect, generation: int) -> list[Effect]:
     match effect:
         case FindCoordinator():
             return core.coordinator_found(NOW)
-        case BackOff(number):
+        case DelayJoin(number):
             return core.backed_off(number, NOW)
         case SendJoin():
             return one.join(one.feed([effect]), generation=generation)

@@ -1,6 +1,6 @@
 """A member of a group, sentence by sentence (KIP-429; CORRECTNESS, groups).
 
-`test_leading.py` has what it does as leader, `test_membership_calls.py` what may become of its calls.
+`test_leader_state.py` has what it does as leader, `test_membership_calls.py` what may become of its calls.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ import pytest
 
 from strandline.consumer.core.member_effects import (
     Assign,
-    BackOff,
+    DelayJoin,
     Effect,
     Fatal,
     Level,
+    LogLine,
     Lose,
     Report,
     Revoke,
@@ -20,7 +21,6 @@ from strandline.consumer.core.member_effects import (
     SendLeave,
     StartHeartbeat,
     StopHeartbeat,
-    Tell,
 )
 from strandline.consumer.core.member_states import State
 from strandline.consumer.core.protocol import Assignment, AssignmentError, Subscription
@@ -104,7 +104,7 @@ def test_a_member_id_for_one_that_has_one_is_not_asked_for_without_pause() -> No
     one = One()
     one.begin()
     one.feed(one.core.joined(one.number, MemberIdGiven("a"), NOW))
-    assert one.core.joined(one.number, MemberIdGiven("a2"), NOW) == [BackOff(3, 1)]
+    assert one.core.joined(one.number, MemberIdGiven("a2"), NOW) == [DelayJoin(3, 1)]
 
 
 @pytest.mark.parametrize("error", [UnknownMemberId("who?"), IllegalGeneration("old")])
@@ -115,7 +115,7 @@ def test_an_expelled_member_loses_everything_and_joins_with_nothing(
     """KIP-429 1.d: from join, sync, commit or heartbeat; lost, so without a commit or on_revoked."""
     one = One().stable("t0 t1")
     effects = one.refuse(what, error)
-    kinds = [type(effect) for effect in effects if not isinstance(effect, Tell | Report)]
+    kinds = [type(effect) for effect in effects if not isinstance(effect, LogLine | Report)]
     assert kinds == [Lose, StopHeartbeat, SendJoin]
     assert next(e for e in effects if isinstance(e, Lose)).partitions == parts("t0 t1")
     assert one.said(effects) == Subscription(1, ("t",))
@@ -150,7 +150,7 @@ def test_a_member_that_has_nothing_to_revoke_joins_again_at_once_too() -> None:
     one.begin()
     one.join(one.effects)
     effects = one.sync(Assignment(1, (), (), AssignmentError.NEEDS_REJOIN))
-    assert [type(e) for e in effects] == [Tell, Assign, SendJoin]
+    assert [type(e) for e in effects] == [LogLine, Assign, SendJoin]
     assert one.said(effects) == Subscription(1, ("t",), (), 1)
 
 
@@ -171,10 +171,10 @@ def test_an_assignment_that_takes_what_it_does_not_revoke_is_fatal(assigned: str
     one = One().stable("t0 t1 t3")
     one.join_again()
     effects = one.sync(Assignment(1, parts(assigned), parts(revoked)))
-    told = next(e for e in effects if isinstance(e, Tell))
+    told = next(e for e in effects if isinstance(e, LogLine))
     assert told.level is Level.ERROR
     assert "owned [t-0, t-1, t-3]" in told.text and "lacks [" in told.text
-    kinds = [type(e) for e in effects if not isinstance(e, Tell | Report)]
+    kinds = [type(e) for e in effects if not isinstance(e, LogLine | Report)]
     assert kinds == [Lose, StopHeartbeat, SendLeave, Fatal]
     assert next(e for e in effects if isinstance(e, Lose)).partitions == parts("t0 t1 t3")
     assert one.core.state is State.FATAL
@@ -196,7 +196,7 @@ def test_what_is_kept_is_not_told_again() -> None:
     one = One().stable("t0 t1")
     one.join_again()
     effects = one.sync(Assignment(1, parts("t0 t1")))
-    assert [type(effect) for effect in effects] == [Tell]
+    assert [type(effect) for effect in effects] == [LogLine]
     assert one.core.state is State.STABLE
 
 
@@ -345,10 +345,10 @@ def test_who_does_not_ask_for_records_leaves_and_comes_back_when_it_does() -> No
     """Its partitions are lost: nobody can say when it will be done with what it was handed."""
     one = One().stable("t0")
     effects = one.core.poll_overdue(NOW)
-    assert effects[0] == Tell(
+    assert effects[0] == LogLine(
         Level.WARNING, "member a of group g leaves: no get call within max_poll_interval_ms"
     )
-    kinds = [type(e) for e in effects if not isinstance(e, Tell | Report)]
+    kinds = [type(e) for e in effects if not isinstance(e, LogLine | Report)]
     assert kinds == [Lose, StopHeartbeat, SendLeave]
     assert one.core.state is State.OVERDUE
     assert one.said(one.core.polled(NOW)) == Subscription(1, ("t",))
@@ -386,5 +386,5 @@ def test_a_rebalance_is_told_with_its_reason_and_who_caused_it() -> None:
     effects = one.core.joined(one.number, Joined("a", 4, "sticky", "b", reason="b left", caused_by="b"), NOW)
     assert effects[:2] == [
         StartHeartbeat("a", 4),
-        Tell(Level.INFO, "member a of group g joined generation 4: b left (caused by b); b leads"),
+        LogLine(Level.INFO, "member a of group g joined generation 4: b left (caused by b); b leads"),
     ]

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from strandline.consumer.core.member_effects import (
-    BackOff,
+    DelayJoin,
     Fatal,
     FindCoordinator,
+    LogLine,
     Lose,
     Report,
     Revoke,
     SendLeave,
     SendSync,
     StopHeartbeat,
-    Tell,
 )
 from strandline.consumer.core.member_states import State
 from strandline.consumer.core.protocol import Assignment, AssignmentError
@@ -128,7 +128,7 @@ def test_a_join_waits_for_the_coordinator_and_for_the_pause(what: str, error: St
         one = One().stable("t0")
         effects = one.refuse(what, error)
         pause, find = effects
-        assert isinstance(pause, BackOff) and isinstance(find, FindCoordinator)
+        assert isinstance(pause, DelayJoin) and isinstance(find, FindCoordinator)
         first, second = one.core.coordinator_found, one.core.backed_off
         if found_first:
             assert first(NOW) == []
@@ -144,12 +144,12 @@ def test_pauses_grow_until_an_assignment_comes() -> None:
     one.feed(one.core.subscribed(["u"], NOW))
     for attempt in (1, 2, 3):
         (pause,) = one.core.join_failed(one.number, CoordinatorLoading("reading"), NOW)
-        assert isinstance(pause, BackOff) and pause.attempt == attempt
+        assert isinstance(pause, DelayJoin) and pause.attempt == attempt
         one.feed(one.core.backed_off(pause.number, NOW))
     one.join(one.effects, generation=2)
     one.sync(Assignment(1, parts("t0")))
     one.feed(one.core.subscribed(["t"], NOW))
-    assert one.core.join_failed(one.number, CoordinatorLoading("reading"), NOW)[0] == BackOff(12, 1)
+    assert one.core.join_failed(one.number, CoordinatorLoading("reading"), NOW)[0] == DelayJoin(12, 1)
 
 
 def test_a_member_that_is_refused_again_and_again_pauses() -> None:
@@ -157,7 +157,7 @@ def test_a_member_that_is_refused_again_and_again_pauses() -> None:
     one = One().stable("t0")
     one.feed(one.refuse("join", UnknownMemberId("who?")))
     assert one.sends(one.effects)
-    assert isinstance(one.core.join_failed(one.number, UnknownMemberId("who?"), NOW)[-1], BackOff)
+    assert isinstance(one.core.join_failed(one.number, UnknownMemberId("who?"), NOW)[-1], DelayJoin)
 
 
 @pytest.mark.parametrize("what", ["join", "sync"])
@@ -166,7 +166,7 @@ def test_what_will_not_get_better_is_fatal(what: str, error: StrandlineError) ->
     """And is told by name; what was owned is lost, and the group need not wait for the session."""
     one = One().stable("t0")
     effects = one.refuse(what, error)
-    kinds = [type(e) for e in effects if not isinstance(e, Tell | Report)]
+    kinds = [type(e) for e in effects if not isinstance(e, LogLine | Report)]
     assert kinds == [Lose, StopHeartbeat, SendLeave, Fatal]
     assert effects[-1] == Fatal(error)
 
@@ -176,5 +176,5 @@ def test_a_fenced_instance_ends_and_does_not_leave_for_its_successor(what: str) 
     """KIP-345: another process has the place, and everything with it."""
     one = One(instance="i").stable("t0")
     effects = one.refuse(what, FencedInstanceId("out"))
-    kinds = [type(e) for e in effects if not isinstance(e, Tell | Report)]
+    kinds = [type(e) for e in effects if not isinstance(e, LogLine | Report)]
     assert kinds == [Lose, StopHeartbeat, Fatal]

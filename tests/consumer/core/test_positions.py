@@ -10,7 +10,7 @@ import pytest
 from strandline.client.fetches import Answer, FetchPlan
 from strandline.consumer.core.positions import (
     Arrived,
-    BackOff,
+    DelayFetch,
     DoubtLeader,
     Effect,
     FindPosition,
@@ -211,7 +211,7 @@ def test_an_offset_out_of_range_waits_for_what_is_buffered_before_it() -> None:
 def test_a_leader_that_refuses_is_doubted_and_asked_again_only_after_a_pause(error: StrandlineError) -> None:
     positions = standing_at(7, A)
     pause, doubt = answer(positions, planned(positions), error=error)
-    assert (pause, doubt) == (BackOff(A, 1), DoubtLeader(A, error))
+    assert (pause, doubt) == (DelayFetch(A, 1), DoubtLeader(A, error))
     assert positions.plan(LEADER) is None
     positions.backed_off(A, 1)
     assert [w.offset for w in planned(positions).wanted] == [7]
@@ -221,7 +221,7 @@ def test_a_leader_that_refuses_is_doubted_and_asked_again_only_after_a_pause(err
 def test_a_leader_that_is_not_ready_is_asked_again_without_doubting_it(error: StrandlineError) -> None:
     """KIP-207, KIP-320: it is the right one, it only does not know enough yet."""
     positions = standing_at(7, A)
-    assert kinds(answer(positions, planned(positions), error=error)) == [BackOff]
+    assert kinds(answer(positions, planned(positions), error=error)) == [DelayFetch]
 
 
 def test_a_new_leader_ends_the_pause() -> None:
@@ -234,7 +234,7 @@ def test_a_new_leader_ends_the_pause() -> None:
 def test_what_will_not_get_better_is_told_and_tried_again_only_after_a_pause() -> None:
     positions = standing_at(7, A)
     effects = answer(positions, planned(positions), error=CorruptMessage("CRC"))
-    assert kinds(effects) == [Refused, BackOff]
+    assert kinds(effects) == [Refused, DelayFetch]
     assert positions.plan(LEADER) is None
 
 
@@ -245,12 +245,12 @@ def test_the_pauses_grow_while_what_comes_is_damaged() -> None:
     for attempt in (1, 2):
         assert kinds(answer(positions, planned(positions), records=b"damaged")) == [Arrived]
         effects = positions.refuse(A, CorruptMessage("CRC"))
-        assert effects[-1] == BackOff(A, attempt)
+        assert effects[-1] == DelayFetch(A, attempt)
         assert positions.plan(LEADER) is None
         positions.backed_off(A, attempt)
     answer(positions, planned(positions), records=b"whole")
     positions.buffer(A, "whole", 5, 8)
-    assert positions.refuse(A, CorruptMessage("CRC"))[-1] == BackOff(A, 1)
+    assert positions.refuse(A, CorruptMessage("CRC"))[-1] == DelayFetch(A, 1)
 
 
 def test_a_partition_that_is_blocked_is_fetched_again_once_it_is_moved_or_paused() -> None:
@@ -271,7 +271,7 @@ def test_a_broken_stream_frees_what_was_asked_on_it() -> None:
     positions = standing_at(7, A, B)
     planned(positions)
     effects = positions.lost(LEADER, OutcomeUnknown("reset"))
-    assert kinds(effects) == [BackOff, DoubtLeader, BackOff, DoubtLeader]
+    assert kinds(effects) == [DelayFetch, DoubtLeader, DelayFetch, DoubtLeader]
     for name in (A, B):
         positions.backed_off(name, 1)
     assert len(planned(positions).wanted) == 2

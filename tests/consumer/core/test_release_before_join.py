@@ -7,17 +7,17 @@ from collections.abc import Callable
 import pytest
 
 from strandline.consumer.core.member_effects import (
-    BackOff,
+    DelayJoin,
     Effect,
     Fatal,
     FindCoordinator,
+    LogLine,
     Lose,
     Report,
     Revoke,
     SendJoin,
     SendLeave,
     StopHeartbeat,
-    Tell,
 )
 from strandline.consumer.core.member_states import State
 from strandline.consumer.core.protocol import Assignment, AssignmentError, Subscription
@@ -95,7 +95,7 @@ def asked_for(one: One) -> list[Effect]:
 def test_what_the_assignor_names_is_released_before_the_join(begin: Callable[[One], list[Effect]]) -> None:
     """KIP-429 a, b and e: reported as revoked, absent from the claims, and asked for once."""
     one, own = stable(leads=True)
-    effects = [effect for effect in one.feed(begin(one)) if not isinstance(effect, Tell)]
+    effects = [effect for effect in one.feed(begin(one)) if not isinstance(effect, LogLine)]
     (revoke,) = effects
     assert isinstance(revoke, Revoke) and revoke.partitions == parts("t1 t2")
     assert one.core.owned == set(parts("t0 t1 t2")), "until they are released"
@@ -116,7 +116,7 @@ def test_it_is_released_before_the_join_with_a_member_id_too() -> None:
     one.feed(one.core.subscribed(["t", "u"], NOW))
     own.releases = frozenset(parts("t1"))
     (pause,) = one.feed(one.core.joined(one.number, MemberIdGiven("a2"), NOW))
-    assert isinstance(pause, BackOff)
+    assert isinstance(pause, DelayJoin)
     (revoke,) = one.core.backed_off(pause.number, NOW)
     assert isinstance(revoke, Revoke) and revoke.partitions == parts("t1")
     effects = one.core.released(revoke.number, NOW)
@@ -141,7 +141,7 @@ def test_nothing_is_released_of_what_is_lost(what: str, error: StrandlineError) 
     """KIP-429 d: others may have it already."""
     one, own = stable()
     effects = one.refuse(what, error)
-    kinds = [type(effect) for effect in effects if not isinstance(effect, Tell | Report)]
+    kinds = [type(effect) for effect in effects if not isinstance(effect, LogLine | Report)]
     assert kinds == [Lose, StopHeartbeat, SendJoin]
     assert "release_before_join" not in own.log
 
@@ -208,7 +208,7 @@ def test_an_assignor_that_always_wants_more_is_asked_once_a_join() -> None:
     # One that is tried again is another join.
     one.feed([join])
     (pause,) = one.core.join_failed(one.number, CoordinatorLoading("reading"), NOW)
-    assert isinstance(pause, BackOff)
+    assert isinstance(pause, DelayJoin)
     (revoke,) = one.core.backed_off(pause.number, NOW)
     assert isinstance(revoke, Revoke) and revoke.partitions == parts("t1")
     assert one.said(one.core.released(revoke.number, NOW)).owned == parts("t2")
@@ -293,7 +293,7 @@ def test_an_assignor_that_fails_before_a_join_ends_the_member_by_name(function: 
     one, own = stable()
     own.releases, own.fails = frozenset(), function
     effects = one.core.subscribed(["t", "u"], NOW)
-    kinds = [type(effect) for effect in effects if not isinstance(effect, Tell | Report)]
+    kinds = [type(effect) for effect in effects if not isinstance(effect, LogLine | Report)]
     assert kinds == [Lose, StopHeartbeat, SendLeave, Fatal]
     fatal = effects[-1]
     assert isinstance(fatal, Fatal) and "assignor 'own': ZeroDivisionError" in fatal.error.message

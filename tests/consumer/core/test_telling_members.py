@@ -79,7 +79,8 @@ def test_in_a_mixed_group_nobody_is_told_anything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tells", "why"), [({"c": b"who?"}, "tells c, not of this group"), ({"a": "text"}, "not 'text'")]
+    ("tells", "why"),
+    [({"c": b"who?"}, "sends user data to c, not of this group"), ({"a": "text"}, "not 'text'")],
 )
 def test_an_assignor_that_tells_what_cannot_be_told_is_named(tells: dict[str, bytes], why: str) -> None:
     own = OwnAssignor()

@@ -26,7 +26,7 @@ from strandline.ids import TopicPartition
 from strandline.producer.core.accumulator import (
     Accumulator,
     Acknowledged,
-    BackOff,
+    DelaySend,
     DoubtLeader,
     Effect,
     Failed,
@@ -112,7 +112,7 @@ def test_after_a_failure_those_behind_are_waited_for_and_all_go_again_in_order()
     sequences = [batch.sequence for batch in (a, b, c)]
     effects = bench.core.refused(b, NotLeaderOrFollower("no"))
     assert of_kind(effects, DoubtLeader)
-    (pause,) = of_kind(effects, BackOff)
+    (pause,) = of_kind(effects, DelaySend)
     assert bench.core.backed_off(bench.queue, pause.pause) == [Send(bench.queue)]
     assert bench.take() == [], "a and c are still in flight"
     bench.core.refused(a, NotLeaderOrFollower("no"))
@@ -138,7 +138,7 @@ def test_a_success_during_a_pause_does_not_keep_the_pause_from_ending() -> None:
     bench = Bench()
     bench.add("a", "b")
     a, b = bench.core.take(LEADER, CONNECTION)
-    (pause,) = of_kind(bench.core.refused(a, RequestTimedOut("late")), BackOff)
+    (pause,) = of_kind(bench.core.refused(a, RequestTimedOut("late")), DelaySend)
     bench.core.acknowledged(b, 1)
     assert bench.core.backed_off(bench.queue, pause.pause) == [Send(bench.queue)]
     assert bench.take() == ["a"]

@@ -26,7 +26,7 @@ from strandline.ids import TopicPartition
 from strandline.producer.core.accumulator import (
     Accumulator,
     Acknowledged,
-    BackOff,
+    DelaySend,
     Effect,
     Failed,
     Renew,
@@ -78,7 +78,7 @@ class Delivery(RuleBasedStateMachine):
         self.expected: dict[int, int] = {}
         """Where each batch that was sent with an expected offset is to be, if anywhere."""
         self.ends: dict[int, int | StrandlineError] = {}
-        self.pauses: list[BackOff[int]] = []
+        self.pauses: list[DelaySend[int]] = []
         self.renewing = False
 
     def carry_out(self, effects: list[Effect[int]]) -> None:
@@ -92,7 +92,7 @@ class Delivery(RuleBasedStateMachine):
                     self.ends[batch.ticket] = error
                 case Send(queue):
                     self.core.ready(queue)
-                case BackOff():
+                case DelaySend():
                     self.pauses.append(effect)
                 case Renew():
                     assert not self.renewing, "one new producer id at a time"

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.consumer.core.assignors.assignor import (
-    HearsAssignment,
+    HandlesAssignment,
     MemberSubscription,
     ReleasesFirst,
-    TellsLeader,
-    TellsMembers,
+    SendsAssignmentData,
+    SendsSubscriptionData,
 )
 from strandline.consumer.core.claims import settle
 from strandline.consumer.core.leader import ParsedMember, plan
@@ -74,7 +74,7 @@ def words(assigned: Mapping[str, list[TopicPartition]]) -> dict[str, str]:
 
 def test_a_consumer_group_may_use_it_for_all_that_it_does() -> None:
     assignor = Process().assignor
-    for kind in (TellsLeader, TellsMembers, ReleasesFirst, HearsAssignment):
+    for kind in (SendsSubscriptionData, SendsAssignmentData, ReleasesFirst, HandlesAssignment):
         assert isinstance(assignor, kind)
     assert assignor.name == "streams-learner"
 
@@ -215,16 +215,16 @@ def test_what_a_leader_of_another_kind_tells_is_nothing() -> None:
     process.member.learning = {TaskId("sums", 0): True}
     received = process.hears(b"?", "orders-1")
     assert received.started == (TaskId("counts", 1),) and received.closed == (TaskId("sums", 0),)
-    assert process.assignor.misheard.startswith("assignment data at byte 0 of 1")
+    assert process.assignor.undecodable.startswith("assignment data at byte 0 of 1")
     process.hears(b"", "orders-1")
-    assert process.assignor.misheard == ""
+    assert process.assignor.undecodable == ""
 
 
 def test_a_directory_that_cannot_be_read_hides_nothing_else() -> None:
     process = Process()
     received = process.hears(AssignmentData(tasks("sums-0"), directory=b"?").encode())
     assert received.learning == (TaskId("sums", 0),)
-    assert process.assignor.misheard.startswith("directory at byte 0 of 1")
+    assert process.assignor.undecodable.startswith("directory at byte 0 of 1")
     assert process.assignor.owners == {}
 
 

@@ -14,10 +14,11 @@ from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.consumer.core.assignors.registry import BUILT_IN
 from strandline.consumer.core.member_effects import (
     Assign,
-    BackOff,
+    DelayJoin,
     Effect,
     Fatal,
     FindCoordinator,
+    LogLine,
     Lose,
     NeedMetadata,
     Report,
@@ -27,7 +28,6 @@ from strandline.consumer.core.member_effects import (
     SendSync,
     StartHeartbeat,
     StopHeartbeat,
-    Tell,
 )
 from strandline.consumer.core.member_requests import MemberSettings
 from strandline.consumer.core.member_states import State
@@ -266,7 +266,7 @@ class World:
                 self._leave(node, effect)
             case FindCoordinator():
                 self._locally(node, "finds", lambda: core.coordinator_found(NOW_MS))
-            case BackOff(number, _):
+            case DelayJoin(number, _):
                 self._locally(node, "pauses", lambda: core.backed_off(number, NOW_MS))
             case NeedMetadata():
                 self._locally(node, "looks", lambda: _look(node, effect))
@@ -286,7 +286,7 @@ class World:
                 _book(node, effect)
             case Fatal(error):
                 raise Violation(f"{node.name}: {error}")
-            case Tell():
+            case LogLine():
                 pass
 
     def _join(self, node: Node, effect: SendJoin) -> None:

@@ -8,7 +8,7 @@ from typing import Self
 from strandline.consumer.core.assignors.assignor import Assignor
 from strandline.consumer.core.assignors.registry import named
 from strandline.consumer.core.member_effects import (
-    BackOff,
+    DelayJoin,
     Effect,
     NeedMetadata,
     Revoke,
@@ -57,7 +57,7 @@ class One:
         """Note what is waited for."""
         self.effects = effects
         for effect in effects:
-            if isinstance(effect, SendJoin | SendSync | NeedMetadata | BackOff | Revoke):
+            if isinstance(effect, SendJoin | SendSync | NeedMetadata | DelayJoin | Revoke):
                 self.number = effect.number
         return effects
 

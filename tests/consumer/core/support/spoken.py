@@ -6,10 +6,11 @@ from collections.abc import Iterable
 
 from strandline.consumer.core.member_effects import (
     Assign,
-    BackOff,
+    DelayJoin,
     Effect,
     Fatal,
     FindCoordinator,
+    LogLine,
     Lose,
     NeedMetadata,
     Report,
@@ -19,7 +20,6 @@ from strandline.consumer.core.member_effects import (
     SendSync,
     StartHeartbeat,
     StopHeartbeat,
-    Tell,
 )
 from strandline.ids import TopicPartition
 
@@ -39,7 +39,7 @@ def spoken(effect: Effect) -> str:
             return f"drain, commit, on_revoked({named(partitions)}): {reason}"
         case Lose(partitions, reason):
             return f"on_lost({named(partitions)}): {reason}"
-        case Tell(level, text):
+        case LogLine(level, text):
             return f"{level.value}: {text}"
         case FindCoordinator(reason):
             return f"find the coordinator: {reason}"
@@ -49,7 +49,7 @@ def spoken(effect: Effect) -> str:
             return f"heartbeat as {member} in generation {generation}"
         case StopHeartbeat():
             return "stop heartbeats"
-        case BackOff(_, attempt):
+        case DelayJoin(_, attempt):
             return f"pause {attempt}"
         case Report(report):
             change = report.changes[0]

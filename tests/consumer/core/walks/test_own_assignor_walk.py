@@ -119,10 +119,10 @@ def test_no_walk_gives_a_partition_two_owners(versions: str, real: bool) -> None
 class JoinsWithoutIt(Membership):
     """A member claims no more what it is to give up, and joins before it has."""
 
-    def _send_join(self, now_ms: int, *, asked: bool = False) -> list[Effect]:
-        if not asked and self._settings.cooperative:
+    def _send_join(self, now_ms: int, *, released: bool = False) -> list[Effect]:
+        if not released and self._settings.cooperative:
             self._owned.release(released_first(self._assignors.values(), self.owned))
-        return super()._send_join(now_ms, asked=True)
+        return super()._send_join(now_ms, released=True)
 
 
 def test_a_walk_without_the_release_finds_a_violation() -> None:

@@ -13,11 +13,11 @@ import pytest
 from strandline.adapters.zookeeper.thread import (
     CONNECT_S_MAX,
     SILENCE_MAX,
-    Bell,
     Completion,
-    Crossing,
     Handler,
+    LoopQueue,
     ServerSocket,
+    WakeUpCounter,
 )
 
 
@@ -65,7 +65,7 @@ def greeting(timeout_ms: int) -> bytes:
 
 async def test_what_crosses_arrives_in_order_on_the_loop() -> None:
     """From several threads, each one's order is kept, and all runs on the loop's thread."""
-    crossing = Crossing(asyncio.get_running_loop())
+    loop_queue = LoopQueue(asyncio.get_running_loop())
     arrived: list[tuple[int, int]] = []
     complete = asyncio.Event()
     here = threading.get_ident()
@@ -78,7 +78,7 @@ async def test_what_crosses_arrives_in_order_on_the_loop() -> None:
 
     def send(sender: int) -> None:
         for number in range(1_000):
-            crossing.put(arrive, sender, number)
+            loop_queue.put(arrive, sender, number)
 
     threads = [threading.Thread(target=send, args=(sender,)) for sender in range(4)]
     for thread in threads:
@@ -90,13 +90,13 @@ async def test_what_crosses_arrives_in_order_on_the_loop() -> None:
 
 
 def test_a_batch_costs_one_wake_up() -> None:
-    """What comes before the loop looks rides along: a thousand answers, one crossing."""
+    """What comes before the loop looks rides along: a thousand answers, one loop_queue."""
     loop = asyncio.new_event_loop()
     with closing(loop):
-        crossing = Crossing(loop)
+        loop_queue = LoopQueue(loop)
         arrived: list[int] = []
         for number in range(1_000):
-            crossing.put(arrived.append, number)
+            loop_queue.put(arrived.append, number)
         loop.call_soon(loop.stop)
         loop.run_forever()  # one turn
         assert arrived == list(range(1_000))
@@ -105,7 +105,7 @@ def test_a_batch_costs_one_wake_up() -> None:
 def test_a_closed_loop_is_nobody_left_to_tell() -> None:
     loop = asyncio.new_event_loop()
     loop.close()
-    Crossing(loop).put(print)
+    LoopQueue(loop).put(print)
 
 
 def test_the_first_outcome_of_a_completion_counts() -> None:
@@ -129,15 +129,15 @@ def test_a_failed_completion_raises_what_it_was_given() -> None:
 
 def test_a_bell_counts_and_never_blocks() -> None:
     """kazoo's own socket pair blocks the caller, the event loop, once its buffer is full."""
-    bell = Bell()
-    with closing(bell):
+    counter = WakeUpCounter()
+    with closing(counter):
         for _ in range(100_000):
-            assert bell.send(b"\0") == 1
+            assert counter.send(b"\0") == 1
         for _ in range(100_000):
-            assert bell.recv(1) == b"\0"
+            assert counter.recv(1) == b"\0"
         with pytest.raises(BlockingIOError):
-            bell.recv(1)
-    bell.close()
+            counter.recv(1)
+    counter.close()
 
 
 def test_reading_ahead_loses_and_reorders_nothing(ends: tuple[ServerSocket, socket.socket]) -> None:
@@ -182,12 +182,12 @@ def test_a_bell_is_seen_beside_what_was_read_ahead(
 ) -> None:
     """Else answers would hold back the requests that wait to be sent."""
     client, server = ends
-    bell = Bell()
-    with closing(bell):
+    counter = WakeUpCounter()
+    with closing(counter):
         server.sendall(b"ab")
         client.recv(1)
-        bell.send(b"\0")
-        assert Handler(clock).select([client, bell], [], [], 10) == ([client, bell], [], [])
+        counter.send(b"\0")
+        assert Handler(clock).select([client, counter], [], [], 10) == ([client, counter], [], [])
 
 
 @pytest.mark.parametrize(

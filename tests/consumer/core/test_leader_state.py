@@ -5,9 +5,9 @@ from __future__ import annotations
 from strandline.consumer.core.member_effects import (
     Fatal,
     Level,
+    LogLine,
     NeedMetadata,
     SendSync,
-    Tell,
 )
 from strandline.consumer.core.member_states import State
 from strandline.consumer.core.protocol import Assignment, Subscription
@@ -31,7 +31,7 @@ def test_a_subscription_that_cannot_be_read_gets_nothing_and_is_named() -> None:
     one = One()
     one.begin()
     effects = one.join(one.effects, leads=True, garbage={"x": b"\x00"})
-    assert any(isinstance(e, Tell) and "member x gets nothing" in e.text for e in effects)
+    assert any(isinstance(e, LogLine) and "member x gets nothing" in e.text for e in effects)
     (sync,) = one.core.metadata(one.number, {"t": 1}, NOW)
     assert isinstance(sync, SendSync)
     assert Assignment.decode(sync.request.assignments["x"]).assigned == ()
@@ -44,7 +44,7 @@ def test_a_group_that_stays_mixed_says_so_naming_the_members() -> None:
     one.begin()
     one.join(one.effects, leads=True, others={"b": Subscription(0, ("t",))})
     effects = one.core.metadata(one.number, {"t": 1}, NOW)
-    assert isinstance(effects[0], Tell) and effects[0].level is Level.WARNING
+    assert isinstance(effects[0], LogLine) and effects[0].level is Level.WARNING
     assert "eager b; cooperative a" in effects[0].text
 
 

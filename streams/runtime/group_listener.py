@@ -1,4 +1,4 @@
-"""A member of the application's group: what its rebalances mean for the tasks here."""
+"""Applies the group's rebalances to the tasks of this member."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from strandline.streams.runtime.tasks.local import Wanted
 logger = logging.getLogger(__name__)
 
 
-class GroupSide(RebalanceListener):
-    """The consumer tells it of partitions, the assignor what else the leader said; `member` keeps the rules.
+class GroupListener(RebalanceListener):
+    """Receives partitions from the consumer and the rest of the assignment from the assignor; `member` has
+    the rules.
 
-    Both come within one rebalance, the assignor's word first; after either, tasks are arranged anew.
+    Both come within one rebalance, the assignor's part first; after each of them the tasks are updated.
     """
 
     def __init__(
@@ -38,33 +39,33 @@ class GroupSide(RebalanceListener):
         self._consumer = consumer
         self._inputs = inputs
         self._tasks = tasks
-        self._told: set[TopicPartition] = set()
-        """Partitions that the consumer said are this member's."""
+        self._assigned: set[TopicPartition] = set()
+        """Partitions that the consumer assigned to this member."""
         self.over = asyncio.Event()
-        """Set once a member that was leaving has nothing left, or nothing more is to be waited for."""
+        """Set once a leaving member has nothing left, or need not wait any longer."""
         self.handed_over = False
-        """True in the first case."""
+        """True if a leaving member has nothing left."""
 
-    # --- what comes from the group --------------------------------------------------------------
+    # --- events of the group ----------------------------------------------------------------------
 
     def received(self, received: Received[TaskId]) -> None:
-        """An assignment came. What it says of partitions follows by the listener."""
+        """An assignment arrived. Its partitions follow through the listener."""
         logger.info("stream tasks: %s", received)
-        if self._assignor.misheard:
-            logger.warning("stream tasks: the assignment is not understood: %s", self._assignor.misheard)
+        if self._assignor.undecodable:
+            logger.warning("stream tasks: the assignment is not understood: %s", self._assignor.undecodable)
         for line in self._assignor.unreadable:
             logger.warning("stream tasks: %s", line)
-        if received.over or self._member.stays_alone():
+        if received.over or self._member.has_no_successor():
             self.handed_over = True
             self.over.set()
-        self._arrange()
+        self._update_tasks()
         if received.asks:
-            self._ask("a task is learned that its owner has not given up")
+            self._request_rebalance("a task is learned that its owner has not given up")
 
     def on_assigned(self, added: set[TopicPartition]) -> None:
         self._inputs.hold(added)
-        self._told |= added
-        self._arrange()
+        self._assigned |= added
+        self._update_tasks()
         for task in self._assignor.tasks_of(added):
             if (local := self._tasks.find(task)) is not None:
                 local.assigned_more()
@@ -73,26 +74,26 @@ class GroupSide(RebalanceListener):
         going = self._assignor.tasks_of(removed)
         await self._tasks.suspend(going)
         self._inputs.forget(removed)
-        self._told -= removed
+        self._assigned -= removed
         self._member.taken(going)
-        self._arrange()
+        self._update_tasks()
 
     def on_lost(self, lost: set[TopicPartition]) -> None:
         for task in self._assignor.tasks_of(lost):
             self._tasks.abandon(task)
         self._inputs.forget(lost)
-        self._told -= lost
-        if not self._told:
+        self._assigned -= lost
+        if not self._assigned:
             self._member.lost()
-        self._arrange()
+        self._update_tasks()
 
-    def _arrange(self) -> None:
-        """Each task here becomes what the member holds it as."""
-        member, told = self._member, self._assignor.tasks_of(self._told)
-        for task in told & member.assigned:
+    def _update_tasks(self) -> None:
+        """Give each task the role that the member has for it."""
+        member, assigned = self._member, self._assignor.tasks_of(self._assigned)
+        for task in assigned & member.assigned:
             self._tasks.want(task, Wanted.RUN)
         others = {local.task for local in self._tasks} | member.learning.keys() | member.standbys.keys()
-        for task in others - told - member.assigned:
+        for task in others - assigned - member.assigned:
             if task in member.learning:
                 self._tasks.want(task, Wanted.LEARN)
             elif task in member.standbys:
@@ -100,20 +101,20 @@ class GroupSide(RebalanceListener):
             elif task not in member.revoked:
                 self._tasks.want(task, Wanted.CLOSE)
 
-    # --- what goes to the group -----------------------------------------------------------------
+    # --- requests to the group --------------------------------------------------------------------
 
     def ready(self, task: TaskId) -> None:
-        """A learner or standby is near enough; a learner asks for its task at once (CORRECTNESS S5)."""
+        """A learner or standby is ready; a learner requests its task at once (CORRECTNESS S5)."""
         if self._member.caught_up(task):
-            self._ask(f"task {task} is learned")
+            self._request_rebalance(f"task {task} is learned")
 
     def leave(self) -> None:
-        """Hand everything over from now on."""
+        """Hand all tasks over from now on."""
         if self._member.leave():
-            self._ask("a member leaves, and hands its tasks over")
+            self._request_rebalance("a member leaves, and hands its tasks over")
 
-    def _ask(self, reason: str) -> None:
+    def _request_rebalance(self, reason: str) -> None:
         try:
             self._consumer.enforce_rebalance(reason)
         except InvalidRequest as error:
-            logger.debug("no rebalance is asked for: %s", error)  # it is on its way out, or not yet in
+            logger.debug("no rebalance is asked for: %s", error)  # it is leaving, or not yet in

@@ -1,4 +1,4 @@
-"""What a member of a group says about itself to people."""
+"""Texts about a group member for the log."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from strandline.consumer.core.ownership import Received
 from strandline.vocabulary.groups import Joined
 
 NAMES_MAX: Final = 5
-"""More are counted instead."""
+"""More names than this are counted instead."""
 
 
 def few(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
+    """The first names, and the number of the others."""
     if not names:
         return "nothing"
     more = f" and {len(names) - NAMES_MAX} more" if len(names) > NAMES_MAX else ""
@@ -21,12 +21,12 @@ def few(names: Sequence[str]) -> str:
 
 
 def cause_of(answer: Joined) -> str:
-    """Why a generation came to be, and who caused it and leads it."""
+    """Why a generation began, which member caused it, and which one leads it."""
     by = f" (caused by {answer.caused_by})" if answer.caused_by else ""
     return f": {answer.reason or 'no reason given'}{by}; {answer.leader} leads"
 
 
 def change_of(received: Received) -> str:
-    """What an assignment changes."""
+    """Summary of what an assignment changes."""
     added, removed = len(received.added), len(received.removed)
     return f"{added} added, {removed} to be revoked, {received.kept} kept"

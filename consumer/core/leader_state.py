@@ -1,32 +1,32 @@
-"""What the leader of a generation knows of its group, as long as it leads."""
+"""The state of a group's leader during one generation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from strandline.consumer.core.assignors.assignor import Assignor, TellsMembers
+from strandline.consumer.core.assignors.assignor import Assignor, SendsAssignmentData
 from strandline.consumer.core.leader import ParsedMember, Plan, plan
-from strandline.consumer.core.notes import beside, note, same_counts
+from strandline.consumer.core.notes import add_user_data, note, same_counts
 from strandline.consumer.core.protocol import EAGER_VERSION, Assignment, Subscription
 from strandline.errors import InconsistentGroupProtocol
 from strandline.vocabulary.groups import GroupMember
 
 
-class Leading:
-    """The members and the partition counts that the plan was made with, and those seen since.
+class LeaderState:
+    """The members and the partition counts of the current plan, and the counts read since.
 
-    A static leader that returns within a generation makes no plan: the group's assignment stands
-    (KIP-814). It cannot remember which counts that was made with, nor any static member what it subscribed
-    to, so the plan has a note of that in their assignments, which the group keeps (CORRECTNESS G13); beside
-    what the assignor tells them, if it does.
+    A static leader that returns within a generation makes no plan: the group's assignment stays in
+    force (KIP-814). It cannot remember the partition counts of that plan, nor can a static member
+    remember its subscription, so the plan puts a note of them into their assignments, which the
+    group keeps (CORRECTNESS G13); the note stands beside the assignor's user data, if there is any.
     """
 
     def __init__(self, members: Sequence[GroupMember], topics: Sequence[str], *, skip: bool) -> None:
         self._members: dict[str, ParsedMember] = {}
         self._strangers: list[str] = []
         self.unreadable: list[str] = []
-        """A line for each member whose subscription cannot be read. Those get nothing."""
+        """A line for each member whose subscription cannot be decoded. Those members get no partitions."""
         for member in members:
             try:
                 subscription = Subscription.decode(member.metadata)
@@ -42,17 +42,17 @@ class Leading:
         self._seen: dict[str, int] = {}
         self._outdated = False
 
-    def know(self, partitions: Mapping[str, int]) -> None:
-        """The counts to assign with."""
+    def set_counts(self, partitions: Mapping[str, int]) -> None:
+        """Set the counts to assign with."""
         self._planned = {topic: n for topic, n in partitions.items() if n > 0 and topic in self.topics}
         self._seen = {topic: self._planned.get(topic, 0) for topic in self.topics}
 
-    def saw(self, partitions: Mapping[str, int]) -> None:
-        """Counts that were read later, of some topics; 0 for one that does not exist."""
+    def update_counts(self, partitions: Mapping[str, int]) -> None:
+        """Update the counts of some topics; 0 for one that does not exist."""
         self._seen.update((topic, n) for topic, n in partitions.items() if topic in self.topics)
 
     def assign(self, leader: str, assignor: Assignor) -> Plan | None:
-        """The plan, or None if one stands. Raises AssignorFailed."""
+        """The plan, or None if the previous assignment stays in force. Raises AssignorFailed."""
         if self._skip:
             return None
         assert self._planned is not None
@@ -65,19 +65,19 @@ class Leading:
             if member.instance is not None:
                 counts = self._planned if name == leader else None
                 data = note(member.subscription.topics, counts)
-                if isinstance(assignor, TellsMembers):
-                    data = beside(data, assignments[name].user_data)
+                if isinstance(assignor, SendsAssignmentData):
+                    data = add_user_data(data, assignments[name].user_data)
                 assignments[name] = replace(assignments[name], user_data=data)
         return Plan(assignments, made.report)
 
-    def returned(self, written: bytes) -> None:
-        """The leader's own assignment came, with this note; of a plan that stands, its counts may be old."""
+    def take_note(self, found: bytes) -> None:
+        """Take the note of the leader's own assignment; a plan that stays in force may be outdated."""
         if self._skip and self._members:
             assert self._planned is not None
-            self._outdated = not same_counts(written, self._planned)
+            self._outdated = not same_counts(found, self._planned)
 
     def change(self) -> str | None:
-        """What makes the plan an old one, if anything does."""
+        """Why the plan is outdated, or None."""
         if self._outdated:
             return "partition counts changed while the leader was away"
         planned = self._planned
