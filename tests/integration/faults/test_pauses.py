@@ -16,6 +16,7 @@ REACTION_S = 1.0
 """What two busy cores may add to KeepInSyncTime."""
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_a_paused_follower_leaves_the_isr_and_returns_when_it_wakes(harness: Harness) -> None:
     """Producers stall for KeepInSyncTime at most, and no record fails (DESIGN .4; CORRECTNESS I1, H10)."""
@@ -81,6 +82,7 @@ async def test_a_woken_leader_acknowledges_nothing_that_its_successor_lacks(harn
         opened.close()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_leaders_paused_under_load_lose_nothing(harness: Harness) -> None:
     """Each broker in turn hangs until its session has expired and its partitions are led by others; the

@@ -16,6 +16,8 @@ from tests.integration.support.power import lose_power, lose_power_everywhere, t
 from tests.integration.support.workload import workload
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 ONE_IS_ENOUGH = {"min.insync.replicas": "1"}
 KEPT = 0.5
 UNCLEAN = "unclean election: committed records may be lost from here on"

@@ -8,6 +8,8 @@ from strandline.errors import ErrorCode
 from tests.integration.support.harness import Harness
 from tests.integration.support.workload import workload
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.timeout(120)
 async def test_below_min_insync_the_watermark_is_frozen_and_acks_all_refused(harness: Harness) -> None:

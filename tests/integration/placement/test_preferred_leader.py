@@ -20,6 +20,8 @@ from tests.integration.support.lives import judged
 from tests.integration.support.workload import workload
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 CHECK_MS = 500
 MANY = 150
 

@@ -15,6 +15,8 @@ from tests.integration.support.placements import cancel, moved, reassign, standi
 from tests.integration.support.workload import workload
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 async def shared(make_module_cluster: ClusterFactory) -> AsyncIterator[Harness]:

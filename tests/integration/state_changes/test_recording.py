@@ -14,6 +14,8 @@ from tests.integration.support.harness import Harness, Topic
 from tests.integration.support.state_changes import Witness, told, witness
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 
 def about(
     topic: Topic, happening: Happening, *, broker: int | None = None, left: int | None = None
