@@ -1,8 +1,7 @@
-"""Which tests hold which row of docs/correctness.md.
+"""Finds which tests hold which row of docs/correctness.md, and lists them in docs/correctness-tests.md.
 
 A test says so itself: its docstring (or that of its class or module) cites "CORRECTNESS T1", or names the row
-in parentheses, "(T1, H6)", or its name begins with `test_t1_`. The last cell of a row lists these tests; a
-row that no test cites says "open:" and why.
+in parentheses, "(T1, H6)", or its name begins with `test_t1_`. A row without a test is an error.
 """
 
 from __future__ import annotations
@@ -20,7 +19,12 @@ CITATION = re.compile(r"CORRECTNESS\s+((?:(?:[A-Z]\d+)(?:\s*(?:,\s*and|,|and|/|â
 IN_PARENTHESES = re.compile(r"\(([^()]*)\)")
 ROW = re.compile(r"\b([THIEQGSPX])(\d{1,2})(?:\s*[â€“-]\s*[THIEQGSPX]?(\d{1,2}))?\b")
 NAMED = re.compile(r"^test_([a-z]\d+)_")
-LINE = re.compile(r"^\| (?P<row>[A-Z]\d+) \|(?P<middle>.*)\| (?P<held>[^|]*) \|$")
+LINE = re.compile(r"^\| (?P<row>[A-Z]\d+) \|")
+BEGIN = """\
+# Tests behind docs/correctness.md
+
+For each row of [correctness.md](correctness.md), the tests that cite it. `make docs` makes this page from the
+tests."""
 
 
 def cited(text: str) -> set[str]:
@@ -60,7 +64,7 @@ def holders(root: Path) -> dict[str, list[str]]:
 
 
 def cell(tests: list[str]) -> str:
-    """The last cell of a row: each test by its name, each file linked once."""
+    """The tests of one row: each by its name, each file linked once."""
     files: defaultdict[str, list[str]] = defaultdict(list)
     for test in tests:
         path, _, name = test.partition("::")
@@ -71,31 +75,24 @@ def cell(tests: list[str]) -> str:
     )
 
 
-def rewrite(page: str, held: dict[str, list[str]]) -> str:
-    """The page with the last cell of each row as the tests have it now."""
-
-    def line(text: str) -> str:
-        match = LINE.match(text)
-        if not match or match["row"] not in ROWS:
-            return text
-        if tests := held.get(match["row"]):
-            holding = cell(tests)
-        else:
-            holding = match["held"] if match["held"].startswith("open: ") else "open: no test yet"
-        return f"| {match['row']} |{match['middle']}| {holding} |"
-
-    return "".join(line(text.rstrip("\n")) + "\n" for text in page.splitlines(keepends=True))
+def listed(correctness: str, held: dict[str, list[str]]) -> str:
+    """The text of docs/correctness-tests.md: the rows of docs/correctness.md, each with its tests."""
+    lines = [BEGIN]
+    for line in correctness.splitlines():
+        if line.startswith("## "):
+            lines += ["", line, "", "| row | held by |", "| --- | --- |"]
+        elif match := LINE.match(line):
+            lines.append(f"| {match['row']} | {cell(held.get(match['row'], []))} |")
+    return "\n".join(lines) + "\n"
 
 
-def problems(page: str, held: dict[str, list[str]]) -> Iterator[str]:
-    """Rows that are missing, stand twice, or say neither which test holds them nor why they are open."""
-    lines = [match for match in map(LINE.match, page.splitlines()) if match]
-    named = [match["row"] for match in lines]
+def problems(correctness: str, held: dict[str, list[str]]) -> Iterator[str]:
+    """Rows that are missing, stand twice or have no test, and citations of rows that are not there."""
+    named = [match["row"] for match in map(LINE.match, correctness.splitlines()) if match]
     for row in ROWS:
         if named.count(row) != 1:
             yield f"row {row} stands {named.count(row)} times, not once"
-    for match in lines:
-        if match["row"] in ROWS and match["row"] not in held and not match["held"].startswith("open: "):
-            yield f"row {match['row']}: no test cites it, and it does not say why it is open"
+        elif row not in held:
+            yield f"row {row}: no test cites it"
     for row in sorted(held.keys() - set(named)):
         yield f"row {row}: cited by {', '.join(held[row])}, but not listed"

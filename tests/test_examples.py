@@ -1,4 +1,4 @@
-"""What the pages tell people to type does what they say (README.md, docs/clients.md)."""
+"""What the pages tell people to type does what they say (README.md, docs/use/clients.md)."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def run(command: list[str], directory: Path, *, timeout_s: float = 50) -> str:
         ("README.md", "high water 11:42", "b'high water 11:42'\n"),
         ("README.md", "low water", "b'low water 17:58'\n"),
         ("README.md", "by-harbour", "{'Hamburg': 2}\n"),
-        ("docs/clients.md", "asyncio.run", "0 b'world' b'hello'\n"),
-        ("docs/state-changes.md", "asyncio.run", "leader of orders-0: first election\n"),
+        ("docs/use/clients.md", "asyncio.run", "0 b'world' b'hello'\n"),
+        ("docs/run/state-changes.md", "asyncio.run", "leader of orders-0: first election\n"),
     ],
 )
 def test_the_example_prints_its_record(page: str, containing: str, printed: str, tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_the_shell_example_of_a_group_shows_where_it_stands_and_reads_everything
 
 def test_the_shell_example_of_state_changes_shows_who_leads_and_what_waits(tmp_path: Path) -> None:
     """What is recorded a moment later is not shown yet: the example is run with a look until it is."""
-    script = example("docs/state-changes.md", "sh", "--backlog").replace("strandline down\n", "")
+    script = example("docs/run/state-changes.md", "sh", "--backlog").replace("strandline down\n", "")
     shown = "strandline state-changes --topic orders --partition 1"
     looking = f"until {shown} | grep elected; do :; done"
     assert shown in script

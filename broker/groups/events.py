@@ -1,4 +1,4 @@
-"""The records of `__group_events`: one event of a group each, as JSON (docs/groups.md, "Events")."""
+"""The records of `__group_events`: one event of a group each, as JSON (docs/use/groups.md, "Events")."""
 
 from __future__ import annotations
 

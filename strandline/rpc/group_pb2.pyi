@@ -783,7 +783,7 @@ Global___ReportOwnershipResponse: _TypeAlias = ReportOwnershipResponse  # noqa: 
 
 @_typing.final
 class ReportTasksRequest(_message.Message):
-    """What a member did with its tasks (docs/streams.md), in the order in which it did it. It becomes part of
+    """What a member did with its tasks (docs/use/streams.md), in the order in which it did it. It becomes part of
     the group's events, and of nothing else.
     """
 

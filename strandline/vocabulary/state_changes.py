@@ -12,8 +12,9 @@ The last three are ends. A request has exactly one: it is decided by a compare-a
 queues the request, and stays there until `__state_changes` has its records.
 
 An **event** is one record of the internal topic `__state_changes`: a step of a request's life, or something
-that happened to a partition by itself, such as an election. docs/state-changes.md has the schema. A record
-may be written twice by those who cannot know that it was written; `identity` tells that both are one.
+that happened to a partition by itself, such as an election. docs/run/state-changes.md has the schema.
+A record may be written twice by those who cannot know that it was written; `identity` tells that both are
+one.
 """
 
 from __future__ import annotations

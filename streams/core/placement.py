@@ -1,7 +1,7 @@
 """Where each task runs, who learns which one to take it over later, and who keeps a copy in case.
 
 What the members say when they join goes in, what each of them gets comes out. Nothing else decides, so
-whoever leads the group next comes to the same end (docs/streams.md, seed 000). In this order:
+whoever leads the group next comes to the same end (docs/use/streams.md, seed 000). In this order:
 
 1. a task goes to its learner once that says it is ready;
 2. any other stays with its owner; who revoked it to join counts as its owner;

@@ -1,4 +1,4 @@
-"""Tells the group's events what becomes of tasks (docs/groups.md, "Events")."""
+"""Tells the group's events what becomes of tasks (docs/use/groups.md, "Events")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links lead somewhere, tables say what the code says, and forbidden words are found (docs/testing.md)."""
+"""Links lead somewhere, tables are current, forbidden words are found (docs/understand/testing.md)."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ The members of a cluster share a random key, which lies in ZooKeeper, and show i
 not read ZooKeeper, so they do not have it. An address would not do: on one machine clients have the addresses
 of brokers, and behind a NAT a broker does not have its own.
 
-The key is as secret as ZooKeeper and the network between the members are (docs/operations.md).
+The key is as secret as ZooKeeper and the network between the members are (docs/run/operations.md).
 """
 
 from __future__ import annotations
