@@ -1,8 +1,8 @@
 """How long requests for state changes take, how many wait, and which never ended: from `__state_changes`.
 
-docs/state-changes.md has the records. A record may be written twice, by those who cannot know whether it is
-in the log: of one (id, state) the first counts. Times are milliseconds since 1970, each by the clock of who
-did the step; where clocks differ so much that an end lies before its begin, that took 0 ms.
+docs/run/state-changes.md has the records. A record may be in the log twice: of one (id, state) the
+first counts. Times are milliseconds since 1970, each by the clock of who did the step; where clocks differ
+so much that an end lies before its begin, that took 0 ms.
 """
 
 from __future__ import annotations

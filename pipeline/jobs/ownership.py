@@ -1,7 +1,7 @@
 """Who owned which partition when, for how long nobody did, and whether ever two did: from `__group_events`.
 
-docs/groups.md has the records. All events of a group are in one partition of the topic, in the order in which
-its coordinator decided them. An event may be there twice, as the same line: the second one is dropped.
+docs/use/groups.md has the records. All events of a group are in one partition of the topic, in the order of
+its coordinator's decisions. An event may be there twice, as the same line: the second one is dropped.
 
 **Clocks.** What the coordinator decided has its time. What a member did has the member's, and that clock may
 be anywhere. But it was done in a generation, after that was stable and before the next one began, and before
