@@ -167,5 +167,8 @@ async def test_executors_find_what_they_need_and_one_that_is_killed_costs_and_do
         os.kill(before[0], signal.SIGKILL)
         assert await written(world, target) < count
         looked = await copying.done()
-    assert looked == {"rows": count, "homes": [str(tmp_path / "packages" / "pipeline" / "source.py")]}
+    assert looked == {
+        "rows": count,
+        "homes": [str(tmp_path / "packages" / "strandline" / "pipeline" / "source.py")],
+    }
     assert multiset(await world.rows(target)) == multiset(await world.rows(source))
