@@ -1,4 +1,4 @@
-"""A partition's log as a lane sees it: appends, looks at its end and reads, over changes of its leader."""
+"""A partition's log for the exactly-once writer: appends, reads and ends, over changes of its leader."""
 
 from __future__ import annotations
 
@@ -33,15 +33,16 @@ logger = logging.getLogger(__name__)
 
 FETCH_WAIT_MS: Final = 500
 ANSWER_GRACE: Final = 1.25
-"""A broker answers within the request timeout by itself; after this many of them it is given up."""
+"""A broker answers within the request timeout by itself; after this multiple of it the request is given up.
+"""
 
 T = TypeVar("T")
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
 
-class _Line(Generic[RequestT, ResponseT]):
-    """A stream to one broker at a time, with one question under way; opened when it is asked."""
+class _BrokerStream(Generic[RequestT, ResponseT]):
+    """A stream to one broker at a time, with one request in flight; opened on demand."""
 
     def __init__(self, cluster: Cluster, method: Method[RequestT, ResponseT], answer_s: float) -> None:
         self._cluster = cluster
@@ -51,7 +52,7 @@ class _Line(Generic[RequestT, ResponseT]):
         self._stream: Stream[RequestT, ResponseT] | None = None
 
     async def ask(self, broker: int, request: RequestT, answers: Callable[[ResponseT], bool]) -> ResponseT:
-        """The response that answers this request. Raises what became of the stream."""
+        """The response that answers this request. Raises errors of the stream."""
         if self._stream is None or self._broker != broker:
             self.close()
             self._broker, self._stream = broker, await self._cluster.open(broker, self._method)
@@ -75,7 +76,7 @@ class _Line(Generic[RequestT, ResponseT]):
 
 
 class ClusterPartitionLog:
-    """A `PartitionLog` over brokers. Each request is tried for `delivery_s` seconds, whoever leads."""
+    """A `PartitionLog` on brokers. Each request is retried for `delivery_s`, over changes of leader."""
 
     def __init__(
         self,
@@ -92,8 +93,10 @@ class ClusterPartitionLog:
         self._clock = clock
         self._delivery_s = delivery_s
         answer_s = ANSWER_GRACE * settings.request_timeout_ms / 1000
-        self._produce: _Line[Sequence[Entry], Sequence[Result]] = _Line(cluster, PRODUCE, answer_s)
-        self._fetch: _Line[FetchRequest, FetchResponse] = _Line(
+        self._produce: _BrokerStream[Sequence[Entry], Sequence[Result]] = _BrokerStream(
+            cluster, PRODUCE, answer_s
+        )
+        self._fetch: _BrokerStream[FetchRequest, FetchResponse] = _BrokerStream(
             cluster, FETCH, answer_s + FETCH_WAIT_MS / 1000
         )
         self._numbers = itertools.count(1)
@@ -117,10 +120,10 @@ class ClusterPartitionLog:
                 raise result.error
             return Acked(result.base_offset, result.appended)
 
-        return await self._patiently("write to", send)
+        return await self._retry("write to", send)
 
-    async def _patiently(self, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Again and again until it succeeds, is refused for good, or the time is up: then the last error."""
+    async def _retry(self, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Retry until it succeeds, is permanently refused, or the time is up; then raise the last error."""
         deadline = self._clock.monotonic() + self._delivery_s
         for number in itertools.count(1):
             try:
@@ -139,7 +142,7 @@ class ClusterPartitionLog:
             await self._clock.sleep(backoff_s(self._settings, number))
         raise AssertionError("counting ended")
 
-    # --- looking -------------------------------------------------------------------------------
+    # --- reading -------------------------------------------------------------------------------
 
     async def end(self) -> LogEnd:
         wanted: ListedOffset | None = None
@@ -155,7 +158,7 @@ class ClusterPartitionLog:
                 )
             return LogEnd(listed.log_start_offset, wanted.log_end_offset, listed.leader_epoch)
 
-        return await self._patiently("see the end of", settled)
+        return await self._retry("see the end of", settled)
 
     async def _listed(self) -> ListedOffset:
         leader = await self._cluster.led_by(self._name)
@@ -183,8 +186,8 @@ class ClusterPartitionLog:
                 position = header.next_offset
 
     async def _fetched(self, offset: int, bytes_max: int) -> tuple[bytes, int]:
-        """Batches from a committed offset on, at most so many bytes or one; none if the log starts behind it,
-        and where it starts."""
+        """Batches from a committed offset on, at most this size or one batch; none if the log starts after
+        it. Also returns the start of the log."""
 
         async def fetch() -> tuple[bytes, int]:
             leader = await self._cluster.led_by(self._name)
@@ -200,7 +203,7 @@ class ClusterPartitionLog:
                 raise OffsetNotAvailable(f"{self._name} has nothing committed at {offset} yet")
             return answer.records, answer.log_start_offset
 
-        return await self._patiently("read from", fetch)
+        return await self._retry("read from", fetch)
 
     async def _ask(self, leader: Leader, offset: int, bytes_max: int) -> Answer:
         plan = FetchPlan(next(self._numbers), leader.broker, (Wanted(self._name, offset, leader.epoch),))
