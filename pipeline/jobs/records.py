@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from strandline.errors import StrandlineError
 
-_OURS: Final = re.compile(r"^\s*(?:pipeline|strandline)\.errors\.(\w+): (.+)$", re.MULTILINE)
+_OURS: Final = re.compile(r"^\s*strandline(?:\.pipeline)?\.errors\.(\w+): (.+)$", re.MULTILINE)
 """The last line of a traceback of the source, within Spark's message."""
 _BRIDGE: Final = re.compile(r"^An error occurred while calling \S+$|^: (?:[\w.$]+: )?")
 """What the bridge to Java puts before the message."""
