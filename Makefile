@@ -1,4 +1,4 @@
-# `make demo` and `make test` need nothing but Python 3.11 or later; the rest is for who works here.
+# `make demo`, `make test` and `make test-all` need nothing but Python 3.11 or later; the rest is for who works here.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -20,10 +20,16 @@ help:  ## Show the targets.
 demo: setup  ## Run a cluster of three brokers, kill a leader half way, and check that nothing is lost.
 	@$(VENV)/bin/strandline demo $(ARGS)
 
+# Tests of one file stay together: they may share a cluster.
+PYTEST := $(PYTHON) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile
+
 .PHONY: test
-test: setup  ## Run the tests. ARGS goes to pytest: make test ARGS="tests/broker -x -n 0"
-	@# Tests of one file stay together: they may share a cluster.
-	@$(PYTHON) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile $(ARGS)
+test: setup  ## Run the quick tests, 8 minutes on two cores. ARGS goes to pytest: make test ARGS="tests/broker -x -n 0"
+	@$(PYTEST) -m "not slow and not containers" $(ARGS)
+
+.PHONY: test-all
+test-all: setup  ## Run every test that needs no container; ARGS as for test.
+	@$(PYTEST) $(ARGS)
 
 .PHONY: chaos
 chaos: setup  ## Tests and rounds of faults in containers, with a Docker engine that answers or, as root on Debian, one of their own.

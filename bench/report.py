@@ -21,9 +21,9 @@ def machine() -> str:
     return f"{os.cpu_count()} cores, {memory:.0f} GiB of memory, {system}, Python {python}"
 
 
-def heading(title: str, module: str) -> None:
-    """The title of a table, and where and how it was made."""
-    print(f"\n## {title}\n\n{machine()}; `python -m bench.{module}`\n", flush=True)
+def heading(title: str, name: str) -> None:
+    """The title of a table, and where and how it was made. `name` is the measurement's."""
+    print(f"\n## {title}\n\n{machine()}; `python -m bench {name}`\n", flush=True)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

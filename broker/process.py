@@ -184,11 +184,11 @@ class Broker:
             self._coordination.close_now()
 
     def _holds_lease(self) -> bool:
-        return self._session is not None and self._session.membership.holds_lease()
+        return self._session is not None and self._session.registration.holds_lease()
 
     def _lease_s(self) -> float:
         """How long the session surely lives on; 0 without one."""
-        return 0.0 if self._session is None else self._session.membership.lease_s
+        return 0.0 if self._session is None else self._session.registration.lease_s
 
     def _bind(self) -> tuple[list[grpc.aio.Server], Endpoint]:
         """A server a listener, not serving yet, and where others will reach them. Raises SettingsError."""
@@ -237,8 +237,6 @@ class Broker:
                 manager,
                 coordination,
                 endpoint,
-                self._settings,
-                self._clock,
                 open_replica_stream,
                 recorder,
                 self._key,

@@ -1,8 +1,8 @@
-"""One ZooKeeper session of a broker, from registration to its end.
+"""Runs one ZooKeeper session of a broker, from registration to its end.
 
-Everything that a session entitles to (a registration, leadership, elections, the queue) lives in one
-TaskGroup here. When the session ends, the group ends, and with it every claim made in its name; the
-next session starts from nothing but the logs (CORRECTNESS E10–E13).
+One TaskGroup here owns everything that rests on the session: the registration, leadership, elections, the
+queue. When the session ends, the group ends, and with it every claim made in its name; the next session
+starts from the logs alone (CORRECTNESS E10–E13).
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from strandline.broker.election.elector import Elector
 from strandline.broker.election.handover import Handover
 from strandline.broker.events.replica_events import Recorder
 from strandline.broker.membership.probe import Heard, probe
-from strandline.broker.membership.registration import Membership, join_cluster
+from strandline.broker.membership.registration import SessionRegistration, join_cluster
 from strandline.broker.membership.suspicion import Suspicion
 from strandline.broker.replicas.epoch_source import known_epoch, raise_epoch
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
-from strandline.broker.replication.follower_end import LeaderLink, ReplicaStream
+from strandline.broker.replicas.session_context import SessionContext
+from strandline.broker.replication.follower_end import LeaderStream, ReplicaStream
 from strandline.broker.replication.leader_end import Hello
 from strandline.broker.state_changes.notices import NoticeReceiver
 from strandline.broker.state_changes.receiver import StateChangeReceiver
 from strandline.broker.state_changes.reconciler import Reconciler
 from strandline.broker.state_changes.sender import StateChangeSender
-from strandline.config import BrokerSettings
 from strandline.errors import StrandlineError
 from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
-from strandline.ports import Clock, ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
+from strandline.ports import ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
 from strandline.tasks import group_caught
 from strandline.vocabulary.metadata import Endpoint, Registration
 
@@ -52,52 +52,42 @@ class SessionOver(Exception):
 
 
 class BrokerSession:
-    """See the module. Fulfils `replica_manager.Session` and `replica_manager.Fetchers`."""
+    """See the module. Fulfils `session_port.Session`."""
 
     def __init__(
         self,
         manager: ReplicaManager,
         coordination: Coordination,
         endpoint: Endpoint,
-        settings: BrokerSettings,
-        clock: Clock,
         open_stream: Callable[[Endpoint], ReplicaStream],
         recorder: Recorder,
         key: MemberKey,
     ) -> None:
         self.coordination = coordination
         self.recorder = recorder
-        self.fetchers = self
         self.cluster_id = ""
         self._manager = manager
-        self._settings = settings
-        self._clock = clock
+        self._settings = manager.settings
+        self._clock = manager.clock
         self._open_stream = open_stream
         self._key = key
-        self._links: dict[BrokerId, LeaderLink] = {}
+        self._streams: dict[BrokerId, LeaderStream] = {}
         self._following: dict[TopicPartition, BrokerId] = {}
         self._tasks: asyncio.TaskGroup | None = None
         self._loop = asyncio.get_running_loop()
-        self._suspicion = Suspicion(manager.peers, self._probe, clock)
-        self.membership = Membership(coordination, manager.folder, settings, clock, endpoint)
-        self._sender = StateChangeSender(
-            manager.me, coordination, recorder, clock, lambda: self.membership.live
+        self.registration = SessionRegistration(
+            coordination, manager.folder, self._settings, self._clock, endpoint
         )
-        self._elector = Elector(
-            manager,
-            self.membership,
-            coordination,
-            self._sender,
-            recorder,
-            self._suspicion,
-            settings,
-            clock,
-        )
-        self._handover = Handover(manager, coordination, recorder, settings, clock)
-        self._receiver = StateChangeReceiver(manager, coordination, recorder, clock, self._vacant)
-        self._reconciler = Reconciler(manager, coordination, self._receiver.executor, recorder, clock)
-        self._balancing = Balancing(manager, coordination, self._handover, self._suspicion, settings, clock)
-        self._notices = NoticeReceiver(manager, coordination, clock, self._vacant, self._balancing.asked)
+        context = SessionContext(manager, coordination, self.registration, recorder)
+        self._suspicion = Suspicion(manager.peers, self._probe, self._clock)
+        self._sender = StateChangeSender(context)
+        self._elector = Elector(context, self._sender, self._suspicion)
+        self.vacant = self._elector.vacant
+        self._handover = Handover(context)
+        self._receiver = StateChangeReceiver(context, self.vacant)
+        self._reconciler = Reconciler(context, self._receiver.executor)
+        self._balancing = Balancing(context, self._handover, self._suspicion)
+        self._notices = NoticeReceiver(context, self.vacant, self._balancing.asked)
 
     async def run(self, *, on_serving: Callable[[], None]) -> None:
         """Serve until the session ends (returns) or this broker may not go on (raises SettingsError)."""
@@ -123,17 +113,17 @@ class BrokerSession:
             await self._key.read(self.coordination)
             self._manager.load()
             await raise_epoch(self.coordination, known_epoch(self._manager.all()))
-            await self.membership.register()
+            await self.registration.register()
             self._manager.session = self
-            self._manager.peers.live_changed(await self.membership.read_live())
-            self.membership.live = self._manager.live
+            self._manager.peers.live_changed(await self.registration.read_live())
+            self.registration.live = self._manager.live
             self.coordination.on_state(self._link_changed)
-            tasks.create_task(self.membership.watch(self._live_changed))
-            tasks.create_task(self.membership.keep_lease())
+            tasks.create_task(self.registration.watch(self._live_changed))
+            tasks.create_task(self.registration.keep_lease())
             tasks.create_task(self._sender.run())
             # A broker that starts drains its queue before it serves (DESIGN .4).
             await self._notices.open()
-            await self._receiver.open(self.membership.registration.epoch)
+            await self._receiver.open(self.registration.own.epoch)
             tasks.create_task(self._receiver.run())
             await self._receiver.drain()
             await self._compare()
@@ -154,12 +144,6 @@ class BrokerSession:
         assert self._tasks is not None
         self._tasks.create_task(leadership.run())
 
-    def vacant(self, replica: Replica) -> None:
-        self._elector.vacant(replica)
-
-    def _vacant(self, replica: Replica, handed_over: bool) -> None:
-        self._elector.vacant(replica, handed_over=handed_over)
-
     def soon(self, callback: Callable[[], None]) -> None:
         self._loop.call_soon_threadsafe(callback)
 
@@ -169,36 +153,36 @@ class BrokerSession:
 
     async def _resign(self, replica: Replica, epoch: LeaderEpoch) -> None:
         await self._handover.resign(replica, epoch, reason="its log failed")
-        self._elector.vacant(replica)
+        self.vacant(replica)
 
     def follow(self, replica: Replica) -> None:
-        """Fetch this replica from the leader that it knows."""
+        """See `Session.follow`."""
         self.unfollow(replica)
         leader = replica.leader
         if leader < 0 or leader == self._manager.me:
             return
-        link = self._links.get(leader)
-        if link is None:
-            link = self._links[leader] = self._open_link(leader)
+        stream = self._streams.get(leader)
+        if stream is None:
+            stream = self._streams[leader] = self._open_leader_stream(leader)
         self._following[replica.name] = leader
-        link.follow(replica)
+        stream.follow(replica)
 
     def follow_again(self, replica: Replica) -> None:
-        link = self._links.get(replica.leader)
-        if link is None or self._following.get(replica.name) != replica.leader:
+        stream = self._streams.get(replica.leader)
+        if stream is None or self._following.get(replica.name) != replica.leader:
             self.follow(replica)
         else:
-            link.follow_again(replica)
+            stream.follow_again(replica)
 
     def unfollow(self, replica: Replica) -> None:
         leader = self._following.pop(replica.name, None)
         if leader is not None:
-            self._links[leader].unfollow(replica.key)
+            self._streams[leader].unfollow(replica.key)
 
-    def _open_link(self, leader: BrokerId) -> LeaderLink:
+    def _open_leader_stream(self, leader: BrokerId) -> LeaderStream:
         assert self._tasks is not None
-        registration = self.membership.registration
-        link = LeaderLink(
+        registration = self.registration.own
+        stream = LeaderStream(
             leader,
             Hello(registration.id, registration.epoch, leader, self.cluster_id),
             open_stream=self._open_stream,
@@ -210,11 +194,11 @@ class BrokerSession:
             clock=self._clock,
             recorder=self.recorder,
         )
-        self._tasks.create_task(link.run())
-        return link
+        self._tasks.create_task(stream.run())
+        return stream
 
     def _endpoint(self, broker: BrokerId) -> Endpoint | None:
-        registration = self.membership.live.get(broker)
+        registration = self.registration.live.get(broker)
         return None if registration is None else registration.endpoint
 
     # --- what happens ------------------------------------------------------------------------
@@ -223,7 +207,7 @@ class BrokerSession:
         if state is not LinkState.ENDED:
             self._manager.link_changed(state is LinkState.CONNECTED)
         if state is LinkState.CONNECTED:
-            self.membership.look_again()
+            self.registration.look_again()
 
     def _live_changed(self, live: Mapping[BrokerId, Registration]) -> None:
         before = self._manager.live
@@ -236,17 +220,17 @@ class BrokerSession:
         self._elector.live_changed(gone)
 
     def _refused(self, replica: Replica, error: StrandlineError) -> None:
-        """The leader that this broker believes in is none: find out who is."""
+        """A broker that this one takes for a leader refuses to be one: find out who leads."""
         logger.info(
             "not the leader any more",
             partition=str(replica.name),
             leader=replica.leader,
             reason=error.message,
         )
-        self._elector.vacant(replica)
+        self.vacant(replica)
 
     def _answered(self, leader: BrokerId) -> None:
-        """A leader sent something on the stream that this broker follows it by."""
+        """A leader sent a message on its stream."""
         peers = self._manager.peers
         peers.answered(leader)
         if (registration := peers.live.get(leader)) is not None:
@@ -265,14 +249,14 @@ class BrokerSession:
     # --- reconcile -----------------------------------------------------------------------------
 
     async def _reconcile(self) -> None:
-        """Find what a lost watch or request missed (CORRECTNESS E8, Q7)."""
+        """Find what was missed because a watch or a request was lost (CORRECTNESS E8, Q7)."""
         rounds = 0
         while True:
             await self._clock.sleep(self._settings.reconcile_ms / 1000)
             rounds += 1
             defect_point("session.reconcile")
             try:
-                self.membership.look_again()
+                self.registration.look_again()
                 self._elector.look_over()
                 self._receiver.look_again()
                 self._notices.look_again()
@@ -282,9 +266,9 @@ class BrokerSession:
                 logger.debug("not reconciled: no connection to ZooKeeper")
 
     async def _compare(self) -> None:
-        """Have what is assigned to this broker, and nothing that is not."""
+        """Create the replicas that are assigned to this broker, and remove all others."""
         assigned = await self._reconciler.read_assignments()
-        await self._reconciler.remove_strays(assigned, self.cluster_id, self.membership.registration.epoch)
+        await self._reconciler.remove_strays(assigned, self.cluster_id, self.registration.own.epoch)
 
     # --- shutdown ----------------------------------------------------------------------------
 
@@ -297,7 +281,7 @@ class BrokerSession:
         self._elector.accepting = False
         try:
             async with asyncio.timeout(self._settings.handover_ms / 1000):
-                await self.membership.leave()
+                await self.registration.leave()
                 await self._handover.leave_all()
         except* (ConnectionLost, SessionEnded, NoNode, TimeoutError) as group:
             logger.warning(

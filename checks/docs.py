@@ -47,7 +47,7 @@ def problems(root: Path) -> list[str]:
             found.append(f"{page.relative_to(root)}: is not what the code says now; run make docs")
     found += doc_tables.missing(pages(root))
     found += unsaid((root / OPERATIONS).read_text(), root)
-    found += rows.problems((root / CORRECTNESS).read_text(), rows.holders(root))
+    found += rows.problems((root / CORRECTNESS).read_text(), rows.holders(root), rows.left_out(root))
     return found
 
 

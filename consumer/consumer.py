@@ -10,12 +10,10 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
-from strandline.adapters.rpc.transport import GrpcTransport
-from strandline.adapters.system.clock import SystemClock
 from strandline.client import arguments as client_arguments
-from strandline.client.cluster import Cluster
+from strandline.client.client import Client
+from strandline.client.coordinator import Coordinator
 from strandline.client.messages import EARLIEST, LATEST, ListedOffset
-from strandline.client.scope import Scope, Startable
 from strandline.config import ConsumerSettings, load
 from strandline.consumer import arguments
 from strandline.consumer.core.assignors.assignor import Assignor
@@ -23,7 +21,6 @@ from strandline.consumer.core.positions import Reset
 from strandline.consumer.delivery import HandOut
 from strandline.consumer.group.commits import OffsetLike
 from strandline.consumer.group.committed import Committed
-from strandline.consumer.group.coordinator import Coordinator
 from strandline.consumer.group.group import Group, GroupMetadata
 from strandline.consumer.group.listener import RebalanceListener
 from strandline.consumer.reader import Reader
@@ -40,7 +37,7 @@ CLOSE_DRAIN_S: Final = 1.0
 """How long a close waits for another task that works on what it was handed out."""
 
 
-class Consumer(Startable):
+class Consumer(Client[ConsumerSettings]):
     """Reads partitions up to their high watermarks: assigned ones, or its share of a group's (DESIGN .6).
 
     `bootstrap` as for a producer; `settings` are those of `ConsumerSettings`; `assignors` are names of
@@ -60,12 +57,8 @@ class Consumer(Startable):
         clock: Clock | None = None,
         **settings: Any,
     ) -> None:
-        self._settings = load(ConsumerSettings, **settings)
+        super().__init__("consumer", bootstrap, load(ConsumerSettings, **settings), transport, clock)
         chosen = arguments.assignors(assignors)
-        self._clock = clock or SystemClock()
-        self._transport = transport or GrpcTransport()
-        self._cluster = Cluster(bootstrap, self._settings, self._transport, self._clock)
-        self._scope = Scope("consumer", self._abandon)
         self._news = News(self._clock)
         coordinator = self._make_coordinator()
         self._committed: Committed | None = None
@@ -121,9 +114,8 @@ class Consumer(Startable):
 
     async def start(self) -> None:
         """Connects only when something is asked."""
-        await self._scope.start()
+        await super().start()
         self._reader.start()
-        self._cluster.run(self._scope)
         if self._group is not None:
             self._group.start()
 
@@ -145,12 +137,11 @@ class Consumer(Startable):
                     await self._group.leave(drain_s)
             finally:
                 try:
-                    await self._scope.stop()
+                    await super().stop()
                 finally:
                     self._news.arrived()
                     if self._group is not None:
                         await self._group.end()
-                    await self._transport.close()
 
     def _drain_s(self, error: BaseException | None) -> float:
         """How long to wait for what is in hand. If it is done with, it counts as processed."""
@@ -167,8 +158,8 @@ class Consumer(Startable):
     ) -> None:
         await self._close(error)
 
-    def _abandon(self, error: BaseException) -> None:
-        logger.error("the consumer failed", exc_info=error)
+    def _failed(self, error: BaseException) -> None:
+        super()._failed(error)
         self._news.arrived()
 
     # --- the group ---------------------------------------------------------------------------

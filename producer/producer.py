@@ -9,13 +9,10 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from strandline.adapters.rpc.transport import GrpcTransport
-from strandline.adapters.system.clock import SystemClock
 from strandline.client import arguments
-from strandline.client.backoff import backoff_s
-from strandline.client.cluster import Cluster
+from strandline.client.client import Client
 from strandline.client.messages import ProducerIdentity
-from strandline.client.scope import Scope, Startable
+from strandline.client.retry import retry
 from strandline.client.wire.calls import INIT_PRODUCER_ID
 from strandline.config import ProducerSettings, load
 from strandline.errors import InvalidRequest, StrandlineError
@@ -60,7 +57,7 @@ Headers = Sequence[tuple[str, bytes | None]]
 Queue = PartitionQueue[Ticket]
 
 
-class Producer(Startable):
+class Producer(Client[ProducerSettings]):
     """Sends records to a cluster (DESIGN .11).
 
     `bootstrap` is `host:port`, several with commas or as a sequence; any of them may be dead. `settings`
@@ -78,12 +75,8 @@ class Producer(Startable):
         clock: Clock | None = None,
         **settings: Any,
     ) -> None:
-        self._settings = load(ProducerSettings, **settings)
-        self._clock = clock or SystemClock()
+        super().__init__("producer", bootstrap, load(ProducerSettings, **settings), transport, clock)
         self._wall_ms = self._clock.wall_ms
-        self._transport = transport or GrpcTransport()
-        self._cluster = Cluster(bootstrap, self._settings, self._transport, self._clock)
-        self._scope = Scope("producer", self._abandon)
         self._accumulator: Accumulator[Ticket] = Accumulator(self._settings)
         self._routes: dict[str, Route[Ticket]] = {}
         self._senders: dict[int, Sender] = {}
@@ -99,13 +92,12 @@ class Producer(Startable):
     async def start(self) -> None:
         """Raises BrokerNotAvailable if no broker of the bootstrap answers."""
         self._loop = asyncio.get_running_loop()
-        await self._scope.start()
+        await super().start()
         self._cluster.on_change(self._leader_changed)
-        self._cluster.run(self._scope)
         try:
             if self._accumulator.idempotent:
                 self._accumulator.identity = await self._new_identity(
-                    self._clock.monotonic() + self._settings.request_timeout_ms / 1000
+                    self._settings.request_timeout_ms / 1000
                 )
         except BaseException:
             await self._close()
@@ -128,10 +120,9 @@ class Producer(Startable):
 
     async def _close(self) -> None:
         try:
-            await self._scope.stop()
+            await super().stop()
         finally:
             self._carry_out(self._accumulator.give_up())
-            await self._transport.close()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -140,8 +131,8 @@ class Producer(Startable):
         hurried = kind is not None and not issubclass(kind, Exception)
         await self.stop(timeout_s=0 if hurried else None)
 
-    def _abandon(self, error: BaseException) -> None:
-        logger.error("the producer failed", exc_info=error)
+    def _failed(self, error: BaseException) -> None:
+        super()._failed(error)
         self._carry_out(self._accumulator.give_up())
 
     # --- sending -----------------------------------------------------------------------------
@@ -452,19 +443,17 @@ class Producer(Startable):
         return queue
 
     async def _renew(self, queue: Queue) -> None:
-        self._carry_out(self._accumulator.renewed(queue, await self._new_identity(None)))
+        self._carry_out(self._accumulator.renewed(queue, await self._new_identity()))
 
-    async def _new_identity(self, deadline: float | None) -> ProducerIdentity:
-        """Ask until a broker gives a producer id, without a deadline for ever. Raises BrokerNotAvailable."""
-        for attempt in itertools.count(1):
-            try:
-                return await self._cluster.call_any(INIT_PRODUCER_ID, None)
-            except StrandlineError as error:
-                if not error.retriable or (deadline is not None and self._clock.monotonic() > deadline):
-                    raise
-                logger.info("no producer id yet: %s", error)
-            await self._clock.sleep(backoff_s(self._settings, attempt))
-        raise AssertionError("counting ended")
+    async def _new_identity(self, limit_s: float = float("inf")) -> ProducerIdentity:
+        """Ask within `limit_s` until a broker assigns a producer id. Raises BrokerNotAvailable."""
+        return await retry(
+            lambda: self._cluster.call_any(INIT_PRODUCER_ID, None),
+            "no producer id yet",
+            settings=self._settings,
+            clock=self._clock,
+            limit_s=limit_s,
+        )
 
     async def _watch_deadlines(self) -> None:
         """End the batches whose time is up. A new batch's deadline is never earlier than an old one's."""

@@ -11,11 +11,11 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Final
 
-from bench.feed import EVERY_S, Feed
 from bench.report import RUNS, heading, median_of, table
 from strandline import Admin, BulkMetadata, Consumer, LocalCluster, NewTopic, Producer
 from strandline.adapters.system.clock import SystemClock
-from strandline.cli.load.feed import LOOK_AGAIN_S, isr_whole
+from strandline.cli.load.completeness import LOOK_AGAIN_S, isr_whole
+from strandline.cli.load.feed import PER_S, Feeder
 from strandline.cli.perf.measure import spread
 from strandline.errors import BrokerNotAvailable, StrandlineError
 
@@ -46,7 +46,7 @@ async def measure(runs: int = RUNS) -> None:
     """Print the tables."""
     seen = await _gaps(runs)
     heading(
-        f"One fault at a time, {runs} rounds each, a record every {EVERY_S * 1000:.0f} ms into each of "
+        f"One fault at a time, {runs} rounds each, a record every {1000 / PER_S:.0f} ms into each of "
         f"{PARTITIONS} partitions; ms",
         "availability",
     )
@@ -69,7 +69,7 @@ class Ground:
 
     cluster: LocalCluster
     admin: Admin
-    feeds: Sequence[Feed]
+    feeds: Sequence[Feeder]
     commits: Commits
 
     async def leader(self) -> int:
@@ -193,15 +193,15 @@ async def _gaps(rounds: int) -> Mapping[str, Costs]:
         ]
         consumer = await clients.enter_async_context(Consumer(cluster.bootstrap, group_id=GROUP))
         consumer.subscribe([TOPIC])
-        feeds = [Feed(producer, TOPIC, partition) for partition, producer in enumerate(producers)]
+        feeds = [Feeder(producer, TOPIC) for producer in producers]
         ground = Ground(cluster, admin, feeds, Commits(consumer))
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
-            for feed in feeds:
-                tasks.create_task(feed.run(stop))
+            for partition, feed in enumerate(feeds):
+                tasks.create_task(feed.run(stop, partitions=[partition]))
             tasks.create_task(ground.commits.run(stop))
             for feed in feeds:
-                await feed.begun()
+                await feed.gap.begun.wait()
             for number in range(rounds):
                 print(f"round {number + 1} of {rounds}", file=sys.stderr, flush=True)
                 for fault in FAULTS:
@@ -217,7 +217,7 @@ async def _round(ground: Ground, fault: Fault, costs: Costs) -> None:
     await CLOCK.sleep(CALM_S)
     failed = sum(feed.failed for feed in ground.feeds)
     for feed in ground.feeds:
-        feed.longest_s = 0.0
+        feed.gap.longest_s = 0.0
     ground.commits.longest_s = 0.0
     await fault.harm(ground.cluster, who)
     await CLOCK.sleep(fault.held_s)
@@ -228,7 +228,7 @@ async def _round(ground: Ground, fault: Fault, costs: Costs) -> None:
         costs.whole.append(CLOCK.monotonic() - mended_at)
     await CLOCK.sleep(CALM_S)
     for partition, feed in enumerate(ground.feeds):
-        (costs.led if leaders[partition] == who else costs.others).append(feed.longest_s)
+        (costs.led if leaders[partition] == who else costs.others).append(feed.gap.longest_s)
     costs.commits.append(ground.commits.longest_s)
     costs.failed += sum(feed.failed for feed in ground.feeds) - failed
 

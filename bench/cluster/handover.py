@@ -7,10 +7,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from bench.feed import EVERY_S, Feed
 from bench.report import RUNS, heading, medians
 from strandline import Admin, LocalCluster, Producer, TopicPartition
-from strandline.cli.load.feed import isr_whole
+from strandline.cli.load.completeness import isr_whole
+from strandline.cli.load.feed import PER_S, Feeder
 
 TOPIC: Final = "handover"
 ROUNDS: Final = 10
@@ -28,7 +28,7 @@ FIGURES: Final = {
 async def measure(runs: int = RUNS) -> None:
     """Print the table."""
     heading(
-        f"Leadership handed over {ROUNDS} times there and back a run, a record every {EVERY_S * 1000:.0f} ms",
+        f"Leadership handed over {ROUNDS} times there and back a run, a record every {1000 / PER_S:.0f} ms",
         "handover",
     )
     await medians(runs, one_run, FIGURES)
@@ -42,27 +42,27 @@ async def one_run() -> Mapping[str, float]:
         Producer(cluster.bootstrap) as producer,
     ):
         await admin.create_topic(TOPIC, partitions=1, replication_factor=3)
-        feed = Feed(producer, TOPIC, 0)
+        feed = Feeder(producer, TOPIC)
         stop = asyncio.Event()
         during, preferred, without = [], [], []
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(feed.run(stop))
+            tasks.create_task(feed.run(stop, partitions=[0]))
             for _ in range(ROUNDS):
                 leader = (await isr_whole(admin, TOPIC))[0]
-                feed.longest_s = 0.0
+                feed.gap.longest_s = 0.0
                 await asyncio.sleep(BEFORE_S)
-                without.append(feed.longest_s)
-                feed.longest_s = 0.0
+                without.append(feed.gap.longest_s)
+                feed.gap.longest_s = 0.0
                 await cluster.stop_broker(leader)
-                during.append(feed.longest_s)
+                during.append(feed.gap.longest_s)
                 await cluster.start_broker(leader)
                 await isr_whole(admin, TOPIC)
-                feed.longest_s = 0.0
+                feed.gap.longest_s = 0.0
                 (elected,) = await admin.elect_preferred([TopicPartition(TOPIC, 0)])
                 if elected.error is not None:
                     raise elected.error
                 await asyncio.sleep(BEFORE_S)
-                preferred.append(feed.longest_s)
+                preferred.append(feed.gap.longest_s)
             stop.set()
         await producer.flush()
     return {

@@ -11,10 +11,10 @@ from typing import Final
 from bench.cluster.leadership import POLL_S, PREFIX, SETTLE_S_MAX, leaders, moved_after_s
 from bench.cluster.scale import watches
 from bench.cluster.watch_design import model
-from bench.feed import Feed
 from bench.report import RUNS, heading, medians
 from strandline import Admin, LocalCluster, NewTopic, Producer
 from strandline.adapters.system.clock import SystemClock
+from strandline.cli.load.feed import Feeder
 from strandline.errors import RequestTimedOut
 
 TOPICS: Final = 1_000
@@ -73,11 +73,11 @@ async def _stop(cluster: LocalCluster, admin: Admin, producer: Producer, victim:
     """Shut it down while a producer writes to a partition that it leads."""
     (topic,) = (await admin.metadata([FED])).topics
     fed = next(partition.partition for partition in topic.partitions if partition.leader == victim)
-    feed = Feed(producer, FED, fed)
+    feed = Feeder(producer, FED)
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(feed.run(stop))
-        await feed.begun()
+        tasks.create_task(feed.run(stop, partitions=[fed]))
+        await feed.gap.begun.wait()
         began, began_ms = CLOCK.monotonic(), CLOCK.wall_ms()
         await cluster.stop_broker(victim)
         stopped = CLOCK.monotonic()
@@ -87,7 +87,7 @@ async def _stop(cluster: LocalCluster, admin: Admin, producer: Producer, victim:
     return {
         "stopped_elsewhere_s": elsewhere_s,
         "stopped_s": stopped - began,
-        "gap_ms": feed.longest_s * 1000,
+        "gap_ms": feed.gap.longest_s * 1000,
         "failed": feed.failed,
     }
 

@@ -1,9 +1,9 @@
-"""Members of a group that speak its RPCs and nothing else: a few processes have room for a thousand.
+"""Runs members of a group that speak only its RPCs: a few processes have room for a thousand.
 
-`python -m bench.groups.group_members BOOTSTRAP GROUP FIRST MEMBERS` prints `ready`; at a first line of
-input they all join. Then it does what standard input says: `beat MAX_WAIT_MS` (each member once a second, the
-answer held so long), `commit TOPIC` (each member to the partition of its number, as fast as it is answered).
-It writes a line for each member that is in a generation, and at the end one with how long everything took.
+`python -m bench.groups.group_members BOOTSTRAP GROUP FIRST MEMBERS` prints `ready` and does what standard
+input says: `join 0` (all members join), `beat MAX_WAIT_MS` (each member once a second; the answer is held
+for that time), `commit TOPIC` (each member to the partition of its number, as fast as it is answered). It
+writes a line for each member that is in a generation, and at the end a line with all times.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import uvloop
 from strandline import Admin, TopicPartition
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.clock import SystemClock
+from strandline.cli.perf.worker_processes import commands
 from strandline.client.wire.groups import (
     FIND_COORDINATOR,
     HEARTBEAT,
@@ -145,10 +146,6 @@ class Member:
 
 async def serve(bootstrap: str, group: str, first: int, members: int) -> None:
     """Keep members until standard input ends."""
-    reader = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
-    )
     async with Admin(bootstrap) as admin:
         await admin.group_offsets(group)  # it has a coordinator by now
     transport = GrpcTransport()
@@ -157,12 +154,13 @@ async def serve(bootstrap: str, group: str, first: int, members: int) -> None:
     )
     await transport.close()
     bench = Bench(coordinator.address, group)
-    print("ready", flush=True)
-    await reader.readline()
+    lives: list[asyncio.Task[None]] = []
     async with asyncio.TaskGroup() as tasks:
-        lives = [tasks.create_task(Member(bench, first + number).live()) for number in range(members)]
-        while line := (await reader.readline()).decode().split():
-            bench.mode = (line[0], line[1])
+        async for command, argument in commands():
+            if command == "join":
+                lives += [tasks.create_task(Member(bench, first + n).live()) for n in range(members)]
+            else:
+                bench.mode = (command, argument)
         for life in lives:
             life.cancel()
     print(json.dumps({"beats": bench.beats, "commits": bench.commits}), flush=True)

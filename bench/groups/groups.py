@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import sys
-from asyncio.subprocess import PIPE, Process
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+import itertools
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
 
 from bench.report import RUNS, cpu_s, heading, medians
 from strandline import Admin, LocalCluster, TopicPartition
 from strandline.adapters.system.clock import SystemClock
 from strandline.cli.perf.measure import spread
-from strandline.cli.perf.member_processes import Crew
+from strandline.cli.perf.member_processes import MemberProcesses
+from strandline.cli.perf.worker_processes import WorkerProcesses
 
 MEMBERS: Final = 1_000
 SETTLE: Final = (3_000, 50)
@@ -29,7 +30,6 @@ WINDOW_S: Final = 10.0
 WARM_S: Final = 2.0
 JOIN_S_MAX: Final = 120.0
 HELD_MS: Final = 1_000
-LINE_BYTES_MAX: Final = 64 << 20
 
 FIGURES: Final = {
     "settle_eager_s": "{settle}: all shared, eager, s",
@@ -48,96 +48,73 @@ FIGURES: Final = {
 }
 
 
-class RawMembers:
-    """Processes of `bench.groups.group_members`, and what they say."""
+class RawMembers(WorkerProcesses):
+    """Processes of `bench.groups.group_members`."""
 
     def __init__(self, cluster: LocalCluster, group: str, members: int, processes: int) -> None:
-        self._cluster = cluster
-        self._group = group
-        self._shares = [members // processes + (n < members % processes) for n in range(processes)]
+        starts = [members * number // processes for number in range(processes + 1)]
+        super().__init__(
+            "bench.groups.group_members",
+            [
+                (cluster.bootstrap, group, str(first), str(end - first))
+                for first, end in itertools.pairwise(starts)
+            ],
+        )
         self._members = members
-        self._processes: list[Process] = []
         self._clock = SystemClock()
+        self._times: list[Mapping[str, Sequence[tuple[float, float]]]] = []
+        """The last line of each process that has ended."""
+        self._generations: Counter[int] = Counter()
+        self._joined_at: asyncio.Future[float] = asyncio.get_running_loop().create_future()
 
-    async def start(self) -> None:
-        """Start the processes; nobody joins before `join`."""
-        first = 0
-        for share in self._shares:
-            self._processes.append(
-                await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-m", "bench.groups.group_members"),
-                    *(self._cluster.bootstrap, self._group, str(first), str(share)),
-                    stdin=PIPE,
-                    stdout=PIPE,
-                    limit=LINE_BYTES_MAX,
-                )
-            )
-            first += share
-        for process in self._processes:
-            await self._line(process)
+    async def listen(self) -> None:
+        """Take all lines until the processes end."""
+        async with asyncio.TaskGroup() as tasks:
+            for worker in range(len(self)):
+                tasks.create_task(self._listen(worker))
+
+    async def _listen(self, worker: int) -> None:
+        async for line in self.lines(worker):
+            if "generation" not in line:
+                self._times.append(line)
+                continue
+            self._generations[line["generation"]] += 1
+            if self._generations[line["generation"]] == self._members and not self._joined_at.done():
+                self._joined_at.set_result(line["at"])
+        if not self._joined_at.done():
+            self._joined_at.set_exception(RuntimeError(f"processes of members ended with {self.exit_codes}"))
 
     async def join(self) -> float:
         """Have all join; seconds until all are in the same generation."""
         began = self._clock.monotonic()
-        self.say("join 0")
-        async with asyncio.timeout(JOIN_S_MAX), asyncio.TaskGroup() as tasks:
-            reports: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
-            listeners = [tasks.create_task(self._listen(process, reports)) for process in self._processes]
-            counts: dict[int, int] = {}
-            while True:
-                report = await reports.get()
-                counts[report["generation"]] = counts.get(report["generation"], 0) + 1
-                if counts[report["generation"]] == self._members:
-                    break
-            for listener in listeners:
-                listener.cancel()
-        return float(report["at"]) - began
-
-    async def _listen(self, process: Process, reports: asyncio.Queue[Mapping[str, Any]]) -> None:
-        while True:
-            reports.put_nowait(json.loads(await self._line(process)))
-
-    async def _line(self, process: Process) -> bytes:
-        assert process.stdout is not None
-        line = await process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"a process of members ended with {await process.wait()}")
-        return line
-
-    def say(self, command: str) -> None:
-        for process in self._processes:
-            assert process.stdin is not None
-            process.stdin.write(f"{command}\n".encode())
+        self.send("join 0")
+        async with asyncio.timeout(JOIN_S_MAX):
+            return await self._joined_at - began
 
     async def used(self, command: str, pid: int) -> tuple[float, float, float]:
-        """Have them do something; after a while, when a window of it began and ended, and the share of a core
-        that the process `pid` used in it."""
-        self.say(command)
+        """Send a command; after a while, the begin and end of a window, and the share of a core that the
+        process `pid` used in it."""
+        self.send(command)
         await self._clock.sleep(WARM_S)
         began, before = self._clock.monotonic(), cpu_s(pid)
         await self._clock.sleep(WINDOW_S)
         ended = self._clock.monotonic()
         return began, ended, (cpu_s(pid) - before) / (ended - began)
 
-    async def end(self) -> dict[str, list[tuple[float, float]]]:
-        """How long everything took, by what was done: (when it was answered, seconds)."""
-        found: dict[str, list[tuple[float, float]]] = {"beats": [], "commits": []}
-        for process in self._processes:
-            assert process.stdin is not None
-            process.stdin.close()
-        for process in self._processes:
-            last = b""
-            assert process.stdout is not None
-            while line := await process.stdout.readline():
-                last = line
-            for kind, samples in json.loads(last).items():
-                found[kind] += [(at, took) for at, took in samples]
-            await process.wait()
-        return found
+    def times(self, kind: str, began: float, ended: float) -> list[float]:
+        """How long each `beats` or `commits` took that was answered in this window; after the processes
+        ended."""
+        return [took for line in self._times for at, took in line[kind] if began <= at <= ended]
 
 
-def _within(samples: Sequence[tuple[float, float]], began: float, ended: float) -> list[float]:
-    return [took for at, took in samples if began <= at <= ended]
+@asynccontextmanager
+async def _members(
+    cluster: LocalCluster, group: str, members: int, processes: int
+) -> AsyncIterator[RawMembers]:
+    """Processes that are ready to join. When the block ends, they end, and their times are known."""
+    async with asyncio.TaskGroup() as tasks, RawMembers(cluster, group, members, processes) as workers:
+        tasks.create_task(workers.listen())
+        yield workers
 
 
 async def _coordinator(cluster: LocalCluster, group: str) -> int:
@@ -151,23 +128,24 @@ async def settling(cluster: LocalCluster, partitions: int, members: int, protoco
     """Seconds from the first member's start until all partitions are shared by all."""
     topic = f"settle-{partitions}"
     settings = {"group_id": f"settle-{protocol}", "rebalance_protocol": protocol}
-    async with Crew(cluster.bootstrap, topic, partitions, settings, processes=PROCESSES) as crew:
-        span = await crew.add(members)
+    async with MemberProcesses(
+        cluster.bootstrap, topic, partitions, settings, processes=PROCESSES
+    ) as processes:
+        span = await processes.add(members)
         return span.until - span.since
 
 
 async def many_members(cluster: LocalCluster, members: int) -> dict[str, float]:
-    """What it costs a coordinator to gather so many, and to keep them."""
+    """The cost of gathering this number of members, and of keeping them."""
     group = "many"
     pid = await _coordinator(cluster, group)
-    crowd = RawMembers(cluster, group, members, PROCESSES)
-    await crowd.start()
-    before = cpu_s(pid)
-    join_s = await crowd.join()
-    join_cpu_s = cpu_s(pid) - before
-    began, ended, share = await crowd.used("beat 0", pid)
-    _, _, held = await crowd.used(f"beat {HELD_MS}", pid)
-    beats = _within((await crowd.end())["beats"], began, ended)
+    async with _members(cluster, group, members, PROCESSES) as workers:
+        before = cpu_s(pid)
+        join_s = await workers.join()
+        join_cpu_s = cpu_s(pid) - before
+        began, ended, share = await workers.used("beat 0", pid)
+        _, _, held = await workers.used(f"beat {HELD_MS}", pid)
+    beats = workers.times("beats", began, ended)
     times = spread(beats)
     return {
         "join_s": join_s,
@@ -184,11 +162,10 @@ async def commits(cluster: LocalCluster) -> dict[str, float]:
     """Offset commits of members that wait for nothing but the answer."""
     group = "committing"
     pid = await _coordinator(cluster, group)
-    crowd = RawMembers(cluster, group, COMMITTERS, 2)
-    await crowd.start()
-    await crowd.join()
-    began, ended, share = await crowd.used(f"commit {COMMITTED}", pid)
-    taken = _within((await crowd.end())["commits"], began, ended)
+    async with _members(cluster, group, COMMITTERS, 2) as workers:
+        await workers.join()
+        began, ended, share = await workers.used(f"commit {COMMITTED}", pid)
+    taken = workers.times("commits", began, ended)
     times = spread(taken)
     return {
         "commits_per_s": len(taken) / (ended - began),

@@ -10,7 +10,7 @@ from typing import Final
 from bench.report import RUNS, heading, medians
 from strandline import Admin, LocalCluster, Producer
 from strandline.adapters.system.clock import SystemClock
-from strandline.cli.load.feed import isr_whole
+from strandline.cli.load.completeness import isr_whole
 
 TOPIC: Final = "catch-up"
 CALLS: Final = 100

@@ -1,10 +1,10 @@
-"""The time by which retention deletes: the wall clock's, which may jump, held to the pace of real time.
+"""The time by which retention deletes: the wall clock, slowed down to at most twice the pace of real time.
 
-A wall clock that jumps years ahead must not delete everything at the next look. So retention's time follows
-the wall clock, but never runs more than twice as fast as the monotonic clock. A lead that the wall clock has
-by a jump, or by the time for which the broker was down, is caught up within as much time again: a clock that
-is wrong for an hour deletes an hour's data too early. Back it goes with the wall clock at once, which only
-keeps things longer.
+A wall clock that jumps years ahead must not make retention delete everything at its next pass. So retention's
+time follows the wall clock, but never runs more than twice as fast as the monotonic clock. If the wall clock
+is ahead, after a jump or because the broker was down, retention's time catches up within as much time again:
+a clock that is wrong for an hour deletes an hour's data too early. When the wall clock goes back, retention's
+time follows at once, which only keeps records longer.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from __future__ import annotations
 from typing import Final
 
 PACE_MAX: Final = 2
-"""How much faster than real time it runs at most, to catch up with the wall clock."""
+"""The factor by which it may run faster than real time while it catches up with the wall clock."""
 
 
 class RetentionTime:
-    """Milliseconds since the Unix epoch; not after the wall clock's."""
+    """Milliseconds since the Unix epoch; never later than the wall clock."""
 
     __slots__ = ("_at_s", "_ms")
 
     def __init__(self, known_ms: int | None, *, wall_ms: int, monotonic_s: float) -> None:
-        """`known_ms`: as it was told last, perhaps by an earlier process; None if it never was."""
+        """`known_ms`: the last known value, perhaps from an earlier process; None if there is none."""
         self._ms: float = wall_ms if known_ms is None else min(known_ms, wall_ms)
         self._at_s = monotonic_s
 
@@ -33,5 +33,5 @@ class RetentionTime:
         return int(self._ms)
 
     def lead_ms(self, wall_ms: int) -> int:
-        """How far the wall clock is ahead of it."""
+        """The milliseconds by which the wall clock is ahead of retention's time."""
         return wall_ms - int(self._ms)

@@ -9,15 +9,14 @@ from typing import Final
 import structlog
 
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
-from strandline.broker.core.election.balancing import Standing, obstacle, to_balance
+from strandline.broker.core.election.balancing import LedPartition, obstacle, to_balance
 from strandline.broker.election.handover import Handover
 from strandline.broker.facts.drains import drained_brokers
 from strandline.broker.membership.suspicion import Reach
 from strandline.broker.replicas.leadership import Leadership
-from strandline.broker.replicas.manager import ReplicaManager
-from strandline.config import BrokerSettings
+from strandline.broker.replicas.session_context import SessionContext
 from strandline.ids import BrokerId, Offset, PartitionKey
-from strandline.ports import Clock, ConnectionLost, Coordination
+from strandline.ports import ConnectionLost
 from strandline.tasks import pipelined
 
 logger = structlog.get_logger(__name__)
@@ -32,21 +31,13 @@ ASK_AGAIN_S: Final = 0.1
 class Balancing:
     """One session's. `run` is its task; `asked` never awaits."""
 
-    def __init__(
-        self,
-        manager: ReplicaManager,
-        session: Coordination,
-        handover: Handover,
-        reach: Reach,
-        settings: BrokerSettings,
-        clock: Clock,
-    ) -> None:
-        self._manager = manager
-        self._session = session
+    def __init__(self, context: SessionContext, handover: Handover, reach: Reach) -> None:
+        self._manager = context.manager
+        self._session = context.coordination
         self._handover = handover
         self._reach = reach
-        self._check_s = settings.preferred_leader_check_ms / 1000
-        self._clock = clock
+        self._check_s = context.settings.preferred_leader_check_ms / 1000
+        self._clock = context.clock
         self._asked: dict[PartitionKey, ElectionNotice] = {}
         """What was asked for and has not come to an end: one for each partition, the last one."""
         self._new: list[ElectionNotice] = []
@@ -152,11 +143,11 @@ class Balancing:
         return None if replica is None else replica.leadership
 
 
-def standing(leadership: Leadership) -> Standing:
+def standing(leadership: Leadership) -> LedPartition:
     """What the core decides by."""
     replica, core = leadership.replica, leadership.core
     ends: Mapping[BrokerId, Offset] = {broker: core.follower_end(broker) for broker in core.state.isr_ids}
-    return Standing(
+    return LedPartition(
         replica.key,
         core.me,
         replica.assigned,

@@ -17,8 +17,8 @@ from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.election.election import (
     Ballot,
     Follow,
-    LeadOn,
-    Say,
+    KeepLeading,
+    PublishStatement,
     Stand,
     Wait,
     claim,
@@ -29,25 +29,20 @@ from strandline.broker.core.election.election import (
     vacancy_reason,
 )
 from strandline.broker.core.state_changes.events import elected
-from strandline.broker.events.replica_events import Recorder
 from strandline.broker.facts.assignments import Assignments
 from strandline.broker.membership.confirmation import QUIET_S
-from strandline.broker.membership.registration import Membership
 from strandline.broker.membership.suspicion import Reach
 from strandline.broker.replicas.epoch_source import known_epoch, take_epoch
 from strandline.broker.replicas.leader_znodes import notice_operation
 from strandline.broker.replicas.log_lives import anchor, lives_counted, statement
-from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.session_context import SessionContext
 from strandline.broker.state_changes.sender import StateChangeSender
-from strandline.config import BrokerSettings
 from strandline.errors import StorageBusy, StorageFailed
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, LeaderEpoch, PartitionKey
 from strandline.ports import (
     Check,
-    Clock,
     ConnectionLost,
-    Coordination,
     Create,
     Delete,
     MultiFailed,
@@ -100,23 +95,18 @@ class Elector:
 
     def __init__(
         self,
-        manager: ReplicaManager,
-        membership: Membership,
-        session: Coordination,
+        context: SessionContext,
         sender: StateChangeSender,
-        recorder: Recorder,
         reach: Reach,
-        settings: BrokerSettings,
-        clock: Clock,
     ) -> None:
-        self._manager = manager
-        self._membership = membership
-        self._session = session
+        self._manager = context.manager
+        self._registration = context.registration
+        self._session = context.coordination
+        self._recorder = context.recorder
+        self._clock = context.clock
         self._sender = sender
-        self._recorder = recorder
         self._reach = reach
-        self._clock = clock
-        self._step_s = settings.election_step_ms / 1000
+        self._step_s = context.settings.election_step_ms / 1000
         self._vacancies: dict[PartitionKey, _Vacancy] = {}
         self._waiting: dict[PartitionKey, str] = {}
         """Why a partition has no leader that this broker could follow, as last said."""
@@ -126,7 +116,7 @@ class Elector:
 
     # --- what is noticed ---------------------------------------------------------------------
 
-    def vacant(self, replica: Replica, *, handed_over: bool = False) -> None:
+    def vacant(self, replica: Replica, handed_over: bool = False) -> None:
         """Look into this partition now; the order of succession counts from the first notice."""
         now = self._clock.monotonic()
         vacancy = self._vacancies.get(replica.key)
@@ -271,7 +261,7 @@ class Elector:
         if leadership is not None and leadership.epoch < ballot.state.leader_epoch:
             self._manager.step_down(replica, ballot.state)
         match decide(ballot):
-            case LeadOn():
+            case KeepLeading():
                 self._settle(vacancy)
             case Follow(leader, epoch):
                 self._settle(vacancy)
@@ -285,7 +275,7 @@ class Elector:
                 if self._waiting.get(replica.key) != reason:  # once, not at each look
                     logger.info("waiting for a leader", partition=str(name), reason=reason)
                 self._waiting[replica.key] = reason
-            case Say(rank) as say:
+            case PublishStatement(rank) as say:
                 replica.learn_leader(NO_BROKER, ballot.state.leader_epoch)
                 if self._is_time(vacancy, rank):
                     await self._say(vacancy, ballot, node.version, say)
@@ -307,7 +297,7 @@ class Elector:
             return True
         return False
 
-    async def _say(self, vacancy: _Vacancy, ballot: Ballot, version: int, say: Say) -> None:
+    async def _say(self, vacancy: _Vacancy, ballot: Ballot, version: int, say: PublishStatement) -> None:
         """Write what this replica has into `isr`, and notify the one that leads by it, once all did."""
         replica, name = vacancy.replica, vacancy.replica.name
         state = replace(ballot.state, statements=say.statements)
@@ -352,7 +342,7 @@ class Elector:
         return Ballot(
             assigned=replica.assigned,
             state=state,
-            live=self._membership.live,
+            live=self._registration.live,
             suspects=self._manager.peers.suspects.lives,
             me=self._manager.me,
             lives=lives_counted(self._manager.folder, replica.log),
@@ -368,7 +358,7 @@ class Elector:
 
     @property
     def _me(self) -> IsrMember:
-        return IsrMember(self._manager.me, self._membership.registration.epoch)
+        return IsrMember(self._manager.me, self._registration.own.epoch)
 
     def _with_trail(self, candidacy: _Candidacy, state: PartitionState) -> PartitionState:
         """The claim, with the trail that was found and its own event: whoever finds this leader dead before
@@ -402,7 +392,7 @@ class Elector:
         """One `multi`: compare-and-set the ISR, remove what stands of the old leader, take its place."""
         vacancy, ballot = candidacy.vacancy, candidacy.ballot
         replica, name = vacancy.replica, vacancy.replica.name
-        registration = self._membership.registration
+        registration = self._registration.own
         state = self._with_trail(
             candidacy, claim(ballot, epoch, registration.epoch, unclean=candidacy.stand.unclean)
         )

@@ -14,13 +14,10 @@ from typing import Final
 import structlog
 
 from strandline.broker.election.resignations import Place, Resignation, Resignations
-from strandline.broker.events.replica_events import Recorder
 from strandline.broker.replicas.leadership import Leadership
-from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
-from strandline.config import BrokerSettings
+from strandline.broker.replicas.session_context import SessionContext
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
-from strandline.ports import Clock, Coordination
 from strandline.tasks import pipelined
 
 logger = structlog.get_logger(__name__)
@@ -42,18 +39,11 @@ TAKE_OVER_S_MAX: Final = 1.0
 class Handover:
     """Leaves leaderships of one broker, in one session."""
 
-    def __init__(
-        self,
-        manager: ReplicaManager,
-        session: Coordination,
-        recorder: Recorder,
-        settings: BrokerSettings,
-        clock: Clock,
-    ) -> None:
-        self._manager = manager
-        self._drain_s = DRAIN_SHARE * settings.handover_ms / 1000
-        self._clock = clock
-        self._resignations = Resignations(manager.me, manager.peers, session, recorder, clock)
+    def __init__(self, context: SessionContext) -> None:
+        self._manager = context.manager
+        self._drain_s = DRAIN_SHARE * context.settings.handover_ms / 1000
+        self._clock = context.clock
+        self._resignations = Resignations(context)
         self._leaving = False
 
     # --- all of them -------------------------------------------------------------------------

@@ -21,16 +21,14 @@ from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.election.election import successor
 from strandline.broker.core.state_changes.events import resigned
-from strandline.broker.events.replica_events import Recorder
 from strandline.broker.facts.drains import drained_brokers
-from strandline.broker.membership.peers import Peers
 from strandline.broker.replicas.leader_znodes import fence_operations, notice_operation
 from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.session_context import SessionContext
 from strandline.config import ZNODE_BYTES_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
 from strandline.ports import (
     Check,
-    Clock,
     ConnectionLost,
     Coordination,
     MultiFailed,
@@ -107,14 +105,12 @@ class _Prepared:
 class Resignations:
     """One session's. Whoever comes while a `multi` is under way goes into the next one."""
 
-    def __init__(
-        self, me: BrokerId, peers: Peers, session: Coordination, recorder: Recorder, clock: Clock
-    ) -> None:
-        self._me = me
-        self._peers = peers
-        self._session = session
-        self._recorder = recorder
-        self._clock = clock
+    def __init__(self, context: SessionContext) -> None:
+        self._me = context.me
+        self._peers = context.peers
+        self._session = context.coordination
+        self._recorder = context.recorder
+        self._clock = context.clock
         self._waiting: list[Resignation] = []
         self._multis = asyncio.Semaphore(MULTIS_IN_FLIGHT_MAX)
 

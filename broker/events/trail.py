@@ -1,8 +1,8 @@
-"""The trail of one partition: what its `isr` znode keeps until `__state_changes` has it.
+"""The trail of one partition: the events that its `isr` znode keeps until `__state_changes` has them.
 
-Everybody who writes the znode asks `extended` what to write beside the state, and says `written` when it
-is there. Whatever a writer finds in the znode it tells again, unless it knows it to be recorded: the one
-who wrote it may be dead.
+Every writer of the znode asks `extended` for the trail to write beside the state, and calls `written`
+afterwards. A writer records all events that it finds in the znode, except those that it knows to be
+recorded: the broker that wrote them may be dead.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import structlog
 
 from strandline.broker.core.state_changes import trail as core
-from strandline.broker.events.replica_events import Recorder, Teller
+from strandline.broker.events.replica_events import Recorder, RetryingRecorder
 from strandline.ids import TopicPartition
 from strandline.vocabulary.state_changes import StateChangeEvent
 
@@ -20,19 +20,19 @@ logger = structlog.get_logger(__name__)
 
 
 class PartitionTrail:
-    """One replica's. Nothing here awaits, or grows beyond what the znode may hold."""
+    """One replica's trail. Nothing here awaits, or grows beyond what the znode may hold."""
 
     def __init__(self, name: TopicPartition, events_max: int) -> None:
         self._name = name
         self._events_max = events_max
         self.current: core.Trail = ()
-        """What the znode held when this broker last wrote it, or read it as its leader."""
+        """The content of the znode when this broker last wrote it, or read it as its leader."""
         self._recorded: set[core.Identity] = set()
-        """Of `current`: what is known to be in the log."""
-        self._teller = Teller(self._holds, self._is_recorded)
+        """The events of `current` that are known to be in the log."""
+        self._retrying = RetryingRecorder(self._holds, self._is_recorded)
 
     def extended(self, found: Sequence[StateChangeEvent], *events: StateChangeEvent) -> core.Trail:
-        """The trail to write in place of `found`, with what the write makes happen."""
+        """The trail to write in place of `found`, with the events that the write makes happen."""
         trail, dropped = core.extend(found, events, self._recorded, self._events_max)
         if dropped:
             logger.error(
@@ -43,10 +43,10 @@ class PartitionTrail:
         return trail
 
     def written(self, trail: Sequence[StateChangeEvent], recorder: Recorder) -> None:
-        """The znode holds this; have recorded what may not be."""
+        """The znode holds this trail; record its events that are not known to be recorded."""
         self.current = tuple(trail)
         self._recorded &= {event.identity for event in self.current}
-        self._teller.tell(recorder, [e for e in self.current if e.identity not in self._recorded])
+        self._retrying.record(recorder, [e for e in self.current if e.identity not in self._recorded])
 
     def _holds(self, event: StateChangeEvent) -> bool:
         return event in self.current

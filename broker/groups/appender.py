@@ -1,9 +1,7 @@
-"""Writes what a coordinator wants written: everything that was wanted while a batch was under way goes
-into the next one.
+"""Writes a coordinator's records: writes that are requested during a batch go into the next batch.
 
-So under load batches grow by themselves, and a thousand commits cost one replication. One batch is
-under way at a time: batches commit in the order in which the core decided them, and a failure is that
-of one batch.
+So under load batches grow by themselves, and a thousand commits cost one replication. One batch is in flight
+at a time: batches commit in the order in which the core decided them, and a failure concerns one batch.
 """
 
 from __future__ import annotations
@@ -23,16 +21,16 @@ from strandline.ports import Clock
 from strandline.records import Codec, PackedRecords, pack
 
 RECORD_OVERHEAD_BYTES: Final = 32
-"""Not fewer than a record has besides key and value."""
+"""A lower bound of a record's bytes besides key and value."""
 
 BATCH_OVERHEAD_BYTES: Final = 128
 COMPRESS_FROM_BYTES: Final = 4 * KIB
 APPEND_BYTES_MAX: Final = 3 * MIB
-"""Of one write before compression. A generation that is written has to fit into its leader's answer too,
-whose bound is MESSAGE_BYTES_MAX; and more would keep the event loop too long."""
+"""The bytes of one write before compression. The generation that is written has to fit into its leader's
+answer too, whose bound is MESSAGE_BYTES_MAX; and more would block the event loop for too long."""
 
 WAITING_BYTES_MAX: Final = 32 * MIB
-"""Of writes that wait for the one under way; what comes beyond it is refused."""
+"""The bytes of writes that wait for the one in flight; further writes are refused."""
 
 Appended = Callable[[int, StrandlineError | None], None]
 
@@ -44,7 +42,8 @@ class _Write:
 
 
 class Appender:
-    """Of one leadership. `appended` is called once for each write, unless the appender is closed before."""
+    """The appender of one leadership. `appended` is called once for each write, unless the appender is
+    closed before."""
 
     def __init__(
         self, leadership: Leadership, settings: BrokerSettings, clock: Clock, appended: Appended
@@ -55,31 +54,31 @@ class Appender:
         self._clock = clock
         self._appended = appended
         self._waiting: deque[_Write] = deque()
-        self._under_way = False
+        self._in_flight = False
         self._scheduled = False
         self._closed = False
 
     def add(self, append: Append) -> None:
-        """Have it written. Never calls `appended` before it returned."""
+        """Have records written. Never calls `appended` before it returns."""
         size = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in append.records)
         self._waiting.append(_Write(append, size))
         self._schedule()
 
     def close(self) -> None:
-        """The leadership is over: what was wanted or is under way counts for nothing here."""
+        """The leadership has ended: results of waiting and unfinished writes are ignored here."""
         self._closed = True
         self._waiting.clear()
 
     def _schedule(self) -> None:
-        """After what is ready to run has run: it may want something written too."""
-        if not self._scheduled and not self._under_way and self._waiting:
+        """Flush after the tasks that are ready to run: they may request writes too."""
+        if not self._scheduled and not self._in_flight and self._waiting:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._flush)
 
     def _flush(self) -> None:
         self._scheduled = False
         self._refuse_overflow()
-        if self._closed or self._under_way or not self._waiting:
+        if self._closed or self._in_flight or not self._waiting:
             return
         writes = self._take()
         try:
@@ -87,7 +86,7 @@ class Appender:
         except MessageTooLarge as error:
             self._settle(writes, error)
             return
-        self._under_way = True
+        self._in_flight = True
         try:
             self._leadership.produce(
                 packed.seal(), acks=-1, timeout_ms=self._timeout_ms, done=partial(self._done, writes)
@@ -96,14 +95,15 @@ class Appender:
             self._done(writes, error)
 
     def _refuse_overflow(self) -> None:
-        """Refuse the last that came, until neither number nor bytes of what waits are above their bounds."""
-        over: list[_Write] = []
+        """Refuse the newest writes, until neither number nor bytes of the waiting ones exceed their
+        bounds."""
+        refused: list[_Write] = []
         size = sum(write.size for write in self._waiting)
         while len(self._waiting) > self._waiting_max or (size > WAITING_BYTES_MAX and len(self._waiting) > 1):
-            over.append(self._waiting.pop())
-            size -= over[-1].size
+            refused.append(self._waiting.pop())
+            size -= refused[-1].size
         name = self._leadership.replica.name
-        for write in reversed(over):
+        for write in reversed(refused):
             error = CoordinatorNotAvailable(
                 f"{len(self._waiting)} writes of {size} bytes wait for {name} already",
                 limit=self._waiting_max,
@@ -115,7 +115,7 @@ class Appender:
         return self._leadership.replica.config.max_message_bytes
 
     def _take(self) -> list[_Write]:
-        """The first write, and those behind it that fit into its batch uncompressed."""
+        """The first write, and those after it that fit into its batch uncompressed."""
         writes: list[_Write] = []
         room = self._bytes_max - BATCH_OVERHEAD_BYTES
         while self._waiting and (not writes or self._waiting[0].size <= room):
@@ -144,12 +144,12 @@ class Appender:
         return packed
 
     def _done(self, writes: Sequence[_Write], outcome: Outcome) -> None:
-        """Called from within a turn of the commit loop, which has to come to its end first."""
+        """Called from within a turn of the commit loop, which has to end first."""
         error = None if isinstance(outcome, Produced) else outcome
         asyncio.get_running_loop().call_soon(self._settle, writes, error)
 
     def _settle(self, writes: Sequence[_Write], error: StrandlineError | None) -> None:
-        self._under_way = False
+        self._in_flight = False
         if not self._closed:
             for write in writes:
                 self._appended(write.append.write_id, error)

@@ -51,7 +51,7 @@ class Coordinators:
         return self._partitions.get(number)
 
     async def run(self) -> None:
-        """For ever."""
+        """Run the partitions until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow_deletions())
             while True:
@@ -61,9 +61,9 @@ class Coordinators:
                     tasks.create_task(self._new.popleft().run())
 
     async def _follow_deletions(self) -> None:
-        """Offsets of a topic go with it: of another one under its name they would mean nothing.
+        """Remove the offsets of deleted topics: for another topic of the same name they would mean nothing.
 
-        What is compared are two looks at ZooKeeper, so a topic that never was loses no offsets.
+        Two successive readings of ZooKeeper are compared, so a topic that never existed loses no offsets.
         """
         there: set[str] = set()
         while True:
@@ -74,7 +74,7 @@ class Coordinators:
             try:
                 found = set(await session.coordination.children(znodes.TOPICS))
             except CoordinationError:
-                continue  # the next look will do
+                continue  # the next reading will do
             gone, there = there - found, found
             if gone:
                 for partition in self:

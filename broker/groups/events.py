@@ -1,4 +1,4 @@
-"""The records of `__group_events`: one event of a group each, as JSON (docs/groups.md, "Events")."""
+"""The records of `__group_events`: each is one event of a group, as JSON (docs/groups.md, "Events")."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 from strandline.broker.core.groups.effects import GroupEvent
 
 VERSION: Final = 1
-"""Of the schema. A new field does not change it: readers pass over what they do not know."""
+"""The version of the schema. A new field does not change it: readers ignore unknown fields."""
 
 
 def event_key(event: GroupEvent) -> bytes:
@@ -18,7 +18,7 @@ def event_key(event: GroupEvent) -> bytes:
 
 
 def event_value(event: GroupEvent) -> bytes:
-    """One JSON object. What does not apply to a kind of event is left out."""
+    """One JSON object. Fields that do not apply to a kind of event are left out."""
     fields: dict[str, Any] = {
         "version": VERSION,
         "event": event.kind.value,

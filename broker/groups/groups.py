@@ -1,4 +1,4 @@
-"""All that a broker has for groups, put together."""
+"""Assembles a broker's parts for consumer groups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from strandline.ports import Clock
 from strandline.vocabulary.metadata import Endpoint
 
 FLUSH_S_MAX: Final = 1.0
-"""For events that wait when the broker stops."""
+"""The time for waiting events when the broker stops."""
 
 
 class Groups:
@@ -72,9 +72,9 @@ class Groups:
         return Counter(state for partition in self._coordinators for state in partition.states())
 
     async def flush(self) -> None:
-        """Give the events that wait a last chance."""
+        """Try to write the waiting events before the broker stops."""
         await self.events.flush(FLUSH_S_MAX)
 
     def _publish(self, event: GroupEvent) -> None:
-        # By this clock: a member's may be anywhere, and retention goes by a record's time.
+        # By this broker's clock: a member's may be wrong, and retention uses a record's time.
         self.events.put(event_key(event), event_value(event), self._clock.wall_ms())

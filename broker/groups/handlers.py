@@ -1,5 +1,5 @@
-"""What a broker does for groups, in the values of `vocabulary/groups.py`: no gRPC here, so that another
-listener can call it.
+"""A broker's operations for groups, in the values of `vocabulary/groups.py`: no gRPC here, so that another
+listener can call them.
 
 A request goes to the partition of `__consumer_offsets` that its group belongs to. If another broker
 leads that, the answer is NotCoordinator, and names it.
@@ -51,7 +51,7 @@ _UUID_LENGTH: Final = 36
 
 class GroupHandlers:
     """Every method raises NotCoordinator, CoordinatorLoading, CoordinatorNotAvailable and InvalidGroupId,
-    and what the coordinator refuses the request with. `host` is where the request came from."""
+    and the coordinator's refusals. `host` is the host of the caller."""
 
     def __init__(
         self,
@@ -68,14 +68,14 @@ class GroupHandlers:
         self._topic = offsets_topic(settings)
         self._partitions_max = settings.offsets_per_commit_max
         self._size: tuple[TopicId, int] | None = None
-        """The topic's incarnation, and how many partitions it has: that never changes."""
+        """The topic's incarnation and the number of its partitions, which never changes."""
 
-    # --- who coordinates ---------------------------------------------------------------------
+    # --- finding the coordinator -------------------------------------------------------------
 
     async def find_coordinator(self, group: str, host: str) -> Endpoint:
-        """The broker that leads the group's partition; the topic is created for the first who asks.
+        """The broker that leads the group's partition; the first call creates the topic.
 
-        A replica of that partition knows its leader by itself, also while ZooKeeper is away.
+        A replica of that partition knows its leader by itself, even while ZooKeeper is away.
         """
         check_group(group)
         registration = self._leader_of_own_replica(group)
@@ -99,17 +99,17 @@ class GroupHandlers:
         check_group(group)
         partition = self._led_here(group)
         if partition is None:
-            partition = await self._found(group)
+            partition = await self._find_here(group)
         return await partition.ask(call)
 
     def _led_here(self, group: str) -> CoordinatorPartition | None:
-        """As far as this broker knows how many partitions there are."""
+        """The group's partition, if this broker leads it and knows the number of partitions."""
         if self._size is None or self._size[0] != self._coordinators.topic_id:
             return None
         return self._coordinators.get(partition_of(group, self._size[1]))
 
-    async def _found(self, group: str) -> CoordinatorPartition:
-        """After a look at the topic. Raises NotCoordinator."""
+    async def _find_here(self, group: str) -> CoordinatorPartition:
+        """The group's partition, after the topic has been read. Raises NotCoordinator."""
         try:
             cluster, _ = await self._view.describe([OFFSETS_TOPIC])
         except LeaderNotAvailable as error:
@@ -166,8 +166,8 @@ class GroupHandlers:
     # --- offsets -----------------------------------------------------------------------------
 
     async def commit(self, request: OffsetCommit, host: str) -> OffsetResults:
-        """Answered once the offsets are committed to the log (G12). Those of partitions that do not exist are
-        refused one by one, as Kafka does."""
+        """Answered once the offsets are committed to the log (G12). Offsets of partitions that do not exist
+        are refused one by one, as in Kafka."""
         missing = await self._missing(request.offsets)
         answer: OffsetResults = await self._ask(
             request.group, lambda core, waiting, now: core.commit(waiting, request, now, missing)
@@ -181,7 +181,8 @@ class GroupHandlers:
         return answer
 
     async def _missing(self, names: Collection[TopicPartition]) -> Set[TopicPartition]:
-        """Those that do not exist. Of more than a request may have the coordinator refuses all anyway."""
+        """The partitions that do not exist; none if there are too many: the coordinator refuses those
+        anyway."""
         if len(names) > self._partitions_max:
             return frozenset()
         return await self._view.missing(names)
@@ -202,7 +203,7 @@ class GroupHandlers:
         await self._ask(request.group, lambda core, waiting, now: core.report_tasks(waiting, request, now))
 
     async def list_groups(self, request: None, host: str) -> Sequence[ListedGroup]:
-        """Those whose coordinator is this broker; all of them, or CoordinatorLoading."""
+        """The groups whose coordinator is this broker; all of them, or CoordinatorLoading."""
         partitions = list(self._coordinators)
         for partition in partitions:
             partition.check()

@@ -1,7 +1,7 @@
-"""One partition of `__consumer_offsets` that this broker leads, in one leader epoch: its groups, live.
+"""One partition of `__consumer_offsets` that this broker leads in one leader epoch: runs its groups.
 
-Carries out what the `Coordinator` of `broker/core/groups` decides. It is made when a leadership begins and is
-of no use once that has ended; the next leadership, here or elsewhere, reads the log anew.
+Carries out the decisions of the `Coordinator` of `broker/core/groups`. It is made when a leadership begins
+and discarded when that ends; the next leadership, here or elsewhere, reads the log anew.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ logger = structlog.get_logger(__name__)
 
 LOAD_BYTES_AT_ONCE: Final = 64 * KIB
 LOAD_RECORDS_AT_ONCE: Final = 500
-"""Between two of these other work of the broker has its turn."""
+"""After this many records other work of the broker has its turn."""
 UNREADABLE_LOGGED_MAX: Final = 20
-"""Lines about records that cannot be read, in one load; the line at its end has their number."""
+"""Log lines about unreadable records in one load; the line at its end has their number."""
 
 Waiting = asyncio.Future[Any]
 """One call that waits for its answer: a value, or a StrandlineError as a value."""
 
 Core = Coordinator[Waiting]
 Call = Callable[[Core, Waiting, Instant], Iterable[Effect[Waiting]]]
-"""Puts a request to the core."""
+"""Passes a request to the core."""
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class _Loaded:
 
 
 class CoordinatorPartition:
-    """`run` is its task; the other methods never await, but for `ask`."""
+    """`run` is its task; of the other methods only `ask` awaits."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class CoordinatorPartition:
         self._expiry_ms = expiry_ms
         self._appender = Appender(leadership, settings, clock, self._appended)
         self._deleted_meanwhile: set[str] = set()
-        """Topics that went while the groups were being read."""
+        """Topics that were deleted while the groups were being read."""
         self._ended = False
         self._wake = asyncio.Event()
         self._sleeping_until: float | None = None
@@ -97,15 +97,15 @@ class CoordinatorPartition:
     # --- requests ----------------------------------------------------------------------------
 
     async def ask(self, call: Call) -> Any:
-        """The core's answer, however long it is held. Raises what it refuses the request with.
+        """The core's answer, however long it is held. Raises the core's refusal.
 
-        This broker may have been replaced without knowing. The log would fence what it writes, but a
-        heartbeat writes nothing: its member would take itself for an owner of what another has been given.
-        And offsets would fall, for a reader that asks here after they were committed there. So those who
-        would lead in its place are asked first, unless they have just said that they follow (E1, G1).
+        This broker may have been replaced without knowing. The log would fence its writes, but a heartbeat
+        writes nothing: its member would still believe that it owns partitions that another member has been
+        given. And a reader would see older offsets here after newer ones were committed there. So the brokers
+        that would lead instead are asked first, unless they have just confirmed that they follow (E1, G1).
 
-        A caller that goes away while it waits leaves a cancelled future behind, which the core answers
-        in its time to nobody.
+        A caller that goes away while it waits leaves a cancelled future behind; the core's later answer to it
+        is dropped.
         """
         self.check()
         if not (self._holds_lease() and self.leadership.certain()):
@@ -137,11 +137,11 @@ class CoordinatorPartition:
         return Instant(self._clock.monotonic(), self._clock.wall_ms(), self._expiry_ms())
 
     def states(self) -> Iterable[GroupState]:
-        """Of each group that is known here."""
+        """The state of each known group."""
         return self._core.states()
 
     def topics_deleted(self, topics: Set[str]) -> None:
-        """These are gone, and their offsets go with them."""
+        """These topics are gone: remove their offsets."""
         if self.active:
             self._carry_out(self._core.delete_topic_offsets(topics, self._now()))
         else:
@@ -174,11 +174,11 @@ class CoordinatorPartition:
 
     def _appended(self, write_id: int, error: StrandlineError | None) -> None:
         if error is not None:
-            error = self._explained(error)
+            error = self._as_group_error(error)
         self._carry_out(self._core.appended(write_id, error, self._now()))
 
-    def _explained(self, error: StrandlineError) -> StrandlineError:
-        """A failed write, as a member of a group can understand it."""
+    def _as_group_error(self, error: StrandlineError) -> StrandlineError:
+        """A failed write, as an error that a member of a group can handle."""
         logger.warning(
             "a group's state was not written",
             partition=str(self.leadership.replica.name),
@@ -193,7 +193,7 @@ class CoordinatorPartition:
     # --- loading and time --------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Read the groups, then let time pass for them, until the leadership ends."""
+        """Read the groups, then run their timers, until the leadership ends."""
         try:
             await self._load()
         except StrandlineError as error:
@@ -217,8 +217,8 @@ class CoordinatorPartition:
                 self._sleeping_until = None
 
     async def _load(self) -> None:
-        """Replay the log up to where it ended at the election, once all of that is committed (H1)."""
-        await self._know_watermark()
+        """Replay the log up to its end at the election, once all of that is committed (H1)."""
+        await self._wait_for_watermark()
         began = self._clock.monotonic()
         log = self.leadership.replica.log
         offset, end = log.log_start_offset, self.leadership.core.epoch_start
@@ -249,7 +249,7 @@ class CoordinatorPartition:
             seconds=round(self._clock.monotonic() - began, 3),
         )
 
-    async def _know_watermark(self) -> None:
+    async def _wait_for_watermark(self) -> None:
         replica = self.leadership.replica
         replica.listen(self._wake.set)
         try:
@@ -282,7 +282,7 @@ class CoordinatorPartition:
                 await asyncio.sleep(0)
 
     def _report_unreadable(self, offset: int, error: StrandlineError, loaded: _Loaded) -> None:
-        """It is skipped: one record that cannot be read must not keep all other groups from their members."""
+        """The record is skipped: one unreadable record must not block all other groups."""
         loaded.unreadable += 1
         if loaded.unreadable <= UNREADABLE_LOGGED_MAX:
             logger.error(
@@ -294,7 +294,7 @@ class CoordinatorPartition:
             )
 
     def end(self) -> None:
-        """The leadership is over: whoever waits is sent to the next coordinator."""
+        """The leadership has ended: waiting calls are sent to the next coordinator."""
         if self.ended():
             return
         self._ended = True

@@ -1,10 +1,10 @@
-"""Which partition of `__consumer_offsets` a group belongs to."""
+"""Maps a group to its partition of `__consumer_offsets`."""
 
 from __future__ import annotations
 
 
 def partition_of(group: str, partitions: int) -> int:
-    """As Kafka has it, so that its clients' coordinators would be the same: Java's hash of the text
+    """As in Kafka, so that its clients would find the same coordinators: Java's hash of the text
     (over UTF-16 units), its sign bit cleared, modulo the number of partitions."""
     units = group.encode("utf-16-be", "surrogatepass")
     number = 0

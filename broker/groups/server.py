@@ -1,4 +1,4 @@
-"""The gRPC face of the coordinator: unary calls onto `handlers`, whose errors travel in the answers."""
+"""Serves the coordinator over gRPC: unary calls to `handlers`, whose errors are in the answers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from strandline.errors import StrandlineError
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
 Handler = Callable[[Any, str], Awaitable[Any]]
-"""From a request, and the address of who sent it, to an answer. Raises StrandlineError."""
+"""Maps a request and the caller's address to an answer. Raises StrandlineError."""
 
 
 def host_of(peer: str) -> str:
-    """The address in what gRPC calls a peer: `ipv4:10.0.0.1:5000`, `ipv6:%5B::1%5D:5000`."""
+    """The address within a gRPC peer: `ipv4:10.0.0.1:5000`, `ipv6:%5B::1%5D:5000`."""
     kind, _, rest = peer.partition(":")
     if kind not in ("ipv4", "ipv6"):
         return peer

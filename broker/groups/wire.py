@@ -1,8 +1,8 @@
-"""The RPCs of `strandline.v1.Groups`, from a broker's side: between bytes and the values of
-`strandline.vocabulary.groups`.
+"""The RPCs of `strandline.v1.Groups` on the broker's side: maps bytes to the values of
+`strandline.vocabulary.groups` and back.
 
-Requests are parsed here and not by gRPC, so that bytes which are no request get a typed answer like
-any other mistake.
+Requests are parsed here and not by gRPC, so that invalid bytes get a typed answer like any other
+mistake.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Rpc:
 
 
 def _bounded(what: str, elements: Sequence[Element]) -> Sequence[Element]:
-    """The elements, if there are not too many: they are counted before any is looked at."""
+    """The elements, if there are not too many: they are counted before any is read."""
     if len(elements) > GROUP_REQUEST_ELEMENTS_MAX:
         raise _too_many(what, len(elements))
     return elements

@@ -1,14 +1,14 @@
-"""Whether a leader still leads, asked of those who could have taken its place.
+"""Confirms that a leader still leads, by asking the replicas that could have taken its place.
 
-To answer from memory what is committed, or to acknowledge alone, a leader has to know that nobody has led
-before it was asked. Any successor would be one of the other in-sync replicas, and each says, after the
-question, that it follows here still. That its stream is open says nothing, for it stays open where the
+A leader that answers from memory what is committed, or acknowledges alone, has to know that no other broker
+has been elected before it was asked. Any successor is one of the other in-sync replicas, so each of them
+confirms, after the question, that it still follows. An open stream proves nothing: it stays open where the
 network is cut (CORRECTNESS E1).
 
-A follower promises something for the time after its answer: it stands against this leader no sooner than
-`QUIET_S` after it took the last message that it acknowledged, and stops following before it does. So
-whatever all of them have acknowledged of what was sent within the last `FOLLOWED_S` needs no question. The
-difference between the two is for clocks that do not run alike.
+A follower also promises something for the time after its answer: it stands against this leader no sooner
+than `QUIET_S` after it took the last message that it acknowledged, and it stops following before it stands.
+So no question is needed where all of them acknowledged what was sent within the last `FOLLOWED_S`. The
+difference between the two bounds is for clocks that do not run at the same rate.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from strandline.ports import Check, Coordination
 logger = structlog.get_logger(__name__)
 
 FOLLOWED_S: Final = 0.02
-"""For how long a leader counts on an acknowledgement, from the moment when it sent what was acknowledged."""
+"""How long a leader counts on an acknowledgement, from the moment when it sent what was acknowledged."""
 QUIET_S: Final = 0.025
-"""For how long a follower stands for nothing, from the moment when it took what it acknowledged last."""
+"""How long a follower does not stand, from the moment when it took what it acknowledged last."""
 ASK_ZOOKEEPER_AFTER_S: Final = 0.05
-"""For how long followers are asked alone, if ZooKeeper can be asked too."""
+"""How long only the followers are asked, before ZooKeeper is asked too."""
 
 
-class Flow(Protocol):
+class FollowerFlow(Protocol):
     """One leadership's log on its way to one follower."""
 
     @property
@@ -51,7 +51,7 @@ class Flow(Protocol):
         ...
 
     def wake(self) -> None:
-        """There may be something to tell."""
+        """There may be something to send."""
         ...
 
     def confirmed(self) -> asyncio.Future[bool]:
@@ -60,7 +60,7 @@ class Flow(Protocol):
         ...
 
 
-def followed_at(flows: Iterable[Flow], brokers: Collection[BrokerId]) -> float:
+def followed_at(flows: Iterable[FollowerFlow], brokers: Collection[BrokerId]) -> float:
     """A moment at which all of these brokers followed; inf if there are none, -inf if one may never have."""
     moments = dict.fromkeys(brokers, float("-inf"))
     for flow in flows:
@@ -69,12 +69,12 @@ def followed_at(flows: Iterable[Flow], brokers: Collection[BrokerId]) -> float:
     return min(moments.values(), default=float("inf"))
 
 
-def followed_lately(flows: Iterable[Flow], brokers: Collection[BrokerId], now: float) -> bool:
+def followed_lately(flows: Iterable[FollowerFlow], brokers: Collection[BrokerId], now: float) -> bool:
     """True if all of these brokers followed so short a time ago that none of them can stand yet."""
     return followed_at(flows, brokers) > now - FOLLOWED_S
 
 
-async def all_follow(flows: Iterable[Flow], brokers: Collection[BrokerId], timeout_s: float) -> bool:
+async def all_follow(flows: Iterable[FollowerFlow], brokers: Collection[BrokerId], timeout_s: float) -> bool:
     """True if each of these brokers has said since this call that it follows; False if one ends its flow, has
     none, or says nothing in time."""
     by_broker = {flow.broker: flow for flow in flows if not flow.over}

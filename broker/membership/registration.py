@@ -1,4 +1,4 @@
-"""This broker among the others: its registration, who is alive, and the lease that rests on both."""
+"""Registers this broker, watches the live brokers, and keeps the lease that rests on the registration."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ RENEW_AGAIN_S_MIN: Final = 0.01
 
 
 async def join_cluster(session: Coordination, folder: DataFolder) -> str:
-    """Make sure of the layout; the cluster's id. Raises SettingsError if the folder is another's."""
+    """Create the layout where it is missing; the cluster's id.
+
+    Raises SettingsError if the data folder belongs to another cluster.
+    """
     for path in znodes.SKELETON:
         await session.ensure_path(path)
     with contextlib.suppress(NodeExists):
@@ -46,8 +49,8 @@ async def join_cluster(session: Coordination, folder: DataFolder) -> str:
     return cluster_id
 
 
-class Membership:
-    """Registration and picture of the living, for one session."""
+class SessionRegistration:
+    """This broker's registration in one ZooKeeper session, and the live brokers seen there."""
 
     def __init__(
         self,
@@ -62,7 +65,7 @@ class Membership:
         self._settings = settings
         self._clock = clock
         self._path = znodes.broker(endpoint.id)
-        self.registration = Registration(endpoint, BrokerEpoch(-1))
+        self.own = Registration(endpoint, BrokerEpoch(-1))
         self.live: Mapping[BrokerId, Registration] = {}
         self.lease_until = 0.0
         """Until then the session has not expired, by this process's clock (CORRECTNESS E1)."""
@@ -71,11 +74,11 @@ class Membership:
     async def register(self) -> None:
         """Create the ephemeral registration; its czxid is the broker epoch (KIP-380).
 
-        What an earlier life of this very folder left is removed (E10). A live broker with this id is
-        waited for as long as it might be a dying session, then SettingsError says whose the id is.
+        A registration that an earlier life of this folder left is removed (E10). If another broker holds this
+        id, this waits until that session would have expired; then it raises SettingsError with its address.
         """
         deadline = self._clock.monotonic() + 2 * self._session.session_timeout_s + 1
-        data = znodes.dump_registration(self.registration)
+        data = znodes.dump_registration(self.own)
         while True:
             try:
                 self._folder.begin_session(self._session.session_id)
@@ -89,17 +92,17 @@ class Membership:
             node = await self._session.exists(self._path)
             if node is not None and node.ephemeral_owner == self._session.session_id:
                 break
-        self.registration = replace(self.registration, epoch=BrokerEpoch(node.czxid))
-        self._folder.begin_life(self.registration.epoch)
-        logger.info("registered", broker=self.registration.id, broker_epoch=node.czxid)
+        self.own = replace(self.own, epoch=BrokerEpoch(node.czxid))
+        self._folder.begin_life(self.own.epoch)
+        logger.info("registered", broker=self.own.id, broker_epoch=node.czxid)
 
     async def _yields(self, deadline: float) -> bool:
-        """True if the registration in the way is gone, or may go soon. Raises SettingsError if not."""
+        """True if the registration in the way is gone, or may go soon; else SettingsError."""
         node = await self._session.exists(self._path)
         if node is None or node.ephemeral_owner == self._session.session_id:
             return node is None
         if node.ephemeral_owner in self._folder.previous_sessions:
-            logger.info("removing the registration of an earlier life", broker=self.registration.id)
+            logger.info("removing the registration of an earlier life", broker=self.own.id)
             with contextlib.suppress(NoNode):
                 await self._session.delete(self._path)
             return True
@@ -109,26 +112,26 @@ class Membership:
             except NoNode:
                 return True
             try:
-                other = znodes.load_registration(self.registration.id, found.data, found.czxid)
+                other = znodes.load_registration(self.own.id, found.data, found.czxid)
                 where = other.endpoint.address
             except znodes.UnreadableZnode:
                 where = "an address that cannot be read"
             raise SettingsError(
-                f"setting broker_id = {self.registration.id}: broker {self.registration.id} is alive at "
+                f"setting broker_id = {self.own.id}: broker {self.own.id} is alive at "
                 f"{where}; give each broker its own id (set STRANDLINE_BROKER_ID)"
             )
         await self._clock.sleep(self._settings.fetcher_retry_ms / 1000)
         return True
 
     async def leave(self) -> None:
-        """Say that this broker is shutting down: nobody takes it for a successor or into an ISR (I7)."""
-        self.registration = replace(self.registration, shutting_down=True)
-        await self._session.set(self._path, znodes.dump_registration(self.registration))
+        """Announce the shutdown: from now on no leader names this broker or takes it into an ISR (I7)."""
+        self.own = replace(self.own, shutting_down=True)
+        await self._session.set(self._path, znodes.dump_registration(self.own))
 
     # --- who is alive ------------------------------------------------------------------------
 
     async def watch(self, on_live: Callable[[Mapping[BrokerId, Registration]], None]) -> None:
-        """Keep `live` true: any event means "read again" (CORRECTNESS E8). Runs until cancelled."""
+        """Keep `live` current: any event means "read again" (CORRECTNESS E8). Runs until cancelled."""
         self._session.watch_children(znodes.BROKER_IDS, lambda _children: self._changed.set())
         while True:
             await self._changed.wait()
@@ -165,9 +168,10 @@ class Membership:
     async def keep_lease(self) -> None:
         """Prove again and again that the session lives. Runs until cancelled.
 
-        By a write, which changes nothing: a server answers reads, and for a while `sync`, also when it has
-        lost the others, which end the session meanwhile. A write is answered once a quorum has it. The proof
-        counts from before it was asked for: ZooKeeper heard of this session no earlier.
+        The proof is a write that changes nothing. A ZooKeeper server that has lost its quorum still answers
+        reads, and `sync` for a while, although the others may end the session meanwhile. It answers a write
+        only once a quorum has it. The lease counts from before the write was sent, because ZooKeeper heard
+        of this session no earlier than that.
         """
         timeout = self._session.session_timeout_s
         margin = min(self._settings.session_margin_ms / 1000, timeout / 2)
@@ -177,18 +181,18 @@ class Membership:
             try:
                 await self._session.multi([Check(self._path)])
                 node = await self._session.exists(self._path)  # as of that write, or later
-                if node is not None and node.czxid == self.registration.epoch:
+                if node is not None and node.czxid == self.own.epoch:
                     self.lease_until = asked + timeout - margin
             except (ConnectionLost, MultiFailed) as error:
                 logger.debug("the lease was not renewed", reason=str(error))
-            # After an answer that took long the next question comes at once.
+            # After a slow answer the next renewal follows at once.
             await self._clock.sleep(max(RENEW_AGAIN_S_MIN, asked + pace - self._clock.monotonic()))
 
     @property
     def lease_s(self) -> float:
-        """For how long this broker may take its session for alive, as far as it knows now; 0: it may not.
+        """Seconds for which this session surely lives on; 0 if that is not certain.
 
-        Nothing is certain while the link is down: who has lost ZooKeeper may have lost its peers too.
+        Nothing is certain while the link is down: a broker that lost ZooKeeper may have lost its peers too.
         """
         if self._session.state is not LinkState.CONNECTED:
             return 0.0

@@ -31,7 +31,7 @@ from strandline.broker.events.replica_events import Recorder
 from strandline.broker.facts.isr_record import read_isr
 from strandline.broker.membership.confirmation import (
     ASK_ZOOKEEPER_AFTER_S,
-    Flow,
+    FollowerFlow,
     all_follow,
     followed_lately,
     leader_of_record,
@@ -111,7 +111,7 @@ class Leadership:
         self.draining = False
         """True while leadership is being handed over: nothing new is accepted."""
         self._ended = False
-        self.followers: set[Flow] = set()
+        self.followers: set[FollowerFlow] = set()
         """Woken after each append."""
         self.in_sync_since: dict[IsrMember, float] = {}
         """Of each member of the ISR of record: since when this leader knows it there."""
@@ -305,7 +305,7 @@ class Leadership:
             partition=str(self.replica.name),
             epoch=self.epoch,
             brokers=list(effect.brokers),
-            waited_s=effect.patience_s,
+            waited_s=effect.close_s,
         )
         for follower in tuple(self.followers):  # theirs end
             follower.wake()

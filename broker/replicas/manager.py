@@ -316,9 +316,9 @@ class ReplicaManager:
         if self.session is None or replica.log.failed is not None:
             return
         if known == (leader, epoch) and not led:
-            self.session.fetchers.follow_again(replica)
+            self.session.follow_again(replica)
         else:
-            self.session.fetchers.follow(replica)
+            self.session.follow(replica)
 
     def step_down(self, replica: Replica, state: PartitionState | None) -> None:
         """Stop leading: another epoch leads (`state`), or this broker cannot go on (None)."""
@@ -378,7 +378,7 @@ class ReplicaManager:
     def stop_following(self, replica: Replica) -> None:
         """Fetch it no more, and acknowledge nothing of it to its leader."""
         if self.session is not None:
-            self.session.fetchers.unfollow(replica)
+            self.session.unfollow(replica)
 
     def end_session(self) -> None:
         """The ZooKeeper session is over: lead nothing, believe in no leader (DESIGN .3). What is assigned is

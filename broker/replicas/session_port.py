@@ -1,4 +1,4 @@
-"""What a `ReplicaManager` needs of the ZooKeeper session in force, and whom it tells of its leaderships."""
+"""Ports of a `ReplicaManager`: the ZooKeeper session in force, and the watchers of its leaderships."""
 
 from __future__ import annotations
 
@@ -12,26 +12,11 @@ from strandline.ids import BrokerId, LeaderEpoch
 from strandline.ports import Coordination
 
 
-class Fetchers(Protocol):
-    """Where a follower's fetching is started and stopped."""
-
-    def follow(self, replica: Replica) -> None: ...
-
-    def unfollow(self, replica: Replica) -> None: ...
-
-    def follow_again(self, replica: Replica) -> None:
-        """Ask the same leader once more, after a moment, unless that is under way."""
-        ...
-
-
 class Session(Protocol):
-    """What the manager needs of the ZooKeeper session in force: it is gone when the session ends."""
+    """The ZooKeeper session in force, as the manager sees it. Absent between two sessions."""
 
     @property
     def coordination(self) -> Coordination: ...
-
-    @property
-    def fetchers(self) -> Fetchers: ...
 
     @property
     def recorder(self) -> Recorder: ...
@@ -40,12 +25,24 @@ class Session(Protocol):
         """Run the leadership's commit task."""
         ...
 
+    def follow(self, replica: Replica) -> None:
+        """Fetch from the leader that this replica knows."""
+        ...
+
+    def unfollow(self, replica: Replica) -> None:
+        """Stop fetching."""
+        ...
+
+    def follow_again(self, replica: Replica) -> None:
+        """Ask the same leader once more, after a moment, unless that is under way."""
+        ...
+
     def vacant(self, replica: Replica) -> None:
-        """This partition has no leader as far as this broker knows: look into it."""
+        """Find out who leads this partition: as far as this broker knows, no broker does."""
         ...
 
     def resign(self, replica: Replica, epoch: LeaderEpoch) -> None:
-        """Write down that this broker cannot lead on in this epoch, and let another one stand."""
+        """Write that this broker gives up the leadership of this epoch, so that another one can stand."""
         ...
 
     def soon(self, callback: Callable[[], None]) -> None:
@@ -53,16 +50,16 @@ class Session(Protocol):
         ...
 
     def probe(self, broker: BrokerId) -> None:
-        """A stream with this broker broke: find out whether its process is gone, and tell `Peers`."""
+        """A stream with this broker broke: find out whether its process is gone, and report to `Peers`."""
         ...
 
     def peers_changed(self) -> None:
-        """Other brokers are registered, or suspected, than before."""
+        """The set of registered or suspected brokers has changed."""
         ...
 
 
 class LeadershipWatcher(Protocol):
-    """Does what only a partition's leader does. Told at once, between two awaits."""
+    """Does what only a partition's leader does. Called at once, between two awaits."""
 
     def begun(self, leadership: Leadership) -> None: ...
 

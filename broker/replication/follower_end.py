@@ -1,14 +1,14 @@
-"""The follower's end of replication: one link a leader broker carries every partition followed there.
+"""The follower's end of replication: one stream to each leader broker carries all partitions that it leads.
 
-What arrives is applied only if its subscription is still the one in force, so data of another epoch,
-or of a partition that moved on, can never be appended (CORRECTNESS T6). A diverging log is truncated
-first; the HW is taken only from a subscription that the leader accepted (T10).
+A push is applied only if its subscription is still in force, so records of another epoch, or of a partition
+that has another leader by now, are never appended (CORRECTNESS T6). A diverging log is truncated first; the
+HW is taken only from a subscription that the leader accepted (T10).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,7 +17,7 @@ import structlog
 from strandline.broker.events.replica_events import Recorder
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replication.leader_end import Hello, Push, Subscribe
-from strandline.broker.replication.truncation import Cutter, Parting
+from strandline.broker.replication.truncation import Divergence, Truncator
 from strandline.config import BrokerSettings
 from strandline.errors import (
     CorruptMessage,
@@ -29,13 +29,14 @@ from strandline.errors import (
 )
 from strandline.ids import BrokerId, Offset, PartitionKey
 from strandline.ports import Clock
+from strandline.tasks import until_failure
 from strandline.vocabulary.metadata import Endpoint
 
 logger = structlog.get_logger(__name__)
 
 
 class StreamBroken(Exception):
-    """The stream to the leader ended: refused, reset, or told to go."""
+    """The stream to the leader ended: it was refused, reset or closed."""
 
 
 class ReplicaStream(Protocol):
@@ -58,16 +59,6 @@ class ReplicaStream(Protocol):
     async def close(self) -> None: ...
 
 
-async def _until_broken(part: Coroutine[None, None, None]) -> StreamBroken:
-    """Why a part of an exchange ended, as a result: a group of tasks that fails in the very turn of the loop
-    in which it is cancelled forgets the cancellation, and the session's end would wait for ever."""
-    try:
-        await part
-    except StreamBroken as broken:
-        return broken
-    raise AssertionError("a part of an exchange ends only with its stream")
-
-
 @dataclass(slots=True)
 class _Following:
     """A subscription from the follower's side."""
@@ -77,7 +68,7 @@ class _Following:
     epoch: int
 
 
-class LeaderLink:
+class LeaderStream:
     """Follows everything that one broker leads. `run` owns the stream; the rest never awaits."""
 
     def __init__(
@@ -95,7 +86,7 @@ class LeaderLink:
         recorder: Recorder,
     ) -> None:
         self.leader = leader
-        self._cutter = Cutter(hello.broker_id, recorder, clock)
+        self._truncator = Truncator(hello.broker_id, recorder, clock)
         self._hello = hello
         self._open_stream = open_stream
         self._endpoint = endpoint
@@ -112,7 +103,7 @@ class LeaderLink:
         self._unsubscribe: list[int] = []
         self._progress: dict[int, int] = {}
         self._acknowledged = 0
-        self._told = 0
+        self._acknowledged_sent = 0
         self._connected = False
         self._answered = True
         """False while the leader has not sent anything since the last stream broke."""
@@ -156,9 +147,9 @@ class LeaderLink:
         log = replica.log
         if log.needs_flush(self._clock.monotonic()):
             try:
-                log.flush()  # what is asked from is a position told: see `_sync`
+                log.flush()  # the first offset asked for is reported too: see `_sync`
             except StorageFailed:
-                return  # the log's fence has told
+                return  # the log's fence has reported it
             except StorageBusy:
                 self.follow_again(replica)
                 return
@@ -180,7 +171,7 @@ class LeaderLink:
     # --- the stream --------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Keep a stream to the leader while this broker is registered; for ever."""
+        """Keep a stream to the leader while that broker is registered. Runs until cancelled."""
         while True:
             while not self._wanted:
                 self._wake.clear()
@@ -190,7 +181,7 @@ class LeaderLink:
                 try:
                     await self._exchange(self._open_stream(endpoint))
                 except StreamBroken as broken:
-                    if self._answered:  # once an outage, not once a try
+                    if self._answered:  # log once per outage, not once per attempt
                         logger.info("replication stream ended", leader=self.leader, reason=str(broken))
                     self._answered = False
                     self._on_lost(self.leader)
@@ -208,15 +199,7 @@ class LeaderLink:
             for replica in self._wanted.values():
                 self._start(replica)
             await self._send(stream, self._hello)
-            async with asyncio.TaskGroup() as tasks:
-                parts = [
-                    tasks.create_task(_until_broken(part))
-                    for part in (self._receive_all(stream), self._send_all(stream))
-                ]
-                ended, running = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
-                for part in running:
-                    part.cancel()
-            raise ended.pop().result()
+            raise await until_failure(StreamBroken, self._receive_all(stream), self._send_all(stream))
         finally:
             self._connected = False
             await stream.close()
@@ -227,27 +210,32 @@ class LeaderLink:
         self._subscribe.clear()
         self._unsubscribe.clear()
         self._progress.clear()
-        self._acknowledged = self._told = 0
+        self._acknowledged = self._acknowledged_sent = 0
 
     async def _send_all(self, stream: ReplicaStream) -> None:
         while True:
-            while self._subscribe or self._unsubscribe or self._progress or self._told < self._acknowledged:
+            while (
+                self._subscribe
+                or self._unsubscribe
+                or self._progress
+                or self._acknowledged_sent < self._acknowledged
+            ):
                 await self._send(stream, None)
             self._wake.clear()
             await self._wake.wait()
 
     async def _send(self, stream: ReplicaStream, hello: Hello | None) -> None:
-        """One message with all there is to say; what comes up meanwhile goes into the next."""
+        """One message with everything that is due; what becomes due meanwhile goes into the next."""
         subscribe, self._subscribe = self._subscribe, []
         unsubscribe, self._unsubscribe = self._unsubscribe, []
         progress, self._progress = self._progress, {}
-        self._told = self._acknowledged
+        self._acknowledged_sent = self._acknowledged
         await stream.send(
             hello=hello,
             subscribe=subscribe,
             progress=tuple(progress.items()),
             unsubscribe=unsubscribe,
-            acknowledged=self._told,
+            acknowledged=self._acknowledged_sent,
         )
 
     async def _receive_all(self, stream: ReplicaStream) -> None:
@@ -281,12 +269,12 @@ class LeaderLink:
             if push.error is not None:
                 self._refused(following, push.error)
             elif push.diverging is not None:
-                self._drop(replica.key)  # nothing more of this flow fits the log
+                self._drop(replica.key)  # no later push of this subscription fits the log
                 diverged.append((replica, push))
             else:
                 self._append(following, push, unsynced)
         except StorageFailed:
-            self.unfollow(replica.key)  # the log's fence has told
+            self.unfollow(replica.key)  # the log's fence has reported it
         except StorageBusy as error:
             logger.warning("records not taken", partition=str(replica.name), reason=error.message)
             self._drop(replica.key)
@@ -312,13 +300,13 @@ class LeaderLink:
             replica.raise_watermark(Offset(log.log_start_offset))  # only what is committed is deleted (H9)
 
     async def _sync(self, following: _Following) -> None:
-        """`flush.messages`: a position is told only once it is on the disk."""
+        """`flush.messages`: a position is reported only once it is on the disk."""
         log = following.replica.log
         end = log.log_end_offset
         try:
             await asyncio.to_thread(log.flush)
         except StorageFailed:
-            self.unfollow(following.replica.key)  # the log's fence has told
+            self.unfollow(following.replica.key)  # the log's fence has reported it
             return
         except StorageBusy:
             if self._by_id.get(following.id) is following:
@@ -330,11 +318,11 @@ class LeaderLink:
 
     def _diverged(self, diverged: Sequence[tuple[Replica, Push]]) -> None:
         """These have to be cut first; then they ask again."""
-        partings = []
+        divergences = []
         for replica, push in diverged:
             assert push.diverging is not None
-            partings.append(Parting(replica, *push.diverging, push.log_start_offset))
-        for replica, error in self._cutter.cut(partings):
+            divergences.append(Divergence(replica, *push.diverging, push.log_start_offset))
+        for replica, error in self._truncator.cut(divergences):
             if error is None:
                 self.follow(replica)
             else:
@@ -344,11 +332,11 @@ class LeaderLink:
     def _refused(self, following: _Following, error: StrandlineError) -> None:
         replica = following.replica
         if isinstance(error, OffsetOutOfRange) and error.limit is not None:
-            self._cutter.restart_at(replica, Offset(error.limit))
+            self._truncator.restart_at(replica, Offset(error.limit))
             self.follow(replica)
             return
         self._drop(replica.key)
-        if isinstance(error, UnknownLeaderEpoch):  # the leader does not know of its election yet
+        if isinstance(error, UnknownLeaderEpoch):  # the leader has not heard of its election yet
             self.follow_again(replica)
         else:
             self._on_refused(replica, error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.manager import ReplicaManager
-from strandline.broker.replication.leader_end import FollowerLink, Hello
+from strandline.broker.replication.leader_end import FollowerStream, Hello
 from strandline.broker.replication.throttle import ReassignmentThrottle
 from strandline.config import BrokerSettings
 from strandline.errors import BrokerNotAvailable, InconsistentClusterId, InvalidRequest, StaleBrokerEpoch
@@ -24,7 +24,7 @@ class Followers:
         self.throttle = ReassignmentThrottle(settings, clock)
         """Shared by the streams of all followers."""
 
-    async def open(self, hello: Hello) -> FollowerLink:
+    async def open(self, hello: Hello) -> FollowerStream:
         """Open the leader's end of a stream, for a broker in the life that is registered.
 
         Raises InconsistentClusterId, InvalidRequest; StaleBrokerEpoch for a life that is over,
@@ -39,7 +39,7 @@ class Followers:
             raise InvalidRequest(f"broker {hello.leader_id} was meant, this is broker {self._manager.me}")
         await self._check_life(hello)
         self._manager.peers.heard(hello.broker_epoch)
-        return FollowerLink(hello, self._manager.known, self.throttle, self._settings, self._clock)
+        return FollowerStream(hello, self._manager.known, self.throttle, self._settings, self._clock)
 
     async def _check_life(self, hello: Hello) -> None:
         """The broker epoch must be that of the broker's registration. This broker hears of a registration a

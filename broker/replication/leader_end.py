@@ -1,7 +1,7 @@
-"""The leader's end of a replication stream: what one follower is pushed, and when.
+"""The leader's end of a replication stream: decides what one follower is sent, and when.
 
-A message goes out as soon as something is ready and the window is open; while it is not, everything
-that becomes ready coalesces into the next message, records of all partitions and watermarks alike.
+A message goes out as soon as something is ready and the window is open. While the window is closed,
+everything that becomes ready goes into the next message: records of all partitions, and watermarks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """Who follows, and in which life."""
+    """Names the follower, its life, and the leader and cluster that it means."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -69,23 +69,33 @@ class Push:
 
 
 class _Subscription:
-    """The flow of one partition in one epoch to one follower. Fulfils `confirmation.Flow`."""
+    """The flow of one partition in one epoch to one follower. Fulfils `confirmation.FollowerFlow`."""
 
     __slots__ = (
-        "_link", "_opened_at", "asked", "grant", "held", "id", "leadership", "queued", "replica",
-        "sent_offset", "stale", "told_watermark",
+        "_opened_at",
+        "_stream",
+        "asked",
+        "grant",
+        "held",
+        "id",
+        "leadership",
+        "queued",
+        "replica",
+        "sent_offset",
+        "sent_watermark",
+        "stale",
     )  # fmt: skip
 
     def __init__(
-        self, link: FollowerLink, sub_id: int, leadership: Leadership, sent_offset: int, now: float
+        self, stream: FollowerStream, sub_id: int, leadership: Leadership, sent_offset: int, now: float
     ) -> None:
-        self._link = link
+        self._stream = stream
         self._opened_at = now
         self.id = sub_id
         self.leadership = leadership
         self.replica = leadership.replica
         self.sent_offset = sent_offset
-        self.told_watermark = -1
+        self.sent_watermark = -1
         self.queued = False
         self.stale = False
         self.grant: Grant | None = None
@@ -97,34 +107,34 @@ class _Subscription:
 
     @property
     def broker(self) -> BrokerId:
-        return self._link.hello.broker_id
+        return self._stream.hello.broker_id
 
     @property
     def over(self) -> bool:
         """The leadership ended, or the follower was assigned anew since: it has to ask again (I2)."""
-        hello, core = self._link.hello, self.leadership.core
+        hello, core = self._stream.hello, self.leadership.core
         return self.leadership.ended() or core.outdated(hello.broker_id, hello.broker_epoch, self.id)
 
     @property
     def followed_at(self) -> float:
-        """See `confirmation.Flow`. Who stops following says so before it acknowledges anything more."""
-        at = self._link.acknowledged_at
+        """See `FollowerFlow`. A follower that stops says so before it acknowledges anything more."""
+        at = self._stream.acknowledged_at
         return at if at >= self._opened_at else float("-inf")
 
     def wake(self) -> None:
         """Something may have to be told: records, a watermark, or the end."""
-        if self.queued or (self.held is not None and self._link.has_to_wait(self)):
+        if self.queued or (self.held is not None and self._stream.has_to_wait(self)):
             return
         if self.sent_offset < self.replica.log.log_end_offset or self.over:
-            self._link.queue(self)
-        elif self.told_watermark < self.replica.high_watermark:
-            self._link.queue_watermark(self)
+            self._stream.queue(self)
+        elif self.sent_watermark < self.replica.high_watermark:
+            self._stream.queue_watermark(self)
 
     def confirmed(self) -> asyncio.Future[bool]:
-        """See `confirmation.Flow`. All who ask before the next message share its answer."""
+        """See `FollowerFlow`. All callers before the next message share its answer."""
         if self.asked is None:
             self.asked = asyncio.get_running_loop().create_future()
-            self._link.queue(self)
+            self._stream.queue(self)
         return self.asked
 
 
@@ -137,8 +147,8 @@ class _Question:
     answer: asyncio.Future[bool]
 
 
-class FollowerLink:
-    """One stream of one follower."""
+class FollowerStream:
+    """One stream to one follower."""
 
     def __init__(
         self,
@@ -310,7 +320,7 @@ class FollowerLink:
         stale, self._stale = self._stale, []
         for subscription in stale:
             subscription.stale = False
-            if subscription.told_watermark < subscription.replica.high_watermark:
+            if subscription.sent_watermark < subscription.replica.high_watermark:
                 self.queue(subscription)
 
     async def next_message(self) -> tuple[int, list[Push]]:
@@ -431,7 +441,7 @@ class FollowerLink:
         except (OffsetOutOfRange, StorageFailed, StorageBusy) as error:
             return Push(subscription.id, error=error)
         known = subscription.leadership.core.knows_watermark
-        subscription.told_watermark = replica.high_watermark
+        subscription.sent_watermark = replica.high_watermark
         return Push(
             subscription.id,
             high_watermark=replica.high_watermark if known else -1,

@@ -1,4 +1,4 @@
-"""The gRPC face of the service `Replication`: one stream a follower, onto its `FollowerLink`."""
+"""The gRPC face of the service `Replication`: one stream a follower, onto its `FollowerStream`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strandline.adapters.rpc.served_stream import write
 from strandline.adapters.rpc.wire_errors import abort
 from strandline.broker.replication import wire
 from strandline.broker.replication.handlers import Followers
-from strandline.broker.replication.leader_end import FollowerLink
+from strandline.broker.replication.leader_end import FollowerStream
 from strandline.errors import StrandlineError
 from strandline.ports import Clock
 from strandline.rpc import replication_pb2
@@ -64,7 +64,7 @@ class ReplicationService:
             )
             await abort(context, refusal)
 
-    async def _take(self, link: FollowerLink, request: replication_pb2.ReplicaFetchRequest) -> None:
+    async def _take(self, link: FollowerStream, request: replication_pb2.ReplicaFetchRequest) -> None:
         slices = Slices(self._clock)
         for sub_id in request.unsubscribe:
             link.unsubscribe(sub_id)
@@ -77,7 +77,7 @@ class ReplicationService:
         link.acknowledge(request.acknowledged)
 
     @staticmethod
-    async def _push(link: FollowerLink, context: ReplicaContext) -> None:
+    async def _push(link: FollowerStream, context: ReplicaContext) -> None:
         while True:
             sequence, pushes = await link.next_message()
             await write(context, wire.replica_response(sequence, pushes))

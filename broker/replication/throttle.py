@@ -31,7 +31,7 @@ class Grant:
     def used(self, sent: int) -> None:
         """This was sent of it, or more, for a batch goes as a whole."""
         for bucket in self.buckets:
-            bucket.put_right(self.size, sent)
+            bucket.correct(self.size, sent)
 
 
 class ReassignmentThrottle:

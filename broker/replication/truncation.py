@@ -1,7 +1,7 @@
-"""Cuts logs that went another way than their leaders', and tells it first.
+"""Truncates logs that diverged from their leaders', and records each truncation first.
 
-From what is left of a log nobody could tell what was in it (CORRECTNESS T11), so the record of a cut is on
-this broker's disk before the cut is made.
+A truncated log does not show what was removed (CORRECTNESS T11), so the event is on this broker's disk before
+the log is cut.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from strandline.vocabulary.state_changes import StateChangeEvent
 
 
 @dataclass(frozen=True, slots=True)
-class Parting:
-    """What a leader says of a log that cannot be followed as it is: its own largest epoch not above the one
-    asked for, and where that ends (-1 if there is none); and where its log begins (KIP-279, T3, T9)."""
+class Divergence:
+    """A leader's answer to a log that diverges: the largest epoch that it has up to the one asked for, that
+    epoch's end offset (-1 if there is none), and where the leader's log begins (KIP-279, T3, T9)."""
 
     replica: Replica
     epoch: int
@@ -39,49 +39,52 @@ class Parting:
 
     @property
     def leaders_start(self) -> Offset:
-        """Where the leader's log begins, within this one: what lies above diverges if no epoch is in common,
-        what lies below is deleted there."""
+        """Where the leader's log begins, within this log. If no epoch is in common, records above it diverge;
+        records below it are deleted on the leader."""
         log = self.replica.log
         return Offset(max(log.log_start_offset, min(self.log_start_offset, log.log_end_offset)))
 
 
-class Cutter:
-    """One broker's, in one session. Never awaits."""
+class Truncator:
+    """Truncates the logs of one broker, in one session. Never awaits."""
 
     def __init__(self, me: BrokerId, recorder: Recorder, clock: Clock) -> None:
         self._me = me
         self._recorder = recorder
         self._clock = clock
 
-    def cut(self, partings: Sequence[Parting]) -> list[tuple[Replica, StorageFailed | None]]:
-        """Cut each log to where it may go on; a replica that cannot, or that would lose what was committed,
-        has failed. All are told with one write: after a failover there may be as many as partitions."""
-        planned = [(parting, parting.common_end) for parting in partings]
+    def cut(self, divergences: Sequence[Divergence]) -> list[tuple[Replica, StorageFailed | None]]:
+        """Cut each log to the offset at which it can follow again. A replica that cannot, or that would lose
+        committed records, has failed. One write records all events: after a failover there may be one for
+        each partition."""
+        planned = [(divergence, divergence.common_end) for divergence in divergences]
         events: list[StateChangeEvent] = []
-        for parting, common_end in planned:
-            replica = parting.replica
-            cut = replica.cut_at(parting.leaders_start if common_end is None else common_end)
-            events += self._told(replica, cut, _why(replica, cut))
+        for divergence, common_end in planned:
+            replica = divergence.replica
+            cut = replica.cut_at(divergence.leaders_start if common_end is None else common_end)
+            events += self._events(replica, cut, _why(replica, cut))
             if common_end is None and not cut.refused:
-                events += self._told_restart(replica, cut.first, parting.log_start_offset)
+                events += self._restart_events(replica, cut.first, divergence.log_start_offset)
         if events:
-            self._recorder.keep(events)
-        return [(parting.replica, _carry_out(parting, common_end)) for parting, common_end in planned]
+            self._recorder.record_durably(events)
+        return [
+            (divergence.replica, _carry_out(divergence, common_end)) for divergence, common_end in planned
+        ]
 
     def restart_at(self, replica: Replica, offset: Offset) -> None:
-        """Begin anew where the leader's log begins. Raises StorageFailed."""
-        events = self._told_restart(replica, Offset(replica.log.log_end_offset), offset)
+        """Empty the log and begin anew at the start of the leader's log. Raises StorageFailed."""
+        events = self._restart_events(replica, Offset(replica.log.log_end_offset), offset)
         if events:
-            self._recorder.keep(events)
+            self._recorder.record_durably(events)
         replica.restart_at(offset)
 
-    def _told_restart(self, replica: Replica, end: Offset, begins_at: int) -> list[StateChangeEvent]:
-        """What goes when a log, which ends there by now, begins anew."""
+    def _restart_events(self, replica: Replica, end: Offset, begins_at: int) -> list[StateChangeEvent]:
+        """The events of a log that ends at `end` and begins anew."""
         cut = Cut(Offset(replica.log.log_start_offset), end, committed=0, refused=False)
-        return self._told(replica, cut, f"the log of broker {replica.leader} begins at {begins_at}")
+        return self._events(replica, cut, f"the log of broker {replica.leader} begins at {begins_at}")
 
-    def _told(self, replica: Replica, cut: Cut, reason: str) -> list[StateChangeEvent]:
-        """The event of a cut; none if it takes nothing."""
+    def _events(self, replica: Replica, cut: Cut, reason: str) -> list[StateChangeEvent]:
+        """The event of a cut; none if it removes no record."""
         if cut.first >= cut.end:
             return []
         return [
@@ -100,12 +103,12 @@ class Cutter:
         ]
 
 
-def _carry_out(parting: Parting, common_end: Offset | None) -> StorageFailed | None:
-    replica = parting.replica
+def _carry_out(divergence: Divergence, common_end: Offset | None) -> StorageFailed | None:
+    replica = divergence.replica
     try:
         if common_end is None:
-            replica.truncate(parting.leaders_start)
-            replica.restart_at(Offset(parting.log_start_offset))
+            replica.truncate(divergence.leaders_start)
+            replica.restart_at(Offset(divergence.log_start_offset))
         else:
             replica.truncate(common_end)
     except StorageFailed as error:

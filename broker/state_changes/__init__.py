@@ -1,1 +1,1 @@
-"""Requests from broker to broker through ZooKeeper, and the record of what became of them."""
+"""Requests from broker to broker through ZooKeeper, and the record of their outcomes."""

@@ -1,10 +1,10 @@
-"""Carries out what a state-change request asks, as far as ZooKeeper still says so.
+"""Carries out state-change requests, as far as ZooKeeper still agrees with them.
 
-A request is a hint with a fence (CORRECTNESS Q7): what the znodes of its partition say is done, whatever it
-asks, and a request that they contradict, or that is of another incarnation of the topic or of an older epoch,
-is superseded (CORRECTNESS Q1, E6). Doing one twice changes nothing.
+A request is a hint with a fence (CORRECTNESS Q7): the znodes of its partition decide what is done, whatever
+it asks. A request that they contradict, or that is of another incarnation of the topic or of an older epoch,
+is superseded (CORRECTNESS Q1, E6). Executing one twice changes nothing.
 
-What changes a replica is decided after the last read and done before the next await, so nothing comes in
+A change of a replica is decided after the last read and done before the next await, so nothing happens in
 between.
 """
 
@@ -21,8 +21,8 @@ from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.facts.assignments import Assignments
-from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.session_context import SessionContext
 from strandline.errors import InvalidConfig, StorageBusy, StorageFailed
 from strandline.ids import NO_BROKER, NO_EPOCH, LeaderEpoch, PartitionId, PartitionKey, TopicPartition
 from strandline.ports import Coordination, NoNode
@@ -36,7 +36,7 @@ COMPLETED, SUPERSEDED, FAILED = RequestState.COMPLETED, RequestState.SUPERSEDED,
 
 
 Topic = znodes.TopicNode | ValueError | None
-"""What a topic's znode said; None if there is none."""
+"""The content of a topic's znode; ValueError if it is unreadable, None if it does not exist."""
 
 
 async def read_topic(session: Coordination, name: str) -> Topic:
@@ -54,8 +54,8 @@ class Outcome(NamedTuple):
     reason: str = ""
 
 
-class _Truth(NamedTuple):
-    """What ZooKeeper says of one partition of the incarnation that a request means."""
+class _PartitionFacts(NamedTuple):
+    """What ZooKeeper holds about one partition, of the incarnation that a request means."""
 
     assignment: Assignment
     config: TopicConfig
@@ -64,39 +64,39 @@ class _Truth(NamedTuple):
 
 
 class Executor:
-    """One session's."""
+    """Executes the requests of one session."""
 
-    def __init__(
-        self, manager: ReplicaManager, session: Coordination, vacant: Callable[[Replica, bool], None]
-    ) -> None:
-        self._manager = manager
-        self._session = session
+    def __init__(self, context: SessionContext, vacant: Callable[[Replica], None]) -> None:
+        self._manager = context.manager
+        self._session = context.coordination
         self._vacant = vacant
-        self._asked: dict[PartitionKey, LeaderEpoch] = {}
-        """The highest epoch in which a leader asked for something; a partition that is deleted leaves."""
+        self._requested_epochs: dict[PartitionKey, LeaderEpoch] = {}
+        """The highest epoch in which a leader sent a request; a deleted partition is dropped."""
 
     async def execute(self, change: StateChange, topic: Topic, assignments: Assignments) -> Outcome:
         """`topic` and `assignments` were read after the request. Raises ConnectionLost, SessionEnded."""
         try:
-            truth = await self._read(change, topic, assignments)
-            if truth is None:
+            facts = await self._read(change, topic, assignments)
+            if facts is None:
                 if change.command is not Command.DELETE_REPLICA:
                     return Outcome(SUPERSEDED, "the topic, or this incarnation of it, is gone")
                 return await self._delete(change)
             match change.command:
                 case Command.START_REPLICA:
-                    return self._start(change, truth)
+                    return self._start(change, facts)
                 case Command.CLOSE_REPLICA:
-                    return await self._close(change, truth)
+                    return await self._close(change, facts)
                 case Command.DELETE_REPLICA:
-                    if self._manager.me in truth.assignment.replicas:
-                        self._have(change.topic, change.key, truth)
+                    if self._manager.me in facts.assignment.replicas:
+                        self._ensure_replica(change.topic, change.key, facts)
                         return Outcome(SUPERSEDED, "the replica is assigned to this broker again")
                     return await self._delete(change)
         except (ValueError, InvalidConfig, OSError, StorageFailed, StorageBusy) as error:
             return Outcome(FAILED, str(error))
 
-    async def _read(self, change: StateChange, topic: Topic, assignments: Assignments) -> _Truth | None:
+    async def _read(
+        self, change: StateChange, topic: Topic, assignments: Assignments
+    ) -> _PartitionFacts | None:
         """None if the partition is gone, or another incarnation of the topic has its name.
 
         Raises ValueError.
@@ -114,46 +114,48 @@ class Executor:
         except NoNode:
             return None
         if change.command is Command.DELETE_REPLICA and self._manager.me in assignment.replicas:
-            # It decides against the request, so it must not be of a topic that took the name just now.
+            # It decides against the request, so it must not be of a topic that has just taken the name.
             return await self._read_once_more(change, topic, assignment)
-        return _Truth(assignment, TopicConfig.parse(topic.config), record)
+        return _PartitionFacts(assignment, TopicConfig.parse(topic.config), record)
 
     async def _read_once_more(
         self, change: StateChange, topic: znodes.TopicNode, assignment: Assignment
-    ) -> _Truth | None:
+    ) -> _PartitionFacts | None:
         again = await read_topic(self._session, change.topic)
         if isinstance(again, ValueError):
             raise again
         if again is None or again.topic_id != change.key.topic_id:
             return None
-        return _Truth(assignment, TopicConfig.parse(topic.config), None)
+        return _PartitionFacts(assignment, TopicConfig.parse(topic.config), None)
 
     # --- start -------------------------------------------------------------------------------
 
-    def _start(self, change: StateChange, truth: _Truth) -> Outcome:
+    def _start(self, change: StateChange, facts: _PartitionFacts) -> Outcome:
         if (newer := self._newer(change)) is not None:
             return newer
-        if self._manager.me not in truth.assignment.replicas:
-            self._have(change.topic, change.key, truth)
+        if self._manager.me not in facts.assignment.replicas:
+            self._ensure_replica(change.topic, change.key, facts)
             return Outcome(SUPERSEDED, "the replica is not assigned to this broker")
         by_leader = change.requester != NO_BROKER
         if by_leader:
-            self._asked[change.key] = change.leader_epoch
-        self._have(change.topic, change.key, truth, led_in=change.leader_epoch, reopen=by_leader)
+            self._requested_epochs[change.key] = change.leader_epoch
+        self._ensure_replica(change.topic, change.key, facts, led_in=change.leader_epoch, reopen=by_leader)
         return Outcome(COMPLETED)
 
-    async def have(
+    async def ensure_replica(
         self, topic: str, node: znodes.TopicNode, assignments: Assignments, partition: int
     ) -> PartitionKey | None:
-        """Have the replica that ZooKeeper assigns to this broker, and find out who leads it. None if there is
-        no such one.
+        """Ensure the replica that ZooKeeper assigns to this broker, and find its leader. None if none is
+        assigned.
 
-        Raises ConnectionLost. What is wrong with one partition is no reason not to have the others.
+        Raises ConnectionLost. A problem with one partition does not affect the others.
         """
         key = PartitionKey(node.topic_id, PartitionId(partition))
         try:
             assignment = await assignments.read(topic, key)
-            self._have(topic, key, _Truth(assignment, TopicConfig.parse(node.config), None))
+            self._ensure_replica(
+                topic, key, _PartitionFacts(assignment, TopicConfig.parse(node.config), None)
+            )
         except NoNode:
             return None
         except (ValueError, InvalidConfig, OSError, StorageFailed, StorageBusy) as error:
@@ -161,48 +163,48 @@ class Executor:
             return None
         return key if self._manager.me in assignment.replicas else None
 
-    def _have(
+    def _ensure_replica(
         self,
         topic: str,
         key: PartitionKey,
-        truth: _Truth,
+        facts: _PartitionFacts,
         *,
         led_in: LeaderEpoch = NO_EPOCH,
         reopen: bool = False,
     ) -> None:
-        """`led_in` is the epoch of the leader who asked: one of an older epoch learns here that it is
-        deposed. A closed replica stays closed while a reassignment is to take it away, unless a leader
-        wants it."""
+        """`led_in` is the epoch of the leader that sent the request: a leader of an older epoch learns here
+        that it is deposed. While a reassignment is to remove it, a closed replica stays closed, unless a
+        leader requests it."""
         manager, name = self._manager, TopicPartition(topic, key.partition)
-        if manager.me not in truth.assignment.replicas:
+        if manager.me not in facts.assignment.replicas:
             existing = manager.get(key)
             if existing is not None:
-                manager.reconfigure(existing, truth.assignment, truth.config)
+                manager.reconfigure(existing, facts.assignment, facts.config)
             return
         closed = manager.closed(key)
         if closed is None:
-            replica = manager.create(name, key, truth.config)
-        elif reopen or manager.me in truth.assignment.target:
+            replica = manager.create(name, key, facts.config)
+        elif reopen or manager.me in facts.assignment.target:
             manager.reopen(closed)
             replica = closed
         else:
             return
-        manager.reconfigure(replica, truth.assignment, truth.config)
+        manager.reconfigure(replica, facts.assignment, facts.config)
         if replica.leadership is None or replica.leadership.epoch < led_in:
-            self._vacant(replica, False)
+            self._vacant(replica)
 
     # --- close and delete --------------------------------------------------------------------
 
-    async def _close(self, change: StateChange, truth: _Truth) -> Outcome:
+    async def _close(self, change: StateChange, facts: _PartitionFacts) -> Outcome:
         if (newer := self._newer(change)) is not None:
             return newer
-        record = truth.record
+        record = facts.record
         if record is not None and record.leader_epoch > change.leader_epoch:
             return Outcome(SUPERSEDED, f"epoch {record.leader_epoch} has begun")
-        if self._manager.me in truth.assignment.target:
-            self._have(change.topic, change.key, truth)
+        if self._manager.me in facts.assignment.target:
+            self._ensure_replica(change.topic, change.key, facts)
             return Outcome(SUPERSEDED, "the replica is to stay on this broker")
-        self._asked[change.key] = change.leader_epoch
+        self._requested_epochs[change.key] = change.leader_epoch
         replica = self._manager.get(change.key)
         if replica is None:
             was = "closed" if self._manager.closed(change.key) is not None else "not here"
@@ -225,7 +227,7 @@ class Executor:
         return Outcome(COMPLETED)
 
     async def _delete(self, change: StateChange) -> Outcome:
-        self._asked.pop(change.key, None)
+        self._requested_epochs.pop(change.key, None)
         replica = self._manager.get(change.key) or self._manager.closed(change.key)
         if replica is None:
             return Outcome(COMPLETED, "it was not here")
@@ -236,15 +238,17 @@ class Executor:
         return Outcome(COMPLETED)
 
     async def remove(self, replica: Replica) -> None:
-        """From memory and from disk. Raises OSError."""
+        """Remove a replica from memory and disk. Raises OSError."""
         aside = self._manager.delete(replica)
         await asyncio.to_thread(shutil.rmtree, aside)
 
     def _newer(self, change: StateChange) -> Outcome | None:
-        """The outcome of a leader's request if a later epoch is known here. The controller's are of none."""
+        """The outcome of a leader's request if a later epoch is known here. Requests of the controller have
+        no epoch."""
         replica = self._manager.get(change.key) or self._manager.closed(change.key)
         known = max(
-            NO_EPOCH if replica is None else replica.leader_epoch, self._asked.get(change.key, NO_EPOCH)
+            NO_EPOCH if replica is None else replica.leader_epoch,
+            self._requested_epochs.get(change.key, NO_EPOCH),
         )
         if change.requester == NO_BROKER or change.leader_epoch >= known:
             return None

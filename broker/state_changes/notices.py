@@ -1,7 +1,8 @@
-"""Works off this broker's own queue of election notices. They wait behind no request (seed 002, goal 6).
+"""Takes election notices from this broker's own queue. They wait behind no request (seed 002, goal 6).
 
-One says that a partition has no leader and this broker is next; another, that it leads one which somebody
-else shall lead. Neither waits for the other: what takes time begins here, and ends elsewhere.
+One kind says that a partition has no leader and this broker is next; the other, that this broker leads a
+partition which another broker should lead. Neither waits for the other: long work begins here, and ends
+elsewhere.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ import structlog
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
-from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.session_context import SessionContext
 from strandline.ids import NO_BROKER
-from strandline.ports import Clock, ConnectionLost, Coordination, NoNode
+from strandline.ports import ConnectionLost, NoNode
 
 logger = structlog.get_logger(__name__)
 
@@ -25,26 +26,24 @@ READ_AGAIN_S: Final = 0.1
 
 
 class NoticeReceiver:
-    """One session's. `run` is its task."""
+    """Receives the notices of one session. `run` is its task."""
 
     def __init__(
         self,
-        manager: ReplicaManager,
-        session: Coordination,
-        clock: Clock,
+        context: SessionContext,
         vacant: Callable[[Replica, bool], None],
         give: Callable[[ElectionNotice], None],
     ) -> None:
-        self._manager = manager
-        self._session = session
-        self._clock = clock
+        self._manager = context.manager
+        self._session = context.coordination
+        self._clock = context.clock
         self._vacant = vacant
         self._give = give
-        self._notices = znodes.elections(manager.me)
+        self._notices = znodes.elections(context.me)
         self._changed = asyncio.Event()
 
     async def open(self) -> None:
-        """Make sure of the folder and set the watch."""
+        """Ensure the folder and set the watch."""
         await self._session.ensure_path(self._notices)
         self._session.watch_children(self._notices, lambda _: self._changed.set())
 
@@ -53,7 +52,7 @@ class NoticeReceiver:
         self._changed.set()
 
     async def run(self) -> None:
-        """Take over what was handed to this broker. Runs until cancelled."""
+        """Act on the notices for this broker. Runs until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -78,11 +77,12 @@ class NoticeReceiver:
             logger.error("removing a malformed election notice", path=path, reason=str(error))
             notices = []
         for notice in notices:
-            self._heed(notice)
-        # One that dies after this leads nothing any more, so what it was asked to give away goes anyway.
+            self._act_on(notice)
+        # A broker that dies after this leads nothing, so the leaderships that it was to give away move
+        # anyway.
         await self._delete(path)
 
-    def _heed(self, notice: ElectionNotice) -> None:
+    def _act_on(self, notice: ElectionNotice) -> None:
         if notice.give_to != NO_BROKER:
             self._give(notice)
             return

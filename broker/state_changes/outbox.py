@@ -1,8 +1,8 @@
-"""What happened on this broker alone, on its disk until `__state_changes` has it.
+"""Events of this broker alone, kept on its disk until `__state_changes` has them.
 
-A cut of a log or the removal of a stray is told by no znode. It is written here before it is done, so
-that a broker which dies in between tells it in its next life; that it was then not done is harmless, for
-it is about to be. A file of JSON lines: appended and synced, emptied when nothing waits any more.
+No znode holds the cut of a log or the removal of a stray. Its event is written here before it is done, so
+that a broker which dies in between records it in its next life; if it was not done by then that is
+harmless, because it is about to be. A file of JSON lines: appended and synced, emptied when no event waits.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 
 from strandline.adapters.system.files import SYSTEM_FILES
-from strandline.broker.events.replica_events import Recorder, Teller
+from strandline.broker.events.replica_events import Recorder, RetryingRecorder
 from strandline.broker.storage.state_files.checkpoint import read_whole, write_atomically
 from strandline.config import OUTBOX_EVENTS_MAX
 from strandline.ports import Files
@@ -23,13 +23,13 @@ from strandline.vocabulary.state_changes import StateChangeEvent, event_value, p
 logger = structlog.get_logger(__name__)
 
 RECORDED_LINES_MAX: Final = 64
-"""So many lines of what is recorded may stay in the file, besides as many as wait: it is not replaced for
-each. One that is read again is told again, which changes nothing."""
+"""Lines of recorded events that may stay in the file besides an equal number of waiting ones: the file is
+not replaced for each event. A line that is read again is recorded again, which changes nothing."""
 
 
 class Outbox:
-    """One broker's. Synchronous, and never fails whoever tells it something: a disk that takes nothing is
-    no reason to stop replicating, and the event goes to the topic all the same."""
+    """One broker's outbox. Synchronous, and never fails its caller: a disk that takes nothing is no reason
+    to stop replicating, and the event still goes to the topic."""
 
     def __init__(
         self,
@@ -45,13 +45,13 @@ class Outbox:
         self._files = files
         self._waiting: dict[tuple[str, str], StateChangeEvent] = {}
         self._lines = 0
-        """In the file; those that are recorded are among them."""
+        """The number of lines in the file, including those of recorded events."""
         self._torn = False
         """True while the file may end within a line, or lack one."""
-        self._teller = Teller(lambda event: event.identity in self._waiting, self._recorded)
+        self._retrying = RetryingRecorder(lambda event: event.identity in self._waiting, self._recorded)
 
     def open(self) -> None:
-        """Tell what the last life left."""
+        """Record what the last life left."""
         try:
             lines = read_whole(self._path, files=self._files).split(b"\n")
         except FileNotFoundError:
@@ -64,24 +64,24 @@ class Outbox:
         for line in filter(None, lines):
             try:
                 event = parse_event(line)
-            except ValueError as error:  # a loss of power as it was written: it was not done either
+            except ValueError as error:  # a loss of power during its write: the event did not happen either
                 logger.error("a line of the outbox is dropped", path=str(self._path), reason=str(error))
                 self._torn = True
             else:
                 self._waiting[event.identity] = event
         if self._torn:
             self._write([])
-        self._teller.tell(self._recorder, list(self._waiting.values()))
+        self._retrying.record(self._recorder, list(self._waiting.values()))
 
-    def keep(self, events: Sequence[StateChangeEvent]) -> None:
-        """On the disk when this returns, and told until it is recorded."""
+    def record_durably(self, events: Sequence[StateChangeEvent]) -> None:
+        """The events are on the disk when this returns, and retried until they are recorded."""
         new = [event for event in events if event.identity not in self._waiting]
         if not new:
             return
         self._waiting.update((event.identity, event) for event in new)
         self._bound()
         self._write(new)
-        self._teller.tell(self._recorder, new)
+        self._retrying.record(self._recorder, new)
 
     def _bound(self) -> None:
         excess = len(self._waiting) - self._events_max
@@ -98,7 +98,7 @@ class Outbox:
     # --- the file ----------------------------------------------------------------------------
 
     def _write(self, new: Sequence[StateChangeEvent]) -> None:
-        """Have the file hold what waits, `new` being the end of that."""
+        """Make the file hold the waiting events, `new` being the last of them."""
         try:
             if not self._waiting:
                 self._empty()
@@ -113,7 +113,7 @@ class Outbox:
             self._torn = True
 
     def _empty(self) -> None:
-        """Unsynced: what a loss of power brings back is told twice."""
+        """Empty the file, unsynced: events that a loss of power brings back are recorded twice."""
         if self._lines or self._torn:
             descriptor = self._files.open(self._path, create=True)
             try:

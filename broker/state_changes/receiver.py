@@ -1,8 +1,8 @@
-"""Works off the state-change requests in this broker's own queue.
+"""Executes the state-change requests in this broker's own queue.
 
-The core's `queue` decides in which order; here it is done. A broker that dies between any two steps does the
-earlier ones again: execution changes nothing the second time, the end of a request is written by one
-compare-and-set, and a record that is repeated has the same identity (CORRECTNESS Q2).
+The core's `queue` decides the order; this module carries it out. A broker that dies between any two steps
+repeats the earlier ones: execution changes nothing the second time, the end of a request is written by one
+compare-and-set, and a repeated record has the same identity (CORRECTNESS Q2).
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ import structlog
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.broker.core.state_changes.queue import Execute, Read, Record, Remove, Settle, StateQueue
-from strandline.broker.events.replica_events import Recorder
 from strandline.broker.facts.assignments import Assignments
-from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.session_context import SessionContext
 from strandline.broker.state_changes.execution import Executor, Outcome, Topic, read_topic
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerEpoch
-from strandline.ports import BadVersion, Clock, ConnectionLost, Coordination, NoNode
+from strandline.ports import BadVersion, ConnectionLost, NoNode
 from strandline.tasks import pipelined
 from strandline.vocabulary.state_changes import RequestState, StateChange, life_of
 
@@ -34,41 +33,38 @@ logger = structlog.get_logger(__name__)
 ENTRIES_HELD_MAX: Final = 200
 EVENTS_OF_A_LIFE: Final = 3
 REASON_LENGTH_MAX: Final = 120
-"""Of an end: a thousand of them have to have room in one znode."""
+"""The length of an end's reason: a thousand of them have to fit in one znode."""
 TRY_AGAIN_S: Final = 0.1
 
 T = TypeVar("T")
 
 
 class StateChangeReceiver:
-    """One session's. `run` is its task."""
+    """Receives the requests of one session. `run` is its task."""
 
     def __init__(
         self,
-        manager: ReplicaManager,
-        session: Coordination,
-        recorder: Recorder,
-        clock: Clock,
-        vacant: Callable[[Replica, bool], None],
+        context: SessionContext,
+        vacant: Callable[[Replica], None],
     ) -> None:
-        self._manager = manager
-        self._session = session
-        self._recorder = recorder
-        self._clock = clock
-        self.executor = Executor(manager, session, vacant)
-        self._path = znodes.state_queue(manager.me)
+        self._manager = context.manager
+        self._session = context.coordination
+        self._recorder = context.recorder
+        self._clock = context.clock
+        self.executor = Executor(context, vacant)
+        self._path = znodes.state_queue(context.me)
         self._queue: StateQueue
-        self._asked = asyncio.Event()
-        self._news = asyncio.Event()
-        self._turned = asyncio.Event()
+        self._list_requested = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._stepped = asyncio.Event()
 
     async def open(self, life: BrokerEpoch) -> None:
-        """Make sure of the folder and set the watch. `life` is this broker's, now that it is registered."""
+        """Ensure the folder and set the watch. `life` is this broker's, which is registered by now."""
         self._queue = StateQueue(
             life,
             entries_max=ENTRIES_HELD_MAX,
             executions_max=ZOOKEEPER_READS_IN_FLIGHT_MAX,
-            # Half of the room: what happens meanwhile is told as well.
+            # Half of the room: events that happen meanwhile need the rest.
             recordings_max=max(1, self._manager.settings.events_waiting_max // (2 * EVENTS_OF_A_LIFE)),
         )
         await self._session.ensure_path(self._path)
@@ -76,29 +72,29 @@ class StateChangeReceiver:
 
     def look_again(self) -> None:
         """Have `run` read the queue, whether the watch fired or not."""
-        self._asked.set()
+        self._list_requested.set()
 
     async def drain(self) -> None:
         """Returns once everything that is in the queue now has been executed, by `run`.
 
-        It need not be recorded yet: `__state_changes` may be led by brokers that wait for this one.
+        It need not be recorded yet: the leaders of `__state_changes` may wait for this broker.
         """
         await self._session.sync(self._path)
         names = await self._session.children(self._path)
         self._listed(names)
         while not self._queue.executed_all(names):
-            self._turned.clear()
-            await self._turned.wait()
+            self._stepped.clear()
+            await self._stepped.wait()
 
     async def run(self) -> None:
-        """Work the queue off whenever it changes. Runs until cancelled."""
+        """Process the queue whenever it changes. Runs until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._list())
             while True:
-                await self._news.wait()
-                self._news.clear()
+                await self._changed.wait()
+                self._changed.clear()
                 effects = self._queue.step(self._clock.wall_ms())
-                self._turned.set()
+                self._stepped.set()
                 if to_do := [effect for effect in effects if isinstance(effect, Execute)]:
                     tasks.create_task(self._execute_all(to_do))
                 for effect in effects:
@@ -109,18 +105,18 @@ class StateChangeReceiver:
 
     async def _list(self) -> None:
         while True:
-            await self._asked.wait()
-            self._asked.clear()
+            await self._list_requested.wait()
+            self._list_requested.clear()
             self._listed(await self._until_connected(partial(self._session.children, self._path)))
 
     def _listed(self, names: list[str]) -> None:
         self._queue.listed(names)
-        self._news.set()
+        self._changed.set()
 
     # --- executing ---------------------------------------------------------------------------
 
     async def _execute_all(self, to_do: Sequence[Execute]) -> None:
-        """A thousand requests that come together cost one reading of each of their topics."""
+        """A thousand requests that arrive together cost one reading of each of their topics."""
         names = {effect.change.topic for effect in to_do}
         topics, assignments = await self._until_connected(partial(self._read_topics, names))
         async with asyncio.TaskGroup() as tasks:  # its own: that of `run` may be ending by now
@@ -143,10 +139,10 @@ class StateChangeReceiver:
             outcome.reason[:REASON_LENGTH_MAX],
             self._clock.wall_ms(),
         )
-        self._news.set()
+        self._changed.set()
 
     async def _try(self, change: StateChange, topic: Topic, assignments: Assignments) -> Outcome | None:
-        """None if the connection was lost before it was known what to do."""
+        """None if the connection was lost before the outcome was known."""
         try:
             return await self.executor.execute(change, topic, assignments)
         except ConnectionLost:
@@ -165,7 +161,7 @@ class StateChangeReceiver:
     # --- the znodes --------------------------------------------------------------------------
 
     async def _carry_out(self, effect: Read | Settle | Remove) -> None:
-        """What comes of it is noted. Raises ConnectionLost; then it is not known, and done again."""
+        """Notes the outcome. Raises ConnectionLost; then the outcome is unknown, and the step is repeated."""
         name, path = effect.entry, f"{self._path}/{effect.entry}"
         try:
             match effect:
@@ -185,7 +181,7 @@ class StateChangeReceiver:
             self._queue.gone(name)
         except BadVersion:
             self._queue.refused(name)
-        self._news.set()
+        self._changed.set()
 
     async def _read(self, name: str, path: str) -> None:
         node = await self._session.get(path)
@@ -198,7 +194,7 @@ class StateChangeReceiver:
             self._queue.read(name, changes, node.version)
 
     def _record(self, effect: Record) -> None:
-        """From here on the lives of these requests are told; a crash before the end tells them again."""
+        """Starts recording the lives of these requests; after a crash they are recorded again."""
 
         def done(in_log: bool) -> None:
             if in_log:
@@ -206,7 +202,7 @@ class StateChangeReceiver:
                 self._queue.recorded(effect.entry)
             else:
                 self._queue.not_recorded(effect.entry)
-            self._news.set()
+            self._changed.set()
 
         lives = [event for change in effect.changes for event in life_of(change, self._manager.me)]
         self._recorder.record(lives, done)

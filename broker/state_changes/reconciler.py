@@ -1,7 +1,8 @@
-"""Compares the replicas that are here with what ZooKeeper says (CORRECTNESS Q7).
+"""Compares the local replicas with what ZooKeeper holds (CORRECTNESS Q7).
 
-The queue of requests is a hint, and bounded: what it lost, or never had, is found here. A replica that is
-assigned to this broker is there afterwards; one that nobody assigns to it is a **stray**, and goes.
+The queue of requests is a hint, and bounded: requests that it lost, or never had, are found here. Afterwards
+every replica that is assigned to this broker exists; a replica that is not assigned to it is a **stray**, and
+is removed.
 """
 
 from __future__ import annotations
@@ -15,42 +16,34 @@ import structlog
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.core.state_changes.events import stray_removed
-from strandline.broker.events.replica_events import Recorder
 from strandline.broker.facts.assignments import Assignments
 from strandline.broker.replicas.epoch_source import read_epoch
-from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.session_context import SessionContext
 from strandline.broker.state_changes.execution import Executor, read_topic
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import BrokerEpoch, PartitionKey
-from strandline.ports import Clock, Coordination, NoNode
+from strandline.ports import NoNode
 from strandline.tasks import pipelined
 
 logger = structlog.get_logger(__name__)
 
 STRAYS_AT_ONCE_MAX: Final = 100
-"""Read again, told and removed together: what was read of them is not old by then."""
+"""Strays that are read again, recorded and removed together: what was read is still recent by then."""
 
 
 class Reconciler:
-    """One session's."""
+    """Reconciles the replicas of one session."""
 
-    def __init__(
-        self,
-        manager: ReplicaManager,
-        session: Coordination,
-        executor: Executor,
-        recorder: Recorder,
-        clock: Clock,
-    ) -> None:
-        self._manager = manager
-        self._session = session
+    def __init__(self, context: SessionContext, executor: Executor) -> None:
+        self._manager = context.manager
+        self._session = context.coordination
+        self._recorder = context.recorder
+        self._clock = context.clock
         self._executor = executor
-        self._recorder = recorder
-        self._clock = clock
 
     async def read_assignments(self) -> frozenset[PartitionKey]:
-        """Read every topic, and have each replica that is assigned to this broker: which those are.
+        """Read every topic, and ensure each replica that is assigned to this broker; returns their keys.
 
         Raises ConnectionLost.
         """
@@ -67,28 +60,30 @@ class Reconciler:
         if isinstance(topic, ValueError):
             logger.error("not a topic", topic=name, reason=str(topic))
             return []
-        have = partial(self._executor.have, name, topic, assignments)
-        return await pipelined(have, range(topic.partitions), in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        ensure = partial(self._executor.ensure_replica, name, topic, assignments)
+        return await pipelined(ensure, range(topic.partitions), in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
 
     async def remove_strays(
         self, assigned: Container[PartitionKey], cluster_id: str, life: BrokerEpoch
     ) -> None:
-        """`assigned` are those that were just confirmed, after the queue was drained. Raises ConnectionLost.
+        """`assigned` are the keys that were just confirmed, after the queue was drained. Raises
+        ConnectionLost.
 
-        Only what ZooKeeper denies in so many words goes: what cannot be read stays. `cluster_id` and `life`
-        are those under which this broker registered.
+        A replica is removed only if ZooKeeper explicitly assigns its partition elsewhere or lacks the topic;
+        if a znode cannot be read the replica stays. `cluster_id` and `life` are those under which this broker
+        registered.
         """
         suspects = [replica for replica in self._manager.all() if replica.key not in assigned]
-        if not suspects or not await self._is_to_be_believed(cluster_id):
+        if not suspects or not await self._is_same_cluster(cluster_id):
             return
         for begin in range(0, len(suspects), STRAYS_AT_ONCE_MAX):
             some = suspects[begin : begin + STRAYS_AT_ONCE_MAX]
-            judge = partial(self._judge, await Assignments.listed(self._session))
-            reasons = await pipelined(judge, some, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+            find_reason = partial(self._stray_reason, await Assignments.listed(self._session))
+            reasons = await pipelined(find_reason, some, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
             await self._remove({r: why for r, why in zip(some, reasons, strict=True) if why}, life)
 
-    async def _is_to_be_believed(self, cluster_id: str) -> bool:
-        """False if this is another ZooKeeper than the logs here are of."""
+    async def _is_same_cluster(self, cluster_id: str) -> bool:
+        """False if this is not the ZooKeeper to which these logs belong."""
         try:
             found = znodes.load_cluster_id((await self._session.get(znodes.CLUSTER_ID)).data)
         except (NoNode, znodes.UnreadableZnode):
@@ -100,9 +95,9 @@ class Reconciler:
         )
         return False
 
-    async def _is_of_a_lost_time(self, replica: Replica) -> bool:
+    async def _is_newer_than_zookeeper(self, replica: Replica) -> bool:
         """True if ZooKeeper was set back to a time before the last epoch of this log: after a restore from a
-        backup there may be topics here that it knows nothing of any more."""
+        backup it may lack topics whose replicas are here."""
         try:
             found = await read_epoch(self._session)
         except NoNode:
@@ -112,18 +107,18 @@ class Reconciler:
         if last <= found.latest and (lost is None or not lost[0] <= last <= lost[1]):
             return False
         logger.error(
-            "ZooKeeper was set back: kept, though nobody assigns it",
+            "ZooKeeper was set back: kept, though it is not assigned",
             partition=str(replica.name),
             epoch=found.latest,
             own_epoch=last,
         )
         return True
 
-    async def _judge(self, assignments: Assignments, replica: Replica) -> str:
-        """Why it is a stray; empty if it is not one, or that is not certain."""
+    async def _stray_reason(self, assignments: Assignments, replica: Replica) -> str:
+        """Why it is a stray; empty if it is not, or that is not certain."""
         name, key, me = replica.name, replica.key, self._manager.me
         try:
-            if await self._is_of_a_lost_time(replica):
+            if await self._is_newer_than_zookeeper(replica):
                 return ""
             topic = await read_topic(self._session, name.topic)
             if topic is None:
@@ -145,16 +140,16 @@ class Reconciler:
                 logger.error("in sync and not assigned: kept", partition=str(name), assigned=sorted(named))
                 return ""
         except (NoNode, ValueError) as error:
-            logger.warning("kept, though nobody assigns it", partition=str(name), reason=str(error))
+            logger.warning("kept, though it is not assigned", partition=str(name), reason=str(error))
             return ""
         return f"it is assigned to {sorted(named)}"
 
     async def _remove(self, strays: Mapping[Replica, str], life: BrokerEpoch) -> None:
-        """What goes is on this broker's disk before it goes, for no znode tells it."""
+        """Writes the removals to this broker's disk first, because no znode holds them."""
         if not strays:
             return
         at_ms = self._clock.wall_ms()
-        self._recorder.keep(
+        self._recorder.record_durably(
             [
                 stray_removed(
                     r.name.topic, r.key, self._manager.me, r.leader_epoch, life, at_ms=at_ms, reason=why

@@ -20,7 +20,7 @@ from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.state_changes import StateChangeEvent, event_key, event_value
 
 FLUSH_S_MAX: Final = 1.0
-"""For events that wait when the broker stops; what is left then is told again by those who keep it."""
+"""The time for waiting events when the broker stops; those that keep the rest record it again later."""
 
 
 class StateChangeRecorder:
@@ -58,14 +58,14 @@ class StateChangeRecorder:
         await self.events.stop()
 
     async def flush(self) -> None:
-        """Give the events that wait a last chance."""
+        """Try to write the waiting events before the broker stops."""
         await self.events.flush(FLUSH_S_MAX)
 
     def record(self, events: Sequence[StateChangeEvent], on_recorded: OnRecorded | None = None) -> None:
         """See `Recorder.record`."""
-        at_ms = self._clock.wall_ms()  # retention goes by a record's time, and an event may be an old one
+        at_ms = self._clock.wall_ms()  # retention uses a record's time, and an event may be an old one
         self.events.put_all([(event_key(e), event_value(e)) for e in events], at_ms, on_recorded)
 
-    def keep(self, events: Sequence[StateChangeEvent]) -> None:
-        """See `Recorder.keep`."""
-        self._outbox.keep(events)
+    def record_durably(self, events: Sequence[StateChangeEvent]) -> None:
+        """See `Recorder.record_durably`."""
+        self._outbox.record_durably(events)

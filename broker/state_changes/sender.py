@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 from uuid import uuid4
@@ -12,12 +12,11 @@ from uuid import uuid4
 import structlog
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
-from strandline.broker.events.replica_events import Recorder
 from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.session_context import SessionContext
 from strandline.config import REQUESTS_PER_ZNODE_MAX, STATE_ENTRY_BYTES_MAX, STATE_QUEUE_ENTRIES_MAX
 from strandline.ids import BrokerId, LeaderEpoch
-from strandline.ports import Clock, ConnectionLost, Coordination, NoNode
-from strandline.vocabulary.metadata import Registration
+from strandline.ports import ConnectionLost, NoNode
 from strandline.vocabulary.state_changes import ANY_LIFE, Command, End, RequestState, StateChange, life_of
 
 logger = structlog.get_logger(__name__)
@@ -25,31 +24,26 @@ logger = structlog.get_logger(__name__)
 SEND_AGAIN_S: Final = 0.1
 
 FULL_QUEUE_S: Final = 1.0
-"""How often a queue that is full is looked at again."""
+"""The pause before a full queue is checked again."""
 
 
 class StateChangeSender:
-    """The outbox of one session. `run` is its task; the rest never awaits."""
+    """The outgoing requests of one session. `run` is its task; the rest never awaits."""
 
     def __init__(
         self,
-        me: BrokerId,
-        session: Coordination,
-        recorder: Recorder,
-        clock: Clock,
-        live: Callable[[], Mapping[BrokerId, Registration]],
+        context: SessionContext,
         *,
         queue_entries_max: int = STATE_QUEUE_ENTRIES_MAX,
         entry_requests_max: int = REQUESTS_PER_ZNODE_MAX,
         entry_bytes_max: int = STATE_ENTRY_BYTES_MAX,
         full_queue_s: float = FULL_QUEUE_S,
     ) -> None:
-        """`live` tells the lives for which requests are meant (CORRECTNESS E4)."""
-        self._me = me
-        self._live = live
-        self._session = session
-        self._recorder = recorder
-        self._clock = clock
+        self._me = context.me
+        self._registration = context.registration
+        self._session = context.coordination
+        self._recorder = context.recorder
+        self._clock = context.clock
         self._outbox: defaultdict[BrokerId, list[StateChange]] = defaultdict(list)
         self._sending: set[BrokerId] = set()
         self._wake = asyncio.Event()
@@ -59,7 +53,7 @@ class StateChangeSender:
         self._full_queue_s = full_queue_s
 
     def start_replicas(self, replica: Replica, epoch: LeaderEpoch, reason: str) -> None:
-        """Tell every other assigned replica who leads from now on, dead ones too."""
+        """Notify every other assigned replica of the new leader, dead ones too."""
         others = [broker for broker in replica.assigned if broker != self._me]
         self.send(Command.START_REPLICA, replica, epoch, others, reason)
 
@@ -72,7 +66,7 @@ class StateChangeSender:
         reason: str,
     ) -> None:
         """Queue one request for each of these brokers; `run` does the writing."""
-        live = self._live()
+        live = self._registration.live  # the lives for which the requests are meant (CORRECTNESS E4)
         for broker in brokers:
             registration = live.get(broker)
             self._outbox[broker].append(
@@ -91,7 +85,7 @@ class StateChangeSender:
         self._wake.set()
 
     async def run(self) -> None:
-        """Send what is in the outbox. Runs until cancelled. No broker's queue waits for another one's."""
+        """Send the waiting requests. Runs until cancelled. No broker's queue waits for another one's."""
         async with asyncio.TaskGroup() as tasks:
             while True:
                 await self._wake.wait()
@@ -102,7 +96,7 @@ class StateChangeSender:
                         tasks.create_task(self._send_all(broker))
 
     async def _send_all(self, broker: BrokerId) -> None:
-        """In order, until nothing is left for this broker."""
+        """Send in order, until no request for this broker is left."""
         requests = self._outbox[broker]
         while requests:
             try:
@@ -114,29 +108,30 @@ class StateChangeSender:
                     await self._clock.sleep(self._full_queue_s)
                 else:
                     await self._send(broker, requests)
-            except NoNode:  # a hand removed the queue
+            except NoNode:  # an operator removed the queue
                 continue
             except ConnectionLost:
                 await self._clock.sleep(SEND_AGAIN_S)
         self._sending.discard(broker)
 
     async def _send(self, broker: BrokerId, requests: list[StateChange]) -> None:
-        """The first of them, as many as one znode may have. Raises ConnectionLost, NoNode."""
+        """Send the first requests, as many as one znode may hold. Raises ConnectionLost, NoNode."""
         count = self._fitting(requests)
         batch = requests[:count]
         try:
             data = queue_znodes.dump_state_changes(batch)
             await self._session.create(znodes.state_entry_prefix(broker), data, sequential=True)
         except ConnectionLost:
-            # They may be queued. Those that are have an end of their own; what is sent next are others.
+            # They may be queued. Those that are have an end of their own; the next attempt gets new ids.
             requests[:count] = [replace(change, request_id=uuid4().hex) for change in batch]
             raise
         del requests[:count]
         self._recorder.record([life_of(change, broker)[0] for change in batch])
 
     def _give_up_starts(self, broker: BrokerId) -> None:
-        """Its queue is full, as only that of a broker that is long gone gets: when it starts it reads what
-        is assigned to it. What is to be closed or deleted has to be told (CORRECTNESS Q4, Q5)."""
+        """The queue is full. Only the queue of a broker that is long gone fills up, and when that broker
+        starts it reads its assignments. Requests to close or delete must not be dropped (CORRECTNESS Q4,
+        Q5)."""
         requests = self._outbox[broker]
         starts = [change for change in requests if change.command is Command.START_REPLICA]
         requests[:] = [change for change in requests if change.command is not Command.START_REPLICA]
@@ -148,7 +143,7 @@ class StateChangeSender:
                 self._recorder.record(life_of(replace(change, end=end), broker))
 
     def _fitting(self, requests: Sequence[StateChange]) -> int:
-        """How many of these one znode may have; at least one."""
+        """The number of these that one znode may hold; at least one."""
         size = 0
         for count, change in enumerate(requests[: self._entry_requests_max]):
             size += len(queue_znodes.dump_state_changes([change]))

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from strandline.client.backoff import backoff_s
+from strandline.client.coordinator import Coordinator, no_answer
+from strandline.client.retry import Tries
 from strandline.client.wire.groups import OFFSET_COMMIT
 from strandline.config import ConsumerSettings
 from strandline.consumer import arguments
 from strandline.consumer.core.positions import Position
 from strandline.consumer.delivery import HandOut
-from strandline.consumer.group.coordinator import Coordinator, no_answer
 from strandline.consumer.reader import Reader
 from strandline.errors import (
     CoordinatorNotAvailable,
@@ -217,8 +217,8 @@ class Commits:
         left = dict(wanted)
         gone: list[Position[Any]] = []
         deadline = self._clock.monotonic() + timeout_s
+        tries = Tries(self._settings, self._clock, timeout_s)
         last: StrandlineError | None = None
-        attempt = 0
         while left:
             identity: Identity | None = None
             try:
@@ -233,14 +233,13 @@ class Commits:
                         await self._try(left, identity, number, of_itself=of_itself)
             except StrandlineError as error:
                 last = error
-                attempt += 1
                 # Refused as a member that it has ceased to be, or is about to: not its last word.
                 outdated = identity is not None and self._outdated(identity, error)
                 final = isinstance(error, UnknownTopicOrPartition)  # the coordinator has looked before
-                if final or not (outdated or error.retriable) or self._clock.monotonic() >= deadline:
+                if final or not (outdated or error.retriable) or tries.over:
                     raise
                 if any(map(self._holds, left)):
-                    await self._clock.sleep(backoff_s(self._settings, attempt))
+                    await tries.pause()
             except TimeoutError:
                 raise last or no_answer(self._group, timeout_s) from None
         return gone

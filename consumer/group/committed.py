@@ -1,14 +1,14 @@
-"""Asks what the group has committed."""
+"""Fetches the committed offsets of a group."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 
-from strandline.client.backoff import backoff_s
+from strandline.client.coordinator import Coordinator, no_answer
+from strandline.client.retry import retry
 from strandline.client.wire.groups import OFFSET_FETCH
 from strandline.config import ConsumerSettings
-from strandline.consumer.group.coordinator import Coordinator, no_answer
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
@@ -16,7 +16,7 @@ from strandline.vocabulary.groups import FetchedOffsets, OffsetFetch
 
 
 class Committed:
-    """One group's."""
+    """Fetches the committed offsets of one group."""
 
     def __init__(self, coordinator: Coordinator, settings: ConsumerSettings, clock: Clock) -> None:
         self._coordinator = coordinator
@@ -30,18 +30,16 @@ class Committed:
         """
         request = OffsetFetch(self._coordinator.group, tuple(TopicPartition(*name) for name in names))
         limit_s = self._settings.api_timeout_ms / 1000
-        deadline = self._clock.monotonic() + limit_s
-        last: StrandlineError | None = None
-        attempt = 0
-        while True:
-            try:
-                async with asyncio.timeout(deadline - self._clock.monotonic()):
-                    return await self._coordinator.call(OFFSET_FETCH, request)
-            except StrandlineError as error:
-                last = error
-                attempt += 1
-                if not error.retriable or self._clock.monotonic() >= deadline:
-                    raise
-                await self._clock.sleep(backoff_s(self._settings, attempt))
-            except TimeoutError:
-                raise last or no_answer(self._coordinator.group, limit_s) from None
+        errors: list[StrandlineError] = []
+        try:
+            async with asyncio.timeout(limit_s):
+                return await retry(
+                    lambda: self._coordinator.call(OFFSET_FETCH, request),
+                    f"group {request.group}: the fetch of committed offsets waits",
+                    settings=self._settings,
+                    clock=self._clock,
+                    limit_s=limit_s,
+                    on_retry=errors.append,
+                )
+        except TimeoutError:
+            raise errors[-1] if errors else no_answer(request.group, limit_s) from None

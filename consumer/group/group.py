@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from strandline.client.cluster import Cluster
+from strandline.client.coordinator import Coordinator
 from strandline.client.scope import Scope
 from strandline.config import ConsumerSettings
 from strandline.consumer.core.assignors.assignor import Assignor
@@ -19,7 +20,6 @@ from strandline.consumer.core.membership import Membership
 from strandline.consumer.delivery import HandOut
 from strandline.consumer.group.commits import Commits, Identity
 from strandline.consumer.group.committed import Committed
-from strandline.consumer.group.coordinator import Coordinator
 from strandline.consumer.group.handover import Handover
 from strandline.consumer.group.heartbeat import Heart, HeartNews, Refused
 from strandline.consumer.group.listener import Listening, RebalanceListener

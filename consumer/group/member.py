@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from strandline.client.backoff import backoff_s
+from strandline.client.coordinator import Coordinator
+from strandline.client.retry import retry
 from strandline.client.scope import Scope
 from strandline.client.wire.groups import LEAVE_GROUP, SYNC_GROUP
 from strandline.config import ConsumerSettings
@@ -38,7 +40,6 @@ from strandline.consumer.core.member_effects import (
 from strandline.consumer.core.member_states import IN_GROUP, State
 from strandline.consumer.core.membership import Membership
 from strandline.consumer.delivery import HandOut
-from strandline.consumer.group.coordinator import Coordinator
 from strandline.consumer.group.handover import Handover
 from strandline.consumer.group.heartbeat import Heart, HeartNews, Overdue, Stopped
 from strandline.consumer.group.reports import Reports
@@ -274,18 +275,15 @@ class Member:
 
     async def _count(self, effect: NeedMetadata) -> None:
         """The leader cannot assign without; while no broker answers there is nothing to assign either."""
-        attempt = 0
-        while True:
-            try:
-                counts = await self._topics.counts(effect.topics)
-            except StrandlineError as error:
-                attempt += 1
-                level = logging.WARNING if attempt == 1 else logging.DEBUG
-                logger.log(level, "the leader of group %s cannot assign: %s", self._settings.group_id, error)
-                await self._clock.sleep(backoff_s(self._settings, attempt))
-            else:
-                self.feed(self.core.metadata(effect.number, counts, self.now_ms))
-                return
+        counts = await retry(
+            lambda: self._topics.counts(effect.topics),
+            f"the leader of group {self._settings.group_id} cannot assign",
+            settings=self._settings,
+            clock=self._clock,
+            retriable=lambda _error: True,
+            level=logging.WARNING,
+        )
+        self.feed(self.core.metadata(effect.number, counts, self.now_ms))
 
     async def _leave(self, request: LeaveGroup) -> None:
         """Reports come before it, as far as there is time: what they do not tell counts as lost."""

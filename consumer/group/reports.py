@@ -8,10 +8,10 @@ from collections import deque
 from dataclasses import replace
 from typing import Final
 
-from strandline.client.backoff import backoff_s
+from strandline.client.coordinator import Coordinator
+from strandline.client.retry import retry
 from strandline.client.wire.groups import REPORT_OWNERSHIP, REPORT_TASKS
 from strandline.config import TASK_CHANGES_SENT_MAX, ConsumerSettings
-from strandline.consumer.group.coordinator import Coordinator
 from strandline.errors import StrandlineError
 from strandline.ports import Clock
 from strandline.vocabulary.groups import ReportOwnership, ReportTasks
@@ -70,17 +70,17 @@ class Reports:
             self._empty.set()
 
     async def _send(self, report: ReportOwnership | ReportTasks) -> None:
-        for attempt in range(1, TRIES_MAX + 1):
-            try:
-                await self._call(report)
-            except StrandlineError as error:
-                if attempt == TRIES_MAX or not error.retriable:
-                    what = "tasks" if isinstance(report, ReportTasks) else "partitions"
-                    logger.info("group %s: what became of %s is not told: %s", report.group, what, error)
-                    return
-                await self._clock.sleep(backoff_s(self._settings, attempt))
-            else:
-                return
+        what = "tasks" if isinstance(report, ReportTasks) else "partitions"
+        try:
+            await retry(
+                lambda: self._call(report),
+                f"group {report.group}: a report of {what} waits",
+                settings=self._settings,
+                clock=self._clock,
+                tries_max=TRIES_MAX,
+            )
+        except StrandlineError as error:
+            logger.info("group %s: a report of %s is lost: %s", report.group, what, error)
 
     async def _call(self, report: ReportOwnership | ReportTasks) -> None:
         if isinstance(report, ReportTasks):

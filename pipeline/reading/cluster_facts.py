@@ -3,19 +3,16 @@ They are read at every trigger, so each reading takes one request to each broker
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from strandline.adapters.rpc.transport import GrpcTransport
-from strandline.adapters.system.clock import SystemClock
 from strandline.client.admin.groups import GroupAdmin
-from strandline.client.backoff import backoff_s
+from strandline.client.client import Client
 from strandline.client.cluster import Cluster
 from strandline.client.messages import LATEST, ListedOffset, MetadataQuery
 from strandline.client.offsets import list_offsets
-from strandline.client.scope import Scope, Startable
+from strandline.client.retry import Tries, retry
 from strandline.config import ClientSettings
 from strandline.errors import (
     StrandlineError,
@@ -26,8 +23,6 @@ from strandline.pipeline.core.options import Selection
 from strandline.pipeline.core.ranges import Bounds
 from strandline.ports import Clock, Transport
 from strandline.vocabulary.metadata import TopicMetadata
-
-logger = logging.getLogger(__name__)
 
 Found = TypeVar("Found")
 
@@ -45,7 +40,7 @@ class Snapshot:
     missing: Collection[str]
 
 
-class ClusterFacts(Startable):
+class ClusterFacts(Client[ClientSettings]):
     """One client. A failed request is retried `retries` times, at intervals of `retry_interval_ms`."""
 
     def __init__(
@@ -57,25 +52,13 @@ class ClusterFacts(Startable):
         transport: Transport | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._settings = ClientSettings()
-        self._clock = clock or SystemClock()
-        self._transport = transport or GrpcTransport()
-        self._cluster = Cluster(bootstrap, self._settings, self._transport, self._clock)
-        self._scope = Scope("driver's client", lambda error: logger.error("it failed", exc_info=error))
+        super().__init__("driver's client", bootstrap, ClientSettings(), transport, clock)
         self._tries = retries + 1
         self._interval_s = retry_interval_ms / 1000
+        interval_ms = max(1, retry_interval_ms)
+        self._intervals = ClientSettings(retry_backoff_ms=interval_ms, retry_backoff_ms_max=interval_ms)
         self._matched: tuple[str, list[str], float] | None = None
         self._described: tuple[dict[str, TopicMetadata], float] = ({}, float("-inf"))
-
-    async def start(self) -> None:
-        await self._scope.start()
-        self._cluster.run(self._scope)
-
-    async def stop(self) -> None:
-        try:
-            await self._scope.stop()
-        finally:
-            await self._transport.close()
 
     # --- snapshots ---------------------------------------------------------------------------
 
@@ -150,7 +133,7 @@ class ClusterFacts(Startable):
                 listed[name] = end
             return listed
 
-        return await self._retry(ask) if wanted else {}
+        return await self._retried(ask) if wanted else {}
 
     # --- topics ------------------------------------------------------------------------------
 
@@ -174,7 +157,7 @@ class ClusterFacts(Startable):
             pattern, names, asked_at = self._matched
             if pattern == selection.pattern and now - asked_at < TOPICS_AGE_S_MAX:
                 return names
-        counts = await self._retry(lambda: self._cluster.partition_counts(()))
+        counts = await self._retried(lambda: self._cluster.partition_counts(()))
         names = selection.matching(counts)
         self._matched = (selection.pattern, names, now)
         return names
@@ -184,7 +167,7 @@ class ClusterFacts(Startable):
         described, asked_at = self._described
         now = self._clock.monotonic()
         if now - asked_at >= TOPICS_AGE_S_MAX or any(name not in described for name in names):
-            described = await self._retry(lambda: describe(self._cluster, names))
+            described = await self._retried(lambda: describe(self._cluster, names))
             self._described = (described, now)
         return {name: described[name] for name in names if name in described}
 
@@ -193,27 +176,23 @@ class ClusterFacts(Startable):
     ) -> dict[str, TopicMetadata]:
         """The topics' metadata from a broker that knows these leaders."""
         names = sorted(topics)
-        deadline = self._clock.monotonic() + self._cluster.request_timeout_s
-        attempt = 0
+        tries = Tries(self._settings, self._clock, self._cluster.request_timeout_s)
         while True:
             self.forget()
             found = await self._topics(names)
             same = {name: end for name, end in listed.items() if _same_topic(name, topics, found)}
-            if _as_described(found, same) or self._clock.monotonic() >= deadline:
+            if _as_described(found, same) or tries.over:
                 return found
-            attempt += 1
-            await self._clock.sleep(backoff_s(self._settings, attempt))
+            await tries.pause()
 
-    async def _retry(self, ask: Callable[[], Awaitable[Found]]) -> Found:
-        for _ in range(1, self._tries):
-            try:
-                return await ask()
-            except StrandlineError as error:
-                if not error.retriable:
-                    raise
-                logger.info("asked again in %.1f s: %s", self._interval_s, error)
-            await self._clock.sleep(self._interval_s)
-        return await ask()
+    async def _retried(self, ask: Callable[[], Awaitable[Found]]) -> Found:
+        return await retry(
+            ask,
+            f"a look at the cluster waits {self._interval_s:.1f} s",
+            settings=self._intervals,
+            clock=self._clock,
+            tries_max=self._tries,
+        )
 
     # --- groups ------------------------------------------------------------------------------
 

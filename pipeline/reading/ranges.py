@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from itertools import count
 from typing import Final
 
-from strandline.adapters.rpc.transport import GrpcTransport
-from strandline.adapters.system.clock import SystemClock
 from strandline.client.backoff import backoff_s
-from strandline.client.cluster import TOPIC_WAIT_MS, Cluster
+from strandline.client.client import Client
+from strandline.client.cluster import TOPIC_WAIT_MS
 from strandline.client.messages import LATEST
 from strandline.client.offsets import list_offsets
-from strandline.client.scope import Scope, Startable
+from strandline.client.retry import Tries
 from strandline.config import MIB, ConsumerSettings, load
 from strandline.consumer.reader import Reader
 from strandline.consumer.records import FetchedBatch
@@ -47,7 +45,7 @@ ASK_S: Final = 1.0
 """How long a leader may take to report where its log begins and ends; then this attempt is given up."""
 
 
-class RangeReader(Startable):
+class RangeReader(Client[ConsumerSettings]):
     """One client, for one range after the other."""
 
     def __init__(
@@ -57,11 +55,8 @@ class RangeReader(Startable):
         transport: Transport | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._settings = load(ConsumerSettings, offset_reset="none", buffer_bytes=BUFFER_BYTES)
-        self._clock = clock or SystemClock()
-        self._transport = transport or GrpcTransport()
-        self._cluster = Cluster(bootstrap, self._settings, self._transport, self._clock)
-        self._scope = Scope("range reader", self._abandon)
+        settings = load(ConsumerSettings, offset_reset="none", buffer_bytes=BUFFER_BYTES)
+        super().__init__("range reader", bootstrap, settings, transport, clock)
         self._news = News(self._clock)
         self._reader = Reader(
             cluster=self._cluster,
@@ -74,18 +69,11 @@ class RangeReader(Startable):
         self._reading: _Reading | None = None
 
     async def start(self) -> None:
-        await self._scope.start()
+        await super().start()
         self._reader.start()
-        self._cluster.run(self._scope)
 
-    async def stop(self) -> None:
-        try:
-            await self._scope.stop()
-        finally:
-            await self._transport.close()
-
-    def _abandon(self, error: BaseException) -> None:
-        logger.error("reading failed", exc_info=error)
+    def _failed(self, error: BaseException) -> None:
+        super()._failed(error)
         self._news.arrived()
 
     # --- one range ---------------------------------------------------------------------------
@@ -210,7 +198,8 @@ class RangeReader(Startable):
         """
         name, wanted, at = reading.wanted.name, reading.wanted, reading.at if at is None else at
         missed_at: float | None = None
-        for attempt in count(1):
+        tries = Tries(self._settings, self._clock)
+        while True:
             try:
                 topic = (await describe(self._cluster, [wanted.topic])).get(wanted.topic)
             except StrandlineError as error:
@@ -231,9 +220,8 @@ class RangeReader(Startable):
                     reading.epoch = max(reading.epoch, known)
                     return True
                 else:
-                    self._check_timeout(reading, f"nobody knows of leader epoch {epoch} of {name}")
-            await self._clock.sleep(backoff_s(self._settings, attempt))
-        raise AssertionError("counting ended")
+                    self._check_timeout(reading, f"no broker knows leader epoch {epoch} of {name}")
+            await tries.pause()
 
     def _waited_s(self, reading: _Reading) -> float:
         return self._clock.monotonic() - reading.arrived_at

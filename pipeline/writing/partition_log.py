@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final, Generic, TypeVar
 
-from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster, Leader
 from strandline.client.fetches import Answer, FetchPlan, FetchRequest, FetchResponse, Wanted
 from strandline.client.messages import LATEST, ListedOffset, OffsetQuery
+from strandline.client.retry import retry
 from strandline.client.wire.calls import LIST_OFFSETS
 from strandline.client.wire.fetch import FETCH
 from strandline.client.wire.produce import PRODUCE, Entry, Result
@@ -28,8 +27,6 @@ from strandline.ids import TopicPartition
 from strandline.pipeline.writing.exactly_once import Acked, LogEnd
 from strandline.ports import Clock, Method, Stream
 from strandline.records import iterate
-
-logger = logging.getLogger(__name__)
 
 FETCH_WAIT_MS: Final = 500
 ANSWER_GRACE: Final = 1.25
@@ -120,27 +117,30 @@ class ClusterPartitionLog:
                 raise result.error
             return Acked(result.base_offset, result.appended)
 
-        return await self._retry("write to", send)
+        return await self._retried("write to", send)
 
-    async def _retry(self, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Retry until it succeeds, is permanently refused, or the time is up; then raise the last error."""
-        deadline = self._clock.monotonic() + self._delivery_s
-        for number in itertools.count(1):
-            try:
-                return await attempt()
-            except StrandlineError as error:
-                if not error.retriable:
-                    raise
-                if self._clock.monotonic() >= deadline:
-                    raise type(error)(
-                        f"could not {what} {self._name} in {self._delivery_s:.0f} s: {error.message}"
-                    ) from error
-                if not isinstance(error, OffsetNotAvailable | UnknownLeaderEpoch):
-                    self._cluster.follow(self._name, error)
-                level = logging.INFO if number == 1 else logging.DEBUG
-                logger.log(level, "%s waits: %s", self._name, error.message)
-            await self._clock.sleep(backoff_s(self._settings, number))
-        raise AssertionError("counting ended")
+    async def _retried(self, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Retry for `delivery_s`. Raises a permanent refusal, and at the end the last error."""
+
+        def follow(error: StrandlineError) -> None:
+            if not isinstance(error, OffsetNotAvailable | UnknownLeaderEpoch):
+                self._cluster.follow(self._name, error)
+
+        try:
+            return await retry(
+                attempt,
+                f"{self._name} waits",
+                settings=self._settings,
+                clock=self._clock,
+                limit_s=self._delivery_s,
+                on_retry=follow,
+            )
+        except StrandlineError as error:
+            if not error.retriable:
+                raise
+            raise type(error)(
+                f"could not {what} {self._name} in {self._delivery_s:.0f} s: {error.message}"
+            ) from error
 
     # --- reading -------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class ClusterPartitionLog:
                 )
             return LogEnd(listed.log_start_offset, wanted.log_end_offset, listed.leader_epoch)
 
-        return await self._retry("see the end of", settled)
+        return await self._retried("see the end of", settled)
 
     async def _listed(self) -> ListedOffset:
         leader = await self._cluster.led_by(self._name)
@@ -203,7 +203,7 @@ class ClusterPartitionLog:
                 raise OffsetNotAvailable(f"{self._name} has nothing committed at {offset} yet")
             return answer.records, answer.log_start_offset
 
-        return await self._retry("read from", fetch)
+        return await self._retried("read from", fetch)
 
     async def _ask(self, leader: Leader, offset: int, bytes_max: int) -> Answer:
         plan = FetchPlan(next(self._numbers), leader.broker, (Wanted(self._name, offset, leader.epoch),))

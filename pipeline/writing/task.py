@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
@@ -11,11 +10,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from strandline.adapters.rpc.transport import GrpcTransport
-from strandline.adapters.system.clock import SystemClock
-from strandline.client.backoff import backoff_s
-from strandline.client.cluster import Cluster
-from strandline.client.scope import Scope, Startable
+from strandline.client.client import Client
+from strandline.client.retry import retry
 from strandline.config import ClientSettings
 from strandline.errors import BrokerNotAvailable, StrandlineError
 from strandline.ids import TopicPartition
@@ -50,32 +46,32 @@ class Piece:
         return f"Spark partition {self.spark_partition} of batch {self.batch}"
 
 
-class SinkClient(Startable):
+class SinkClient(Client[ClientSettings]):
     """A connection to the cluster for one task, or one lookup; used on the loop only."""
 
     def __init__(self, options: SinkOptions) -> None:
-        self.settings = ClientSettings(request_timeout_ms=options.request_timeout_ms)
-        self.clock = SystemClock()
-        self._transport = GrpcTransport()
-        self.cluster = Cluster(options.bootstrap, self.settings, self._transport, self.clock)
-        self._scope = Scope("sink", self._failed)
+        settings = ClientSettings(request_timeout_ms=options.request_timeout_ms)
+        super().__init__("sink", options.bootstrap, settings, None, None)
+        self._delivery_s = options.delivery_timeout_ms / 1000
 
-    def _failed(self, error: BaseException) -> None:
-        logger.error("the sink's view of the cluster failed", exc_info=error)
+    def wall_ms(self) -> int:
+        return self._clock.wall_ms()
 
-    async def start(self) -> None:
-        await self._scope.start()
-        self.cluster.run(self._scope)
-
-    async def stop(self) -> None:
-        try:
-            await self._scope.stop()
-        finally:
-            await self._transport.close()
+    def log(self, name: TopicPartition) -> ClusterPartitionLog:
+        return ClusterPartitionLog(
+            name, self._cluster, self._settings, self._clock, delivery_s=self._delivery_s
+        )
 
     async def facts(self, topic: str) -> TopicFacts:
-        """Raises UnknownTopicOrPartition, BrokerNotAvailable."""
-        metadata = await self.cluster.topic(topic)
+        """The facts of a topic, within LOOK_S_MAX. Raises UnknownTopicOrPartition, BrokerNotAvailable."""
+        metadata = await retry(
+            lambda: self._cluster.topic(topic),
+            f"the look at topic {topic} waits",
+            settings=self._settings,
+            clock=self._clock,
+            limit_s=LOOK_S_MAX,
+            retriable=lambda error: isinstance(error, BrokerNotAvailable),
+        )
         config = TopicConfig.parse(metadata.config)
         return TopicFacts(len(metadata.partitions), config.max_message_bytes, config.compacts)
 
@@ -83,15 +79,7 @@ class SinkClient(Startable):
 async def look_up(options: SinkOptions, topic: str) -> TopicFacts:
     """The facts of a topic. Raises UnknownTopicOrPartition, BrokerNotAvailable."""
     async with SinkClient(options) as client:
-        deadline = client.clock.monotonic() + LOOK_S_MAX
-        for attempt in itertools.count(1):
-            try:
-                return await client.facts(topic)
-            except BrokerNotAvailable:
-                if client.clock.monotonic() >= deadline:
-                    raise
-            await client.clock.sleep(backoff_s(client.settings, attempt))
-    raise AssertionError("counting ended")
+        return await client.facts(topic)
 
 
 def write_rows(
@@ -155,9 +143,8 @@ class Writing:
         return [target.writer.end() for _, target in sorted(self._targets.items())]
 
     def dealt(self, rows: Rows) -> dict[TopicPartition, list[RecordFields]]:
-        """Rows by target, in order: the row's partition, else the partition of its key, else that of the
-        task."""
-        records = rows.records(self._client.clock.wall_ms())
+        """Rows by target, in order: the row's partition, else that of its key, else that of the task."""
+        records = rows.records(self._client.wall_ms())
         if rows.topic is not None and rows.keys is None and rows.partitions is None:
             count = self._topics[rows.topic].partitions
             return {TopicPartition(rows.topic, self._piece.spark_partition % count): records}
@@ -172,13 +159,7 @@ class Writing:
 
     def _open(self, name: TopicPartition, timed: bool) -> _Target:
         facts, piece = self._topics[name.topic], self._piece
-        log = ClusterPartitionLog(
-            name,
-            self._client.cluster,
-            self._client.settings,
-            self._client.clock,
-            delivery_s=self._options.delivery_timeout_ms / 1000,
-        )
+        log = self._client.log(name)
         bytes_max = min(self._options.batch_bytes, facts.bytes_max)
         writer = ExactlyOnceWriter(
             name,

@@ -38,6 +38,13 @@ class Finding(NamedTuple):
     offset: int | None
     detail: str
 
+    @property
+    def sentence(self) -> str:
+        """The whole finding in one line."""
+        partition = "" if self.partition is None else f"-{self.partition}"
+        offset = "" if self.offset is None else f", offset {self.offset}"
+        return f"{self.check}: {self.topic}{partition}{offset}: {self.detail}"
+
 
 LOST: Final = Check(
     "lost",
@@ -122,10 +129,22 @@ CLUSTER_CHECKS: Final = (REPLICAS, LEADERSHIP, FELL, TWO_OWNERS, HANDOVER, COMMI
 
 ALL_CHECKS: Final = (*CHECKS, *CLUSTER_CHECKS)
 
+FOREIGN: Final = Check(
+    "foreign",
+    "A value is in the log that no producer sent, or in another partition than the one it was sent to.",
+)
+GAP: Final = Check(
+    "gap",
+    "An offset between the start and the end of the log has no record, though nothing was deleted.",
+)
+
+CLOSED_TOPIC_CHECKS: Final = (FOREIGN, GAP)
+"""Of topics whose producers are all known and whose log is complete."""
+
 
 def in_order(found: Iterable[Finding]) -> list[Finding]:
     """By check, topic, partition and offset; what has none of these before what has."""
-    order = {check.name: number for number, check in enumerate(ALL_CHECKS)}
+    order = {check.name: number for number, check in enumerate((*ALL_CHECKS, *CLOSED_TOPIC_CHECKS))}
 
     def key(each: Finding) -> tuple[int, str, int, int, str]:
         partition = -1 if each.partition is None else each.partition
@@ -149,6 +168,7 @@ ALSO_ELSEWHERE: Final = (
 SENT_OUT_OF_ORDER: Final = (
     "record {record} of {history} was acknowledged here, and record {earlier}, sent before it, at {offset}"
 )
+LOGGED_OUT_OF_ORDER: Final = "the log has record {record} of {history} here, and record {later} before it"
 READ_OUT_OF_ORDER: Final = "{history} was given this offset after {offset}, within one assignment"
 PASSED_OVER: Final = "{history} was given offsets {before} and {after}, one after the other"
 DENIED_IN_LOG: Final = "record {record} of {history} failed as {outcome}, and the log has it here"
@@ -160,4 +180,9 @@ RECEIVED_OTHERWISE: Final = "{history} received a value here, and the log has an
 DISAGREEING: Final = "{history} and {other} have two values for this offset, and the log has none"
 TOLD_LESS: Final = "{history} was told {watermark} as the high watermark, after {known} was certain"
 BEYOND_END: Final = "{history} received this record, and the log ends at {end}"
+NEVER_SENT: Final = "the log has a value here that no producer sent"
+SENT_ELSEWHERE: Final = (
+    "record {record} of {history} was sent to partition {partition}, and the log has it here"
+)
+NO_RECORD: Final = "the log, from {start} to {end}, has no record here"
 SENT_TWICE: Final = "record {record} of {history} and record {other_record} of {other} have the same value"

@@ -31,10 +31,12 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Sent(Event):
-    """A producer sends record number `record`, which nobody has answered yet."""
+    """A producer sends record number `record`, which is not answered yet. `partition` is the one that the
+    producer chose; None if it chose none, or the history does not say."""
 
     record: int
     value: bytes | None
+    partition: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

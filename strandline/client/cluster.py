@@ -16,6 +16,7 @@ from typing import Final
 from strandline.client.addresses import parse_bootstrap
 from strandline.client.backoff import backoff_s
 from strandline.client.messages import LeaderWait, MetadataAnswer, MetadataQuery
+from strandline.client.retry import Tries
 from strandline.client.scope import Scope
 from strandline.client.wire.calls import METADATA, PARTITION_COUNTS
 from strandline.config import ClientSettings
@@ -113,19 +114,17 @@ class Cluster:
         known = self._topics.get(name)
         if known is not None and len(known.partitions) >= partitions_min:
             return known
-        deadline = self._clock.monotonic() + TOPIC_WAIT_MS / 1000
-        attempt = 0
+        tries = Tries(self._settings, self._clock, TOPIC_WAIT_MS / 1000)
         while True:
             answer = await self.refresh([name])
             known = self._topics.get(name)
-            late = self._clock.monotonic() >= deadline
+            late = tries.over
             if known is not None and (late or len(known.partitions) >= partitions_min):
                 return known
             error = answer.errors.get(name) if answer is not None else None
             if late or (error is not None and not error.retriable):
                 raise error or UnknownTopicOrPartition(f"topic {name!r} does not exist")
-            attempt += 1
-            await self._clock.sleep(backoff_s(self._settings, attempt))
+            await tries.pause()
 
     async def refresh(self, topics: Sequence[str]) -> MetadataAnswer | None:
         """Ask for these topics; None if somebody else began to later than this call, and is done."""

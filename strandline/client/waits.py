@@ -1,4 +1,4 @@
-"""What a client waits for, told while it still waits: a log of its own, which the command line shows."""
+"""The log of waits that a user should see while they last; the command line shows it."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import Final
 
 WAITS_LOGGER: Final = "strandline.client.waits"
 
-WAIT_TOLD_AFTER_S: Final = 2.0
-"""What takes longer than this is told; most waits are over before."""
+NOTICE_AFTER_S: Final = 2.0
+"""A longer wait is logged; most waits are shorter."""

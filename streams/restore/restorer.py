@@ -9,17 +9,14 @@ tasks.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from itertools import count
 from typing import Any, Final, TypeVar
 
-from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.client.backoff import backoff_s
-from strandline.client.cluster import Cluster
+from strandline.client.client import Client
 from strandline.client.messages import LATEST, ListedOffset
 from strandline.client.offsets import list_offsets
-from strandline.client.scope import Scope, Startable
+from strandline.client.retry import retry
 from strandline.config import ConsumerSettings, load
 from strandline.consumer.reader import Reader
 from strandline.consumer.records import FetchedBatch
@@ -31,17 +28,14 @@ from strandline.streams.core.task import TaskId
 from strandline.streams.restore.identities import Identities
 from strandline.streams.restore.restoration import Restorable, Restoration
 
-logger = logging.getLogger(__name__)
-
 T = TypeVar("T")
 
 ASK_S: Final = 1.0
 """How long leaders are asked before the attempt fails and is logged; then they are asked again."""
 
 
-class Restorer(Startable):
-    """The restorer for all tasks of a member. `settings` are those of a consumer; it closes the transport at
-    its end."""
+class Restorer(Client[ConsumerSettings]):
+    """The restorer for all tasks of a member. `settings` are those of a consumer."""
 
     def __init__(
         self,
@@ -51,11 +45,8 @@ class Restorer(Startable):
         clock: Clock,
         transport: Transport | None = None,
     ) -> None:
-        self._settings = load(ConsumerSettings, **{**settings, "offset_reset": "none"})
-        self._clock = clock
-        self._transport = transport or GrpcTransport()
-        self._cluster = Cluster(bootstrap, self._settings, self._transport, clock)
-        self._scope = Scope("restorer", self._abandon)
+        loaded = load(ConsumerSettings, **{**settings, "offset_reset": "none"})
+        super().__init__("restorer", bootstrap, loaded, transport, clock)
         self._news = News(clock)
         self._reader = Reader(
             cluster=self._cluster,
@@ -70,21 +61,19 @@ class Restorer(Startable):
         self._known: dict[TopicPartition, str] = {}
 
     async def start(self) -> None:
-        await self._scope.start()
+        await super().start()
         self._reader.start()
-        self._cluster.run(self._scope)
         self._scope.spawn(self._apply(), "apply")
 
     async def stop(self) -> None:
         """End every restoration, and notify its waiters."""
         try:
-            await self._scope.stop()
+            await super().stop()
         finally:
             for restoration in list(self._restorations.values()):
                 restoration.finish()
-            await self._transport.close()
 
-    def _abandon(self, error: BaseException) -> None:
+    def _failed(self, error: BaseException) -> None:
         for restoration in list(self._restorations.values()):
             restoration.fail(error)
 
@@ -208,24 +197,21 @@ class Restorer(Startable):
     # --- requests ---------------------------------------------------------------------------------
 
     async def _retry(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Retry retriable errors without a limit, but a missing topic only for `request_timeout_s`."""
+        """Retries without a limit, but waits no longer than the request timeout for an unknown topic."""
         missed_at: float | None = None
-        for attempt in count(1):
-            try:
-                return await ask()
-            except StrandlineError as error:
-                now = self._clock.monotonic()
-                if not isinstance(error, UnknownTopicOrPartition):
-                    missed_at = None
-                elif missed_at is None:
-                    missed_at = now
-                if not error.retriable or (
-                    missed_at is not None and now - missed_at >= self._cluster.request_timeout_s
-                ):
-                    raise
-                logger.info("restoring waits: %s", error)
-            await self._clock.sleep(backoff_s(self._settings, attempt))
-        raise AssertionError("counting ended")
+
+        def retriable(error: StrandlineError) -> bool:
+            nonlocal missed_at
+            if not isinstance(error, UnknownTopicOrPartition):
+                missed_at = None
+                return error.retriable
+            now = self._clock.monotonic()
+            missed_at = now if missed_at is None else missed_at
+            return error.retriable and now - missed_at < self._cluster.request_timeout_s
+
+        return await retry(
+            ask, "restoring waits", settings=self._settings, clock=self._clock, retriable=retriable
+        )
 
     async def _ask_bounds(self, changelog: TopicPartition) -> ListedOffset:
         wanted = {changelog: LATEST}

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from itertools import count
 
 from strandline.client.admin.admin import Admin, TopicDescription
-from strandline.client.backoff import backoff_s
+from strandline.client.retry import retry
 from strandline.config import StreamsSettings
 from strandline.errors import (
     InvalidPartitions,
@@ -116,18 +115,18 @@ class InternalTopics:
             self._partitions[topic], self._replicas[topic] = partitions, replicas
 
     async def _create(self, topic: str, partitions: int, replicas: int, config: Mapping[str, str]) -> None:
-        """Wait until enough brokers are alive for the replication factor of the user's topics. The factor of
-        the settings may be unsatisfiable, so it is not waited for."""
-        deadline = self._clock.monotonic() + self._settings.delivery_timeout_ms / 1000
-        for attempt in count(1):
-            try:
-                await self._admin.create_topic(topic, partitions, replicas, config)
-                return
-            except InvalidReplicationFactor as error:
-                if self._settings.replication_factor is not None or self._clock.monotonic() >= deadline:
-                    raise
-                logger.warning("%s waits for brokers: %s", topic, error)
-            await self._clock.sleep(backoff_s(self._settings, attempt))
+        """Waits for brokers if there are fewer than the user's topics have replicas: those brokers come back.
+        Does not wait for as many as the settings ask for: there may never be."""
+        derived = self._settings.replication_factor is None
+        await retry(
+            lambda: self._admin.create_topic(topic, partitions, replicas, config),
+            f"{topic} waits for brokers",
+            settings=self._settings,
+            clock=self._clock,
+            limit_s=self._settings.delivery_timeout_ms / 1000,
+            retriable=lambda error: derived and isinstance(error, InvalidReplicationFactor),
+            level=logging.WARNING,
+        )
 
     def _know(self, found: TopicDescription) -> None:
         self._partitions[found.name] = len(found.partitions)

@@ -45,10 +45,47 @@ PAGE = "".join(f"| {row} | a hole | a rule | open: not yet |\n" for row in rows.
 
 
 def test_every_row_stands_once_with_a_test_or_a_reason() -> None:
-    assert list(rows.problems(PAGE, {})) == []
-    assert list(rows.problems(PAGE.replace("| T1 |", "| Z1 |", 1), {})) == ["row T1 stands 0 times, not once"]
+    assert list(rows.problems(PAGE, {}, set())) == []
+    assert list(rows.problems(PAGE.replace("| T1 |", "| Z1 |", 1), {}, set())) == [
+        "row T1 stands 0 times, not once"
+    ]
     silent = PAGE.replace("open: not yet", "", 1)
-    assert list(rows.problems(silent, {})) == ["row T1: no test cites it, and it does not say why it is open"]
+    assert list(rows.problems(silent, {}, set())) == [
+        "row T1: no test cites it, and it does not say why it is open"
+    ]
+
+
+def test_a_row_needs_a_test_that_make_test_runs() -> None:
+    held = {"T1": ["tests/test_a.py::test_b", "tests/test_c.py"]}
+    assert list(rows.problems(PAGE, held, {"tests/test_c.py"})) == []
+    assert list(rows.problems(PAGE, held, {"tests/test_c.py", "tests/test_a.py::test_b"})) == [
+        "row T1: every test that holds it is slow; `make test` needs one too"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("module", "left_out"),
+    [
+        ("pytestmark = [pytest.mark.slow, LONG]\ndef test_a(): ...", {"", "::test_a"}),
+        ("@pytest.mark.slow\ndef test_a(): ...\nasync def test_b(): ...", {"::test_a"}),
+        ("@pytest.mark.slow\ndef test_a(): ...\ndef helps(): ...", {"", "::test_a"}),
+        ("@pytest.mark.containers\nclass TestA:\n    def test_b(): ...", {"", "::TestA", "::TestA::test_b"}),
+        (
+            "class TestA:\n    @pytest.mark.slow\n    def test_b(): ...\n    def test_c(): ...",
+            {"::TestA::test_b"},
+        ),
+        (
+            "@pytest.mark.parametrize('a', [1, pytest.param(2, marks=pytest.mark.slow)])\ndef test_a(): ...",
+            set(),
+        ),
+    ],
+)
+def test_a_mark_leaves_out_a_module_a_class_or_a_test(
+    tmp_path: Path, module: str, left_out: set[str]
+) -> None:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/test_a.py").write_text(module)
+    assert rows.left_out(tmp_path) == {f"tests/test_a.py{name}" for name in left_out}
 
 
 def test_a_row_that_a_test_cites_lists_the_test_instead_of_a_reason() -> None:

@@ -8,13 +8,13 @@ from typing import Any, Self
 
 from strandline.adapters.system.clock import SystemClock
 from strandline.client.cluster import Cluster
+from strandline.client.coordinator import Coordinator
 from strandline.client.messages import MetadataAnswer, MetadataQuery
 from strandline.client.scope import Scope
 from strandline.client.wire.calls import METADATA, PARTITION_COUNTS
 from strandline.client.wire.groups import FIND_COORDINATOR
 from strandline.config import ConsumerSettings
 from strandline.consumer.delivery import HandOut
-from strandline.consumer.group.coordinator import Coordinator
 from strandline.consumer.reader import Reader
 from strandline.consumer.records import FetchedBatch
 from strandline.consumer.wakeups import News

@@ -9,6 +9,8 @@ from strandline.errors import TopicAlreadyExists
 from tests.conftest import ClusterFactory
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 TIMEOUT_MS = 30_000
 TOPICS = 200
 

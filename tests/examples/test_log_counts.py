@@ -18,7 +18,7 @@ from tests.conftest import ClusterFactory
 ROOT = Path(__file__).parents[2]
 END_S_MAX = 100.0
 
-pytestmark = pytest.mark.timeout(150)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
 
 
 @pytest.fixture

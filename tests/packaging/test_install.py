@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 NAMES_OF_USERS = ("broker", "consumer", "controller", "producer", "streams", "chaos")
 """Scripts that a user may well have beside their program; `pipeline/` is a package of theirs."""

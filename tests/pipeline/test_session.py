@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pytest
 
 from strandline.pipeline.spark.session import session
 from tests.conftest import SPARK_TIME
@@ -17,7 +18,7 @@ from tests.conftest import SPARK_TIME
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = SPARK_TIME
+pytestmark = [pytest.mark.slow, SPARK_TIME]
 
 
 def surroundings(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

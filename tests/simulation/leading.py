@@ -187,7 +187,7 @@ class StreamServer:
         leadership.turn()
 
     def _diverging(self, request: Subscribe) -> Push | None:
-        """As `FollowerLink._open` finds it: where the logs part (KIP-279)."""
+        """As `FollowerStream._open` finds it: where the logs part (KIP-279)."""
         log = self._process.log
         if request.last_epoch < 0:
             return Push(request.id, diverging=(-1, -1)) if request.fetch_offset else None

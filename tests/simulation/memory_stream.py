@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from strandline.broker.replication.follower_end import StreamBroken
-from strandline.broker.replication.leader_end import FollowerLink, Hello, Push, Subscribe
+from strandline.broker.replication.leader_end import FollowerStream, Hello, Push, Subscribe
 from strandline.errors import StrandlineError
 
 
@@ -71,7 +71,7 @@ class MemoryStream:
         self._down.put_nowait(StreamBroken(reason))
         self.closed.set()
 
-    async def serve(self, link: FollowerLink) -> None:
+    async def serve(self, link: FollowerStream) -> None:
         """Connect the leader's real end, as the gRPC service does; returns when the stream is closed."""
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -84,16 +84,16 @@ class MemoryStream:
         finally:
             link.close()
 
-    async def _listen(self, link: FollowerLink) -> None:
+    async def _listen(self, link: FollowerStream) -> None:
         while True:
             take(link, await self.heard())
 
-    async def _tell(self, link: FollowerLink) -> None:
+    async def _tell(self, link: FollowerStream) -> None:
         while True:
             self._down.put_nowait(await link.next_message())
 
 
-def take(link: FollowerLink, said: Said) -> None:
+def take(link: FollowerStream, said: Said) -> None:
     """One message, in the order in which the service reads it."""
     for sub_id in said.unsubscribe:
         link.unsubscribe(sub_id)

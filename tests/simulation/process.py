@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from strandline.broker.core.election.election import (
     Ballot,
     Follow,
-    LeadOn,
+    KeepLeading,
     Stand,
     claim,
     decide,
@@ -177,7 +177,7 @@ class Process:
         if self.leadership is not None and self.leadership.epoch < zookeeper.state.leader_epoch:
             self.step_down(zookeeper.state)
         match decide(ballot):
-            case LeadOn():
+            case KeepLeading():
                 return
             case Follow(leader, epoch):
                 self.follow(leader, epoch)

@@ -1,1 +1,1 @@
-"""Decisions about who leads next."""
+"""Decides which replica leads next."""

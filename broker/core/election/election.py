@@ -1,7 +1,7 @@
-"""Who leads next: what one replica does about a partition, from what ZooKeeper says (DESIGN .4).
+"""Decides who leads next: what one replica does about a partition, given what ZooKeeper holds (DESIGN .4).
 
-A leader is chosen by the replicas themselves. The compare-and-set on the `isr` znode makes any
-winner safe; the ranks below only keep everybody from trying at once (no herd, seed 002 goal 1).
+The replicas themselves choose a leader. The compare-and-set on the `isr` znode makes any winner safe; the
+ranks below only keep the replicas from trying all at once (no herd, seed 002 goal 1).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from strandline.vocabulary.metadata import IsrMember, LogCondition, LogStatement
 
 @dataclass(frozen=True, slots=True)
 class Ballot:
-    """All that a replica knows when it decides.
+    """Everything that a replica knows when it decides.
 
     `lives` are the broker epochs under which this broker held this log without losing its tail
     (CORRECTNESS E2): its present life, earlier ones of this process, and, after a clean shutdown, a
@@ -35,17 +35,17 @@ class Ballot:
     """False if this replica's log is corrupt or failed: it never leads (CORRECTNESS E15)."""
     unclean_allowed: bool
     leads_epoch: LeaderEpoch = NO_EPOCH
-    """The epoch in which this broker itself leads the partition right now, if it does."""
+    """The epoch in which this broker itself leads the partition right now; NO_EPOCH if it does not."""
     handed_over: bool = False
     """The last leader named this replica its successor."""
     yielded: bool = False
     """This broker was the last leader, and gave the leadership to another one."""
     statement: LogStatement | None = None
-    """What this replica has, to be said if it cannot lead without a loss."""
+    """What this replica has: it publishes this if it cannot lead without a loss."""
     permitted: bool = False
     """An operator asked for an unclean election after the epoch of record, and chose this replica."""
     min_insync: int = 1
-    """With fewer members nothing would commit: nobody deposes a leader that is registered for that."""
+    """With fewer members nothing would commit: a leader that is still registered is not deposed for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +55,17 @@ class Stand:
     rank: int
     unclean: bool
     cause: str = field(default="", compare=False)
-    """Of an unclean one: why it is made."""
+    """Why an unclean election is held; empty for a clean one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Say:
-    """Write into `isr` what this replica has, `rank` election steps after the vacancy was noticed: those
-    who can lead without a loss do so before that."""
+class PublishStatement:
+    """Write what this replica has into `isr`, `rank` election steps after the vacancy was noticed: replicas
+    that can lead without a loss try before that."""
 
     rank: int
     statements: tuple[LogStatement, ...]
-    """With those of others that are true still."""
+    """This replica's statement, with those of others that still hold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +75,18 @@ class Follow:
 
 
 @dataclass(frozen=True, slots=True)
-class LeadOn:
+class KeepLeading:
     """This broker leads already, in the epoch of record: a late notice of a vacancy changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nobody leads and this replica may not: why."""
+    """There is no leader and this replica may not lead, for this reason."""
 
     reason: str
 
 
-Decision = Stand | Say | Follow | LeadOn | Wait
+Decision = Stand | PublishStatement | Follow | KeepLeading | Wait
 
 
 def leader_stands(
@@ -104,11 +104,11 @@ def leader_stands(
 def decide(ballot: Ballot) -> Decision:
     """What this replica does now."""
     state = ballot.state
-    # A leadership of record that this broker does not exercise (its claim was lost on the way, or its
+    # A leadership of record that this broker does not exercise (the reply to its claim was lost, or its
     # log failed) is a vacancy: it is taken up in a new epoch, never resumed.
     dormant = state.leader == ballot.me and ballot.leads_epoch != state.leader_epoch
     if leader_stands(state, ballot.live, ballot.suspects) and not dormant:
-        return LeadOn() if state.leader == ballot.me else Follow(state.leader, state.leader_epoch)
+        return KeepLeading() if state.leader == ballot.me else Follow(state.leader, state.leader_epoch)
     if ballot.me not in ballot.assigned:
         return Wait("this broker is not among the assigned replicas")
     order = _succession(ballot)
@@ -122,14 +122,14 @@ def decide(ballot: Ballot) -> Decision:
                 f"{ballot.min_insync} in sync are left, so its session decides"
             )
         if any(member.broker == ballot.me and member.broker_epoch in ballot.lives for member in state.isr):
-            # Who gave it away comes after everybody, or it would be back before the one it was given to.
+            # A leader that resigned ranks last, or it would win before the broker that it handed over to.
             last = len(ballot.assigned)
             rank = 0 if ballot.handed_over else last if ballot.yielded else order.index(ballot.me)
             return Stand(rank, unclean=False)
         if ballot.unclean_allowed and not deposed:
-            # Behind everybody who might do it without a loss.
+            # After every replica that might lead without a loss.
             rank = len(ballot.assigned) + order.index(ballot.me)
-            return Stand(rank, unclean=True, cause="nobody in sync is alive")
+            return Stand(rank, unclean=True, cause="no replica in sync is alive")
     return _without_a_sure_member(ballot, order)
 
 
@@ -143,7 +143,7 @@ def _without_a_sure_member(ballot: Ballot, order: list[BrokerId]) -> Decision:
         return Wait(reason + _own_loss(ballot)) if ballot.log_whole else damaged
     if ballot.statement not in known:
         others = tuple(each for each in known if each.broker != ballot.me)
-        return Say(len(ballot.assigned) + order.index(ballot.me), (*others, ballot.statement))
+        return PublishStatement(len(ballot.assigned) + order.index(ballot.me), (*others, ballot.statement))
     if not ballot.log_whole:
         return damaged
     silent = unheard(state, ballot.live, known)
@@ -160,7 +160,7 @@ def _without_a_sure_member(ballot: Ballot, order: list[BrokerId]) -> Decision:
 
 
 def _own_loss(ballot: Ballot) -> str:
-    """For a member of the ISR that may not stand, why not; empty for a broker that is none."""
+    """Why a member of the ISR may not stand; empty for a broker that is not a member."""
     if ballot.me not in ballot.state:
         return ""
     return (
@@ -170,8 +170,8 @@ def _own_loss(ballot: Ballot) -> str:
 
 
 def _has_sure_member(ballot: Ballot, known: Sequence[LogStatement]) -> bool:
-    """Another member is alive in the life in which it joined, and its log is not known to be damaged: it
-    leads without a loss."""
+    """True if another member is alive in the life in which it joined, and its log is not known to be
+    damaged: it leads without a loss."""
     damaged = {said.broker for said in known if said.condition is LogCondition.DAMAGED} | {ballot.me}
     return any(
         member.broker not in damaged
@@ -192,23 +192,23 @@ def deposes(ballot: Ballot) -> bool:
 
 
 def is_backed(ballot: Ballot, answering: Set[BrokerEpoch]) -> bool:
-    """True if a suspected leader may be deposed: it is suspected still, and of the members that would be
-    left, this broker among them, as many as min.insync.replicas answer here.
+    """True if a suspected leader may be deposed: it is still suspected, and of the members that would
+    remain, including this broker, at least min.insync.replicas answer.
 
-    One copy may be enough for a topic whose bound is 1. That is what the bound says.
+    One copy may be enough for a topic whose bound is 1: the bound says so.
     """
     members = {ballot.live[broker].epoch for broker in others_after(ballot)}
     return deposes(ballot) and 1 + len(members & answering) >= ballot.min_insync
 
 
 def others_after(ballot: Ballot) -> list[BrokerId]:
-    """The members of the ISR besides this broker that a claim of it would leave in."""
+    """The members of the ISR besides this broker that would stay in it after a claim of this broker."""
     return [member.broker for member in _others(ballot)]
 
 
 def vacancy_reason(ballot: Ballot, *, cause: str) -> str:
-    """Why this partition needed a leader, in words: what the record of the election says. `cause` is that of
-    an unclean one, else empty."""
+    """Why this partition needed a leader, in words, for the record of the election. `cause` is that of an
+    unclean election, else empty."""
     reason = _why_vacant(ballot)
     return f"{reason}, and {cause}" if cause else reason
 
@@ -220,7 +220,7 @@ def _why_vacant(ballot: Ballot) -> str:
     if leader == NO_BROKER:
         resigned = resignation(state.trail, state.leader_epoch)
         if resigned is None:
-            return "nobody led"
+            return "no broker led"
         return f"handed over by broker {resigned.broker}: {resigned.reason}"
     registration = ballot.live.get(leader)
     if registration is None:
@@ -233,8 +233,8 @@ def _why_vacant(ballot: Ballot) -> str:
 
 
 def _succession(ballot: Ballot) -> list[BrokerId]:
-    """The live replicas: members of the ISR in the life that joined, members in another life (they
-    may still know their log whole), then the rest; each in AR order."""
+    """The live replicas: members of the ISR in the life that joined, members in another life (their logs
+    may still be whole), then the rest; each in AR order."""
 
     def distance(broker: BrokerId) -> int:
         registration = ballot.live.get(broker)
@@ -247,11 +247,11 @@ def _succession(ballot: Ballot) -> list[BrokerId]:
 
 
 def claim(ballot: Ballot, epoch: LeaderEpoch, broker_epoch: BrokerEpoch, *, unclean: bool) -> PartitionState:
-    """What the winner writes: itself as leader, and the members of the ISR that live on.
+    """The state that the winner writes: itself as leader, and the members of the ISR that stay.
 
-    A leader that is gone, or suspected, leaves the ISR here: from this compare-and-set on it can
-    neither shrink the ISR nor count on the new leader's fetches, so it can commit nothing. An
-    unclean winner starts with itself alone: what it lacks, no member may still count on.
+    A leader that is gone, or suspected, leaves the ISR here: after this compare-and-set it can neither
+    shrink the ISR nor count on the new leader's fetches, so it can commit nothing. An unclean winner
+    starts with itself alone: no other member may still count on records that the winner lacks.
     """
     mine = IsrMember(ballot.me, broker_epoch)
     if unclean:
@@ -279,9 +279,9 @@ def successor(
     live: Mapping[BrokerId, Registration],
     avoided: Set[BrokerId] = frozenset(),
 ) -> BrokerId | None:
-    """Whom a leader that steps down on purpose names: the first other live member in AR order.
+    """The successor that a leader names when it resigns: the first other live member in AR order.
 
-    One to be avoided (drained, or suspected) only if there is no other.
+    A broker of `avoided` (drained, or suspected) is named only if there is no other.
     """
     able = [
         broker

@@ -1,11 +1,11 @@
 """Lives of brokers whose port refused a connection while their registration stands.
 
-A suspicion is a shortcut: a leader that was killed is replaced before its session ends. It may be wrong (one
-connection refused by something between the two), so it never lasts by itself: each suspect is probed again
-and again, and an answer of its port, or a stream that it opens, ends the suspicion.
+A suspicion is a shortcut: a killed leader is replaced before its session ends. It may be wrong (a component
+between the two refused one connection), so it never lasts by itself: each suspect is probed repeatedly, and
+an answer from its port, or a stream that it opens, ends the suspicion.
 
-A life is unknown, or suspected; legal: unknown → suspected (`refused`), suspected → unknown (`heard`, or its
-registration goes, in `registered`).
+A life is unknown or suspected. Legal transitions: unknown → suspected (`refused`), suspected → unknown
+(`heard`, or `registered` without it).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PROBE_AGAIN_S_MAX: Final = 1.0
 
 
 @dataclass(slots=True)
-class _Pace:
+class _ProbeSchedule:
     """When a suspect is probed next, and how long the pause after that is."""
 
     due: float
@@ -33,42 +33,42 @@ class Suspects:
     """The suspects of one broker. At most one for each registration."""
 
     def __init__(self) -> None:
-        self._paces: dict[BrokerEpoch, _Pace] = {}
+        self._schedules: dict[BrokerEpoch, _ProbeSchedule] = {}
 
     def __contains__(self, life: object) -> bool:
-        return life in self._paces
+        return life in self._schedules
 
     @property
     def lives(self) -> frozenset[BrokerEpoch]:
-        return frozenset(self._paces)
+        return frozenset(self._schedules)
 
     def refused(self, life: BrokerEpoch, now: float) -> bool:
-        """Its port is closed; True if that is news."""
-        if life in self._paces:
+        """Its port is closed; True if it was not suspected before."""
+        if life in self._schedules:
             return False
-        self._paces[life] = _Pace(now + PROBE_AGAIN_S, PROBE_AGAIN_S)
+        self._schedules[life] = _ProbeSchedule(now + PROBE_AGAIN_S, PROBE_AGAIN_S)
         return True
 
     def heard(self, life: BrokerEpoch) -> bool:
-        """It said something; True if it was suspected."""
-        return self._paces.pop(life, None) is not None
+        """It answered or opened a stream; True if it was suspected."""
+        return self._schedules.pop(life, None) is not None
 
     def registered(self, lives: Collection[BrokerEpoch]) -> None:
-        """All lives that are registered now; the others are gone, which is more than a suspicion."""
-        for life in self._paces.keys() - set(lives):
-            del self._paces[life]
+        """All lives that are registered now. The others are gone for certain: they are no longer suspects."""
+        for life in self._schedules.keys() - set(lives):
+            del self._schedules[life]
 
     def clear(self) -> None:
-        """Begin anew, in another session."""
-        self._paces.clear()
+        """Forget every suspicion, for a new session."""
+        self._schedules.clear()
 
     def due(self, now: float) -> list[BrokerEpoch]:
-        """The lives to probe now; each counts as probed by this."""
-        found = [life for life, pace in self._paces.items() if pace.due <= now]
+        """The lives to probe now; returning them schedules their next probes."""
+        found = [life for life, schedule in self._schedules.items() if schedule.due <= now]
         for life in found:
-            pause_s = min(2 * self._paces[life].pause_s, PROBE_AGAIN_S_MAX)
-            self._paces[life] = _Pace(now + pause_s, pause_s)
+            pause_s = min(2 * self._schedules[life].pause_s, PROBE_AGAIN_S_MAX)
+            self._schedules[life] = _ProbeSchedule(now + pause_s, pause_s)
         return found
 
     def next_due(self) -> float | None:
-        return min((pace.due for pace in self._paces.values()), default=None)
+        return min((schedule.due for schedule in self._schedules.values()), default=None)

@@ -1,4 +1,4 @@
-"""Records of one call, written in as many batches as they need: a large commit is more than a batch holds."""
+"""Writes the records of one call in as many batches as they need: a large commit exceeds one batch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, Generic
 
 from strandline.broker.core.groups.effects import Token
-from strandline.broker.core.groups.turn import Desk
+from strandline.broker.core.groups.turn import Turn
 from strandline.config import KIB, RECORDS_BYTES_MAX
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
@@ -15,18 +15,19 @@ from strandline.ids import TopicPartition
 Records = Mapping[TopicPartition, tuple[bytes, bytes | None]]
 
 BATCH_BYTES_MAX: Final = RECORDS_BYTES_MAX - 4 * KIB
-"""What fits a batch, less its own fields, however it compresses."""
+"""The bytes of records that fit a batch, however they compress, without its own fields."""
 
 RECORD_BYTES: Final = 32
-"""What a record of a batch has beside its key and value, generously."""
+"""An upper bound of a record's bytes in a batch, besides its key and value."""
 
 
 @dataclass(slots=True)
-class InBatches(Generic[Token]):
-    """All batches are handed over in one turn: what was let in by a fence must not be written later.
+class BatchedWrite(Generic[Token]):
+    """The batches of one call. All are handed over in one turn: what a fence admitted must not be written
+    later.
 
-    `each` is told of each batch: its write, its partitions and its error; `done`, after the last, of the
-    errors there were and whether anything was written.
+    `each` is called for each batch with its write, its partitions and its error; `done` after the last, with
+    all errors and whether anything was written.
     """
 
     each: Callable[[int, list[TopicPartition], StrandlineError | None], None]
@@ -35,14 +36,14 @@ class InBatches(Generic[Token]):
     written: int = 0
     errors: list[StrandlineError] = field(default_factory=list)
 
-    def append(self, desk: Desk[Token], records: Records) -> None:
+    def append(self, turn: Turn[Token], records: Records) -> None:
         batches = list(_split(records))
         self.left = len(batches)
         for names in batches:
-            self._append_one(desk, records, names)
+            self._append_one(turn, records, names)
 
-    def _append_one(self, desk: Desk[Token], records: Records, names: list[TopicPartition]) -> None:
-        desk.append(
+    def _append_one(self, turn: Turn[Token], records: Records, names: list[TopicPartition]) -> None:
+        turn.append(
             tuple(records[name] for name in names),
             lambda write_id, error: self._settle(write_id, names, error),
         )

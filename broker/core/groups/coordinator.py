@@ -1,8 +1,8 @@
 """The coordinator of the groups of one partition of `__consumer_offsets`: its public face.
 
-It reads no clock and awaits nothing: each call takes the time and returns what is to be done, in order
-(`effects`). A driver loads the log record by record, says `loaded`, hands requests and results in, calls
-`tick` when `next_deadline` has come, and says `unload` when the partition is led elsewhere. A group is
+It reads no clock and awaits nothing: each call takes the time and returns the effects to carry out, in order
+(`effects`). A driver loads the log record by record, calls `loaded`, hands requests and results in, calls
+`tick` when `next_deadline` has come, and calls `unload` when another broker leads the partition. A group is
 known here from its first request on, and forgotten when it has nothing worth keeping.
 """
 
@@ -14,9 +14,8 @@ from typing import Final, Generic
 
 from strandline.broker.core.groups.effects import Effect, Instant, Token
 from strandline.broker.core.groups.isolation import Isolation
-from strandline.broker.core.groups.kept import GROUP_BYTES
 from strandline.broker.core.groups.limits import GroupLimits, check_group, check_join, cut
-from strandline.broker.core.groups.membership import Membership
+from strandline.broker.core.groups.member_requests import MemberRequests
 from strandline.broker.core.groups.offset_keeper import OffsetKeeper
 from strandline.broker.core.groups.rebalance import Rebalance
 from strandline.broker.core.groups.records import (
@@ -31,9 +30,10 @@ from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.ownership_reports import report_ownership
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.state.task_reports import report_tasks
+from strandline.broker.core.groups.state_bytes import GROUP_BYTES
 from strandline.broker.core.groups.stored import check_stored_key, check_stored_offset
 from strandline.broker.core.groups.timers import Timer, TimerKind
-from strandline.broker.core.groups.turn import Desk
+from strandline.broker.core.groups.turn import Turn
 from strandline.errors import (
     CoordinatorLoading,
     CoordinatorNotAvailable,
@@ -56,33 +56,33 @@ from strandline.vocabulary.groups import (
     SyncGroup,
 )
 
-_OF_ALL: Final = ""
-"""Stands for the group of a call that asks about all of them; no group is named so."""
+_ALL_GROUPS: Final = ""
+"""Stands for the group of a call that asks about all of them; no group has this name."""
 
 
 class Coordinator(Generic[Token]):
     """`Token` is the driver's handle of one waiting call; each is answered exactly once."""
 
-    __slots__ = ("_desk", "_groups", "_isolation", "_keeper", "_membership", "_rebalance", "_refusal")
+    __slots__ = ("_groups", "_isolation", "_keeper", "_member_requests", "_rebalance", "_refusal", "_turn")
 
     def __init__(self, limits: GroupLimits) -> None:
-        self._desk: Desk[Token] = Desk(limits)
+        self._turn: Turn[Token] = Turn(limits)
         self._groups: dict[str, Group[Token]] = {}
-        self._rebalance = Rebalance(self._desk)
-        self._membership = Membership(self._desk, self._rebalance)
-        self._isolation = Isolation(self._desk, self._groups)
-        self._keeper = OffsetKeeper(self._desk, self._groups, self._isolation)
+        self._rebalance = Rebalance(self._turn)
+        self._member_requests = MemberRequests(self._turn, self._rebalance)
+        self._isolation = Isolation(self._turn, self._groups)
+        self._keeper = OffsetKeeper(self._turn, self._groups, self._isolation)
         self._refusal: StrandlineError | None = CoordinatorLoading("the groups are being read from the log")
 
     def states(self) -> list[GroupState]:
-        """Of each group that is known here."""
+        """The state of each known group."""
         return [group.state for group in self._groups.values()]
 
-    # --- becoming and unbecoming -------------------------------------------------------------
+    # --- loading and unloading ---------------------------------------------------------------
 
     def load(self, key: bytes, value: bytes | None, wall_ms: int) -> None:
         """Replay one record of the log, in the log's order. None is a tombstone; `wall_ms` is the record's
-        own time. Raises a StrandlineError for what no coordinator writes, and changes nothing then."""
+        own time. Raises a StrandlineError, without any change, for a record that no coordinator writes."""
         read = decode_key(key)
         check_stored_key(read)
         try:
@@ -98,19 +98,19 @@ class Coordinator(Generic[Token]):
             ) from error
         group = self._groups[read.group]
         if value is None and group.generation == 0 and not group.offsets:
-            group.forgotten()
+            group.release_bytes()
             del self._groups[read.group]
 
     def _load_group(self, name: str, value: bytes | None, wall_ms: int) -> None:
         if value is None:
-            group: Group[Token] = Group(name, wall_ms, self._desk.kept)
+            group: Group[Token] = Group(name, wall_ms, self._turn.state_bytes)
         else:
             group = Group.loaded(
-                name, decode_group_value(value), len(value), self._desk.limits, self._desk.kept
+                name, decode_group_value(value), len(value), self._turn.limits, self._turn.state_bytes
             )
         if (known := self._groups.get(name)) is not None:
             group.offsets = known.offsets
-            known.forgotten()
+            known.release_bytes()
         self._groups[name] = group
 
     def _load_offset(self, key: OffsetKey, value: bytes | None, wall_ms: int) -> None:
@@ -119,25 +119,25 @@ class Coordinator(Generic[Token]):
             check_stored_offset(key, committed)
         group = self._groups.get(key.group)
         if group is None:
-            group = self._groups[key.group] = Group(key.group, wall_ms, self._desk.kept)
+            group = self._groups[key.group] = Group(key.group, wall_ms, self._turn.state_bytes)
         group.offsets.load(key.name, committed)
 
     def loaded(self, now: Instant) -> list[Effect[Token]]:
-        """The log is read to its end: serve. Every member has its full session timeout from now on.
+        """The log is read to its end: serve. Every member's session timeout starts anew.
 
-        A generation without an assignment goes on where it stood: its members may join and sync again.
+        A generation without an assignment continues where it was: its members may join and sync again.
         """
-        desk = self._desk
-        desk.begin(now)
+        turn = self._turn
+        turn.begin(now)
         self._refusal = None
         for group in list(self._groups.values()):
             self._isolation.run(group.name, partial(self._resume, group))
-        desk.start(Timer(TimerKind.EXPIRY), desk.limits.offsets_expiry_check_ms)
-        return desk.end()
+        turn.start(Timer(TimerKind.EXPIRY), turn.limits.offsets_expiry_check_ms)
+        return turn.end()
 
     def _resume(self, group: Group[Token]) -> None:
         for member in group.members.values():
-            self._rebalance.heard_of(group, member)
+            self._rebalance.restart_session(group, member)
         if group.recovered:
             group.unsynced.update(group.members)
             self._rebalance.await_syncs(group)
@@ -145,62 +145,62 @@ class Coordinator(Generic[Token]):
             self._rebalance.begin(group, "its leader is not among the members that were loaded", "")
 
     def unload(self, error: StrandlineError) -> list[Effect[Token]]:
-        """The partition is led elsewhere: all that wait are answered with `error`, as are all who ask from
-        now on. What was being written may be in the log or not; its results mean nothing any more."""
-        desk = self._desk
-        desk.begin(desk.now)
+        """Another broker leads the partition: all waiting and later calls are answered with `error`.
+        Writes in flight may be in the log or not; their results are ignored."""
+        turn = self._turn
+        turn.begin(turn.now)
         self._refusal = error
         for group in self._groups.values():
             for member in group.members.values():
                 for token in (member.joining, member.syncing, member.heartbeat):
                     if token is not None:
-                        desk.answer(token, error)
+                        turn.answer(token, error)
             if group.state is not GroupState.DEAD:
                 group.become(GroupState.DEAD)
-        for write_id in desk.under_way:
-            self._isolation.run(desk.group_of(write_id), partial(desk.settle, write_id, error))
-        desk.refuse_open(error)
+        for write_id in turn.writes_in_flight:
+            self._isolation.run(turn.group_of(write_id), partial(turn.settle, write_id, error))
+        turn.refuse_open(error)
         self._groups.clear()
-        desk.timers.clear()
-        return desk.end()
+        turn.timers.clear()
+        return turn.end()
 
     # --- members -----------------------------------------------------------------------------
 
     def join(
         self, token: Token, request: JoinGroup, new_member_id: str, host: str, now: Instant
     ) -> list[Effect[Token]]:
-        """Answered with Joined once the generation has begun and is written down, or with MemberIdGiven.
+        """Answered with Joined once the generation has begun and is in the log, or with MemberIdGiven.
 
-        `new_member_id` is a fresh id for the member, should it need one; `host` is where it asks from.
+        `new_member_id` is a fresh id for the member, should it need one; `host` is the caller's host.
         """
 
         def act() -> None:
-            check_join(request, self._desk.limits)
+            check_join(request, self._turn.limits)
             group = self._find_or_make(request.group, may_make=not request.member)
             try:
-                self._membership.join(group, token, request, new_member_id, cut(host))
+                self._member_requests.join(group, token, request, new_member_id, cut(host))
             finally:
                 self._forget_if_new(group)
 
-        return self._turn(token, request.group, now, act)
+        return self._request(token, request.group, now, act)
 
     def sync(self, token: Token, request: SyncGroup, now: Instant) -> list[Effect[Token]]:
-        """Answered with the member's assignment (bytes) once the leader's is written down."""
-        return self._turn(
+        """Answered with the member's assignment (bytes) once the leader's is in the log."""
+        return self._request(
             token,
             request.group,
             now,
-            lambda: self._membership.sync(self._find(request.group), token, request),
+            lambda: self._member_requests.sync(self._find(request.group), token, request),
         )
 
     def heartbeat(self, token: Token, request: Heartbeat, now: Instant) -> list[Effect[Token]]:
         """Answered with None after at most `max_wait_ms`, or as soon as a rebalance begins with
-        RebalanceInProgress, which says why."""
-        return self._turn(
+        RebalanceInProgress, which has the reason."""
+        return self._request(
             token,
             request.group,
             now,
-            lambda: self._membership.heartbeat(self._find(request.group), token, request),
+            lambda: self._member_requests.heartbeat(self._find(request.group), token, request),
         )
 
     def leave(self, token: Token, request: LeaveGroup, now: Instant) -> list[Effect[Token]]:
@@ -208,15 +208,15 @@ class Coordinator(Generic[Token]):
 
         def act() -> None:
             group = self._find(request.group)
-            most = self._desk.limits.group_members_max
+            most = self._turn.limits.group_members_max
             if len(request.members) > most:
                 raise InvalidRequest(
                     f"{len(request.members)} members leave at once, more than {most}", limit=most
                 )
-            self._desk.answer(token, self._membership.leave(group, request.members))
+            self._turn.answer(token, self._member_requests.leave(group, request.members))
             self._forget_if_new(group)
 
-        return self._turn(token, request.group, now, act)
+        return self._request(token, request.group, now, act)
 
     def report(
         self,
@@ -225,22 +225,22 @@ class Coordinator(Generic[Token]):
         now: Instant,
         missing: Collection[TopicPartition] = (),
     ) -> list[Effect[Token]]:
-        """Answered with None: the ledger is kept, and each change is published. Nothing is kept of partitions
-        that are `missing`: the driver has found that they do not exist."""
-        return self._turn(
+        """Answered with None: the report is noted, and each change is published. Partitions that are
+        `missing` are left out: the driver has found that they do not exist."""
+        return self._request(
             token,
             request.group,
             now,
-            lambda: report_ownership(self._desk, self._find(request.group), token, request, missing),
+            lambda: report_ownership(self._turn, self._find(request.group), token, request, missing),
         )
 
     def report_tasks(self, token: Token, request: ReportTasks, now: Instant) -> list[Effect[Token]]:
         """Answered with None: each change is published."""
-        return self._turn(
+        return self._request(
             token,
             request.group,
             now,
-            lambda: report_tasks(self._desk, self._find(request.group), token, request),
+            lambda: report_tasks(self._turn, self._find(request.group), token, request),
         )
 
     # --- offsets -----------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class Coordinator(Generic[Token]):
     def commit(
         self, token: Token, request: OffsetCommit, now: Instant, missing: Collection[TopicPartition] = ()
     ) -> list[Effect[Token]]:
-        """Answered with OffsetResults once what was accepted is written down, else with an error for all.
+        """Answered with OffsetResults once the accepted offsets are in the log, else with an error for all.
 
         Offsets of partitions that are `missing` are refused: the driver has found that they do not exist.
         """
@@ -267,103 +267,107 @@ class Coordinator(Generic[Token]):
             finally:
                 self._forget_if_new(group)
 
-        return self._turn(token, request.group, now, act)
+        return self._request(token, request.group, now, act)
 
     def fetch_offsets(self, token: Token, request: OffsetFetch, now: Instant) -> list[Effect[Token]]:
-        """Answered at once with FetchedOffsets; only what is written down is seen."""
+        """Answered at once with FetchedOffsets; only offsets that are in the log are visible."""
 
         def act() -> None:
             check_group(request.group)
             group = self._find(request.group) if request.group in self._groups else None
-            self._desk.answer(token, self._keeper.fetch(request, group))
+            self._turn.answer(token, self._keeper.fetch(request, group))
 
-        return self._turn(token, request.group, now, act)
+        return self._request(token, request.group, now, act)
 
     def delete_topic_offsets(self, topics: Collection[str], now: Instant) -> list[Effect[Token]]:
-        """Remove the offsets of topics that were deleted. Nobody waits for it."""
-        self._desk.begin(now)
+        """Remove the offsets of deleted topics. No call waits for it."""
+        self._turn.begin(now)
         if self._refusal is None:
             self._keeper.delete_topics(topics)
-        return self._desk.end()
+        return self._turn.end()
 
-    # --- looking after groups ----------------------------------------------------------------
+    # --- administration ----------------------------------------------------------------------
 
     def describe(self, token: Token, group: str, now: Instant) -> list[Effect[Token]]:
         """Answered at once with DescribedGroup, or GroupIdNotFound."""
-        return self._turn(token, group, now, lambda: self._desk.answer(token, self._known(group).described()))
+        return self._request(
+            token, group, now, lambda: self._turn.answer(token, self._known(group).described())
+        )
 
     def list_groups(self, token: Token, now: Instant) -> list[Effect[Token]]:
         """Answered at once with a tuple of ListedGroup, by name."""
 
         def act() -> None:
             groups = sorted(self._groups.values(), key=lambda group: group.name)
-            self._desk.answer(
+            self._turn.answer(
                 token, tuple(ListedGroup(g.name, g.protocol_type, g.state.value) for g in groups)
             )
 
-        return self._turn(token, _OF_ALL, now, act)
+        return self._request(token, _ALL_GROUPS, now, act)
 
     def delete(self, token: Token, group: str, now: Instant) -> list[Effect[Token]]:
         """Answered with None once the tombstones are written; NonEmptyGroup, GroupIdNotFound."""
-        return self._turn(token, group, now, lambda: self._keeper.delete(self._known(group), token))
+        return self._request(token, group, now, lambda: self._keeper.delete(self._known(group), token))
 
-    # --- what drives it ----------------------------------------------------------------------
+    # --- calls of the driver -----------------------------------------------------------------
 
     def appended(self, write_id: int, error: StrandlineError | None, now: Instant) -> list[Effect[Token]]:
-        """What became of an Append: None if it is committed. Each is told of exactly once, in any order;
-        after `unload` it no longer matters."""
-        desk = self._desk
-        desk.begin(now)
-        self._isolation.run(desk.group_of(write_id), partial(desk.settle, write_id, error))
-        return desk.end()
+        """The result of an Append: None if it is committed. Results come exactly once, in any order; after
+        `unload` they no longer matter."""
+        turn = self._turn
+        turn.begin(now)
+        self._isolation.run(turn.group_of(write_id), partial(turn.settle, write_id, error))
+        return turn.end()
 
     def tick(self, now: Instant) -> list[Effect[Token]]:
-        """Do what is due."""
-        desk = self._desk
-        desk.begin(now)
-        while (timer := desk.timers.pop(now.monotonic_s)) is not None:
+        """Run the timers that are due."""
+        turn = self._turn
+        turn.begin(now)
+        while (timer := turn.timers.pop(now.monotonic_s)) is not None:
             if timer.kind is TimerKind.EXPIRY:
                 self._keeper.expire()
             else:
                 self._isolation.run(timer.group, partial(self._due, timer))
-        return desk.end()
+        return turn.end()
 
     def next_deadline(self) -> float | None:
-        """The monotonic time at which to call `tick`; None: not before the next call. It may come earlier
-        after any call."""
-        return self._desk.timers.next_deadline()
+        """The monotonic time at which to call `tick`; None: not before the next call. Any call may move it
+        closer."""
+        return self._turn.timers.next_deadline()
 
     def _due(self, timer: Timer) -> None:
         group = self._groups[timer.group]
         match timer.kind:
             case TimerKind.SESSION:
-                self._membership.session_due(group, group.members[timer.member])
+                self._member_requests.session_due(group, group.members[timer.member])
             case TimerKind.HEARTBEAT:
-                self._membership.heartbeat_due(group, group.members[timer.member])
+                self._member_requests.heartbeat_due(group, group.members[timer.member])
             case TimerKind.PENDING:
-                self._membership.pending_due(group, timer.member)
+                self._member_requests.pending_due(group, timer.member)
                 self._forget_if_new(group)
             case TimerKind.BARRIER:
                 self._rebalance.barrier_due(group)
             case TimerKind.SYNC:
                 self._rebalance.sync_due(group)
 
-    def _turn(self, token: Token, group: str, now: Instant, act: Callable[[], None]) -> list[Effect[Token]]:
-        """One request: what it raises before anything has changed is its answer."""
-        desk = self._desk
-        desk.begin(now)
+    def _request(
+        self, token: Token, group: str, now: Instant, act: Callable[[], None]
+    ) -> list[Effect[Token]]:
+        """Run one request: an error that it raises, before any change, is its answer."""
+        turn = self._turn
+        turn.begin(now)
         if self._refusal is not None:
-            desk.answer(token, self._refusal)
-            return desk.end()
-        desk.open(token, group)
+            turn.answer(token, self._refusal)
+            return turn.end()
+        turn.open(token, group)
         self._isolation.run(group, partial(self._answer_refusals, token, act))
-        return desk.end()
+        return turn.end()
 
     def _answer_refusals(self, token: Token, act: Callable[[], None]) -> None:
         try:
             act()
         except StrandlineError as error:
-            self._desk.answer(token, error)
+            self._turn.answer(token, error)
 
     # --- groups ------------------------------------------------------------------------------
 
@@ -379,7 +383,7 @@ class Coordinator(Generic[Token]):
         return group
 
     def _known(self, name: str) -> Group[Token]:
-        """The group, also a Dead one, for those who administer it. Raises InvalidGroupId, GroupIdNotFound."""
+        """The group, also a Dead one, for administration. Raises InvalidGroupId, GroupIdNotFound."""
         group = self._groups.get(name)
         if group is None:
             check_group(name)
@@ -390,16 +394,16 @@ class Coordinator(Generic[Token]):
         group = self._groups.get(name)
         if group is not None or not may_make:
             return self._find(name)
-        most = self._desk.limits.groups_max
+        most = self._turn.limits.groups_max
         if len(self._groups) >= most:
             raise InvalidRequest(
                 f"group {name} would be one more than the {most} that this coordinator keeps", limit=most
             )
-        self._desk.kept.check(GROUP_BYTES, f"a new group {name}")
-        group = self._groups[name] = Group(name, self._desk.now.wall_ms, self._desk.kept)
+        self._turn.state_bytes.check(GROUP_BYTES, f"a new group {name}")
+        group = self._groups[name] = Group(name, self._turn.now.wall_ms, self._turn.state_bytes)
         return group
 
     def _forget_if_new(self, group: Group[Token]) -> None:
-        """A group that never had a generation or an offset, and nobody is about to join, leaves no trace."""
+        """Forget a group that never had a generation or an offset and that no member is about to join."""
         if group.generation == 0:
             self._keeper.forget_if_idle(group)

@@ -1,7 +1,7 @@
-"""What a coordinator is told and what it wants done, as values.
+"""A coordinator's inputs and effects, as values.
 
 A driver carries the effects of a call out in their order. An answer that depends on a write is not
-among the effects of the call that wanted the write, but among those of `appended`.
+among the effects of the call that requested the write, but among those of `appended`.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Token = TypeVar("Token")
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """Timeouts go by the monotonic clock; what is written down goes by the wall's."""
+    """One moment on two clocks: timeouts use the monotonic clock, records and events the wall clock."""
 
     monotonic_s: float
     wall_ms: int
     expiry_ms: int | None = None
-    """The time by which offsets expire, as retention has it; None: `wall_ms`."""
+    """The time by which offsets expire, from retention's clock; None: `wall_ms`."""
 
 
 # --- effects ------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ Outcome = (
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[Token]):
-    """The waiting call is over. Each token is answered exactly once."""
+    """Answers a waiting call. Each token is answered exactly once."""
 
     token: Token
     value: Outcome | StrandlineError
@@ -72,7 +72,7 @@ class Append:
 
 
 class EventKind(Enum):
-    """What may happen to a group, in the words of the events topic."""
+    """Kinds of events of a group, in the words of the events topic."""
 
     REBALANCE_STARTED = "rebalance_started"
     GENERATION_STARTED = "generation_started"
@@ -95,12 +95,12 @@ class EventKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class GroupEvent:
-    """One thing that happened to a group.
+    """One event of a group.
 
-    `generation` is the one in which it happened; `member` whom it is about, empty for the group as a
-    whole; `caused_by` the member that caused a rebalance. `at_ms` is the wall clock of the coordinator, or
-    of the member where it reported what it did with `partitions` or with a `task`. Of the figures of a task
-    -1 is what nobody knows.
+    `generation` is the one in which it happened; `member` the member concerned, empty for the group as a
+    whole; `caused_by` the member that caused a rebalance. `at_ms` is the wall clock of the coordinator; for
+    changes of `partitions` or of a `task` that a member reports, it is the member's. Figures of a task are -1
+    if they are unknown.
     """
 
     kind: EventKind

@@ -1,4 +1,4 @@
-"""What a coordinator lets in. Each check raises the typed error that names the value and the bound."""
+"""The limits of a coordinator. Each check raises the typed error that names the value and the bound."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import CommittedOffset, GroupProtocol, JoinGroup
 
 GROUP_BYTES_MAX: Final = 2 * MIB
-"""A generation is one record with all its members. They are much alike, so that it is compressed to a
-quarter and fits a batch; if it does not, the members get the log's own refusal."""
+"""The bytes of a generation, which is one record with all its members. Members are similar, so that it
+compresses to a quarter and fits a batch; if it does not, the members get the log's own refusal."""
 
 PROTOCOLS_MAX: Final = 32
-"""Of one member."""
+"""Protocols of one member."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """The settings of a broker that its coordinators go by."""
+    """The settings of a broker that its coordinators use."""
 
     group_initial_rebalance_delay_ms: int
     group_session_timeout_ms_min: int
@@ -59,7 +59,7 @@ class GroupLimits:
 
 
 def _wrong(value: str) -> str | None:
-    """What is wrong with an id; None if nothing is."""
+    """The problem with an id; None if it is valid."""
     if len(value) > GROUP_ID_LENGTH_MAX:
         return f"has {len(value)} characters, more than {GROUP_ID_LENGTH_MAX}"
     if not value.isprintable():
@@ -77,7 +77,7 @@ def check_group(group: str) -> None:
 
 
 def check_id(what: str, value: str) -> None:
-    """A member, instance, client id or the like. Raises InvalidRequest."""
+    """Checks a member, instance or client id, or the like. Raises InvalidRequest."""
     wrong = _wrong(value)
     if wrong is not None:
         raise InvalidRequest(f"{what} {value[:GROUP_ID_LENGTH_MAX]!r} {wrong}", limit=GROUP_ID_LENGTH_MAX)
@@ -91,7 +91,7 @@ def check_task(task: str) -> None:
 
 
 def cut(text: str) -> str:
-    """A reason, which is for people: shortened and on one line rather than refused."""
+    """A reason, which is for people: shortened and put on one line rather than refused."""
     return "".join(c if c.isprintable() else " " for c in text[:GROUP_ID_LENGTH_MAX]).strip()
 
 
@@ -99,7 +99,7 @@ def cut(text: str) -> str:
 
 
 def check_join(request: JoinGroup, limits: GroupLimits) -> None:
-    """Everything about a join that does not depend on the group."""
+    """Checks everything about a join that does not depend on the group."""
     check_group(request.group)
     check_id("member id", request.member)
     check_id("client id", request.client_id)
@@ -153,7 +153,7 @@ def _check_protocols(protocols: tuple[GroupProtocol, ...], limits: GroupLimits) 
 def check_offset(
     name: TopicPartition, committed: CommittedOffset, limits: GroupLimits
 ) -> StrandlineError | None:
-    """What is wrong with one offset of a commit, which the others do not suffer from; None if nothing is."""
+    """The problem with one offset of a commit, which does not affect the others; None if it is valid."""
     if (wrong := check_name(name) or check_position(name, committed)) is not None:
         return wrong
     size = len(committed.metadata.encode())
@@ -164,7 +164,7 @@ def check_offset(
 
 
 def check_name(name: TopicPartition) -> StrandlineError | None:
-    """What is wrong with the name of a partition; None if nothing is."""
+    """The problem with the name of a partition; None if it is valid."""
     if not name.topic or len(name.topic) > TOPIC_NAME_LENGTH_MAX or _wrong(name.topic) is not None:
         return InvalidTopic(f"topic {name.topic[:TOPIC_NAME_LENGTH_MAX]!r} is no topic's name")
     if name.partition < 0:
@@ -173,7 +173,7 @@ def check_name(name: TopicPartition) -> StrandlineError | None:
 
 
 def check_position(name: TopicPartition, committed: CommittedOffset) -> StrandlineError | None:
-    """What is wrong with the numbers of an offset; None if nothing is."""
+    """The problem with the numbers of an offset; None if they are valid."""
     if not 0 <= committed.offset < 2**63:
         return InvalidRequest(f"{name}: offset {committed.offset} is not between 0 and 2^63 − 1", limit=0)
     if not -1 <= committed.leader_epoch <= LEADER_EPOCH_MAX:

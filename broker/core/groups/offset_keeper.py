@@ -1,4 +1,4 @@
-"""Commits, fetches and removal of offsets, and the end of groups."""
+"""Commits, fetches and removal of offsets, and removal of groups."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import Final, Generic
 
-from strandline.broker.core.groups.batches import InBatches
+from strandline.broker.core.groups.batches import BatchedWrite
 from strandline.broker.core.groups.effects import Token
 from strandline.broker.core.groups.isolation import Isolation
 from strandline.broker.core.groups.limits import check_offset
@@ -14,7 +14,7 @@ from strandline.broker.core.groups.records import encode_group_key, encode_offse
 from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.timers import Timer, TimerKind
-from strandline.broker.core.groups.turn import Desk, unwritten
+from strandline.broker.core.groups.turn import Turn, unwritten
 from strandline.errors import (
     InvalidRequest,
     NonEmptyGroup,
@@ -33,38 +33,39 @@ from strandline.vocabulary.groups import (
 )
 
 GROUPS_PER_TURN_MAX: Final = 500
-"""Looked at for expiry before others get a turn."""
+"""Groups that are checked for expiry before other work gets a turn."""
 
 THE_GROUP: Final = TopicPartition("", -1)
-"""Stands for the group's own record among those of its offsets; no partition is named so."""
+"""Stands for the group's own record among those of its offsets; no partition has this name."""
 
 
 class OffsetKeeper(Generic[Token]):
     """Keeps the offsets of all groups of a coordinator. `groups` is the coordinator's own dict."""
 
-    __slots__ = ("_desk", "_groups", "_isolation", "_unchecked")
+    __slots__ = ("_groups", "_isolation", "_turn", "_unchecked")
 
     def __init__(
-        self, desk: Desk[Token], groups: dict[str, Group[Token]], isolation: Isolation[Token]
+        self, turn: Turn[Token], groups: dict[str, Group[Token]], isolation: Isolation[Token]
     ) -> None:
-        self._desk = desk
+        self._turn = turn
         self._groups = groups
         self._isolation = isolation
-        self._unchecked: list[str] = []  # groups that this round of expiry has yet to look at
+        self._unchecked: list[str] = []  # groups that this round of expiry has yet to check
 
     # --- commit and fetch --------------------------------------------------------------------
 
     def check_size(self, request: OffsetCommit) -> None:
         """Raises InvalidRequest for more offsets than one commit may have."""
-        most = self._desk.limits.offsets_per_commit_max
+        most = self._turn.limits.offsets_per_commit_max
         if len(request.offsets) > most:
             raise InvalidRequest(f"commit of {len(request.offsets)} offsets, more than {most}", limit=most)
 
     def fence(self, group: Group[Token], request: OffsetCommit) -> None:
-        """Only a member of the generation in force commits, or anybody while there are no members (G1).
+        """Admits commits only of members of the generation in force, or of any client while the group has no
+        members (G1).
 
-        Between a generation's beginning and its assignment nobody may: who would, has partitions that
-        may be another's by now. Raises UnknownMemberId, FencedInstanceId, IllegalGeneration,
+        Between a generation's start and its assignment no member may commit: its partitions may belong to
+        another member by now. Raises UnknownMemberId, FencedInstanceId, IllegalGeneration,
         RebalanceInProgress.
         """
         outside = request.generation == NO_GENERATION and request.member == NO_MEMBER
@@ -76,15 +77,15 @@ class OffsetKeeper(Generic[Token]):
                 )
             return
         member = group.current(request.member, request.instance, request.generation)
-        self._desk.start(Timer(TimerKind.SESSION, group.name, member.member), member.session_timeout_ms)
+        self._turn.start(Timer(TimerKind.SESSION, group.name, member.member), member.session_timeout_ms)
         if group.state is GroupState.COMPLETING_REBALANCE:
             raise group.rebalances()
 
     def commit(
         self, group: Group[Token], token: Token, request: OffsetCommit, missing: Collection[TopicPartition]
     ) -> None:
-        """Write down the offsets that are right; answer once they are. Others are refused one by one."""
-        desk = self._desk
+        """Write the valid offsets; answer once they are in the log. Others are refused one by one."""
+        turn = self._turn
         results: dict[TopicPartition, StrandlineError | None] = {}
         accepted: dict[TopicPartition, CommittedOffset] = {}
         added = 0
@@ -94,10 +95,10 @@ class OffsetKeeper(Generic[Token]):
             if refused is None:
                 added += more
                 accepted[name] = CommittedOffset(
-                    asked.offset, asked.leader_epoch, asked.metadata, desk.now.wall_ms
+                    asked.offset, asked.leader_epoch, asked.metadata, turn.now.wall_ms
                 )
         if not accepted:
-            desk.answer(token, results)
+            turn.answer(token, results)
             return
 
         def each(write_id: int, names: list[TopicPartition], error: StrandlineError | None) -> None:
@@ -109,11 +110,11 @@ class OffsetKeeper(Generic[Token]):
 
         def done(errors: list[StrandlineError], written: bool) -> None:
             whole = errors and not written
-            desk.answer(token, unwritten(f"a commit of group {group.name}", errors[0]) if whole else results)
+            turn.answer(token, unwritten(f"a commit of group {group.name}", errors[0]) if whole else results)
 
         group.offsets.writing(accepted)
-        InBatches[Token](each, done).append(
-            desk,
+        BatchedWrite[Token](each, done).append(
+            turn,
             {
                 name: (encode_offset_key(group.name, name), encode_offset_value(committed))
                 for name, committed in accepted.items()
@@ -123,20 +124,20 @@ class OffsetKeeper(Generic[Token]):
     def _refusal(
         self, name: TopicPartition, asked: CommittedOffset, added: int, missing: Collection[TopicPartition]
     ) -> StrandlineError | None:
-        """Why this offset is not kept, if with it the commit adds so many bytes; None if it is."""
-        wrong = check_offset(name, asked, self._desk.limits)
+        """Why this offset is refused, given the `added` bytes of the commit; None if it is accepted."""
+        wrong = check_offset(name, asked, self._turn.limits)
         if wrong is not None:
             return wrong
         if name in missing:
             return UnknownTopicOrPartition(f"there is no {name}: its offset is not kept")
         try:
-            self._desk.kept.check(max(0, added), f"the offset of {name}")
+            self._turn.state_bytes.check(max(0, added), f"the offset of {name}")
         except InvalidRequest as full:
             return full
         return None
 
     def fetch(self, request: OffsetFetch, group: Group[Token] | None) -> FetchedOffsets:
-        """What is committed. Of a group that is not known, nothing."""
+        """The committed offsets; none for an unknown group."""
         if group is None:
             return dict.fromkeys(request.partitions or ())
         if request.partitions is None:
@@ -159,25 +160,25 @@ class OffsetKeeper(Generic[Token]):
         self._remove(group, names, whole=True, token=token)
 
     def delete_topics(self, topics: Collection[str]) -> None:
-        """The topics are gone, and so are the offsets that groups have in them."""
+        """The topics are gone: remove the offsets that groups have in them."""
         for group in list(self._groups.values()):
             names = [name for name in group.offsets if name.topic in topics]
             if names:
                 self._isolation.run(group.name, partial(self._remove, group, names, whole=False))
 
     def expire(self) -> None:
-        """Remove what was not touched for the retention time: offsets of groups without members, and then
-        such groups. A round over all groups is done in turns."""
-        desk = self._desk
+        """Remove what was unused for the retention time: offsets of groups without members, then those
+        groups. A round over all groups is spread over several turns."""
+        turn = self._turn
         if not self._unchecked:
             self._unchecked = list(self._groups)
-        now_ms = desk.now.wall_ms if desk.now.expiry_ms is None else desk.now.expiry_ms
-        before_ms = now_ms - desk.limits.offsets_retention_ms
+        now_ms = turn.now.wall_ms if turn.now.expiry_ms is None else turn.now.expiry_ms
+        before_ms = now_ms - turn.limits.offsets_retention_ms
         for _ in range(min(len(self._unchecked), GROUPS_PER_TURN_MAX)):
             group = self._groups.get(self._unchecked.pop())
             if group is not None and group.state is GroupState.EMPTY and not group.removals:
                 self._isolation.run(group.name, partial(self._expire, group, before_ms))
-        desk.start(Timer(TimerKind.EXPIRY), 1 if self._unchecked else desk.limits.offsets_expiry_check_ms)
+        turn.start(Timer(TimerKind.EXPIRY), 1 if self._unchecked else turn.limits.offsets_expiry_check_ms)
 
     def _expire(self, group: Group[Token], before_ms: int) -> None:
         if group.empty_since_ms > before_ms:
@@ -190,8 +191,8 @@ class OffsetKeeper(Generic[Token]):
     def _remove(
         self, group: Group[Token], names: list[TopicPartition], *, whole: bool, token: Token | None = None
     ) -> None:
-        """Write tombstones, and forget once they are in the log; the group's own last, if it goes `whole`."""
-        desk = self._desk
+        """Write tombstones, and forget offsets once they are in the log; that of a `whole` group is last."""
+        turn = self._turn
 
         def each(write_id: int, some: list[TopicPartition], error: StrandlineError | None) -> None:
             if error is None:
@@ -203,7 +204,7 @@ class OffsetKeeper(Generic[Token]):
                 self.forget_if_idle(group)
             if token is not None:
                 failed = f"the deletion of group {group.name}"
-                desk.answer(token, unwritten(failed, errors[0]) if errors else None)
+                turn.answer(token, unwritten(failed, errors[0]) if errors else None)
 
         tombstones: dict[TopicPartition, tuple[bytes, bytes | None]] = {
             name: (encode_offset_key(group.name, name), None) for name in names
@@ -211,13 +212,13 @@ class OffsetKeeper(Generic[Token]):
         if whole:
             tombstones[THE_GROUP] = (encode_group_key(group.name), None)
         group.removals += 1
-        InBatches[Token](each, done).append(desk, tombstones)
+        BatchedWrite[Token](each, done).append(turn, tombstones)
 
     def forget_if_idle(self, group: Group[Token]) -> None:
-        """Forget a group that has nothing: whoever came meanwhile keeps it. Nobody comes to a Dead one."""
+        """Forget a group that has nothing, unless a member joined meanwhile. No member joins a Dead one."""
         if group.state is GroupState.DEAD:
             if self._groups.get(group.name) is group:
-                group.forgotten()
+                group.release_bytes()
                 del self._groups[group.name]
             return
         if (
@@ -227,5 +228,5 @@ class OffsetKeeper(Generic[Token]):
             and not group.offsets.busy
         ):
             group.become(GroupState.DEAD)
-            group.forgotten()
+            group.release_bytes()
             del self._groups[group.name]

@@ -1,8 +1,8 @@
 """The records of `__consumer_offsets`, in the layouts of Kafka's own topic, so that its tools read ours.
 
 Keys: an offset (version 1) or a group (version 2). Values: version 3 of both. A version comes first;
-integers are big-endian; a string has its length in two bytes, bytes and arrays theirs in four; a
-length of -1 is null.
+integers are big-endian; a string's length takes two bytes, that of bytes and arrays four; a length of -1 is
+null.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _OFFSET_HEAD: Final = struct.Struct(">hqi")
 
 
 class UnreadableGroupRecord(InvalidRecord):
-    """The bytes are no record of this topic, or of a version that is not known here."""
+    """The bytes are not a record of this topic, or have a version that is unknown here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class GroupKey:
 
 @dataclass(frozen=True, slots=True)
 class StoredMember:
-    """A member as it is written down: with its metadata under the chosen protocol only."""
+    """A member as the log holds it: with its metadata under the chosen protocol only."""
 
     member: str
     instance: str | None
@@ -128,7 +128,7 @@ def _bytes(data: bytes) -> bytes:
 
 
 def decode_key(data: bytes) -> OffsetKey | GroupKey:
-    """Whose record it is. Raises UnreadableGroupRecord."""
+    """Parses the key of a record. Raises UnreadableGroupRecord."""
     reader = _Reader(data, "key")
     version = reader.int16()
     key: OffsetKey | GroupKey
@@ -146,7 +146,7 @@ def decode_key(data: bytes) -> OffsetKey | GroupKey:
 
 
 def decode_offset_value(data: bytes) -> CommittedOffset:
-    """A committed offset. Raises UnreadableGroupRecord."""
+    """Parses a committed offset. Raises UnreadableGroupRecord."""
     reader = _Reader(data, "offset")
     reader.version()
     offset, epoch = reader.int64(), reader.int32()
@@ -156,7 +156,7 @@ def decode_offset_value(data: bytes) -> CommittedOffset:
 
 
 def decode_group_value(data: bytes) -> GroupValue:
-    """A generation. Raises UnreadableGroupRecord."""
+    """Parses a generation. Raises UnreadableGroupRecord."""
     reader = _Reader(data, "group")
     reader.version()
     protocol_type, generation = reader.string(), reader.int32()

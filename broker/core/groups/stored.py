@@ -1,7 +1,7 @@
-"""What a coordinator believes of what it reads in the log.
+"""Checks the records that a coordinator reads from the log.
 
-A record is checked as the request would be that it was written for: whoever could write to the log could
-write anything. What depends on a setting is not refused, as the setting may have been another then.
+A record is checked like the request for which it was written: any client that may write to the log can
+write anything. Checks against settings are left out, because a setting may have been another then.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from strandline.config import KIB
 from strandline.vocabulary.groups import CommittedOffset
 
 HEAD_BYTES_MAX: Final = 8 * KIB
-"""What a group's record has beside its members: type, protocol, leader and numbers, generously."""
+"""An upper bound of a group record's bytes besides its members: type, protocol, leader and numbers."""
 
 
 def check_stored_key(key: OffsetKey | GroupKey) -> None:

@@ -1,7 +1,7 @@
 """The timers of a coordinator, in a heap.
 
-A heartbeat only moves a deadline further away: that is one entry of a dict, and the heap learns of it
-when the old deadline comes. So a thousand members that beat each second cost the heap next to nothing.
+A heartbeat only moves a deadline further away: that changes one entry of a dict, and the heap is updated when
+the old deadline comes. So a thousand members with a heartbeat a second cost the heap next to nothing.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import NamedTuple
 
 
 class TimerKind(Enum):
-    SESSION = "a member was not heard of for its session timeout"
-    PENDING = "somebody who was given a member id did not join with it"
+    SESSION = "a member was silent for its session timeout"
+    PENDING = "no client joined with a member id that was given"
     HEARTBEAT = "a held heartbeat is to be answered"
-    BARRIER = "whoever did not join by now is out"
-    SYNC = "whoever did not sync by now is out"
-    EXPIRY = "time to look for offsets and groups that are too old"
+    BARRIER = "members that did not join by now are removed"
+    SYNC = "members that did not sync by now are removed"
+    EXPIRY = "expired offsets and groups are to be removed"
 
 
 class Timer(NamedTuple):
-    """What a timer is for. There is at most one of each."""
+    """Identifies a timer. There is at most one of each."""
 
     kind: TimerKind
     group: str = ""
@@ -29,7 +29,7 @@ class Timer(NamedTuple):
 
 
 class Timers:
-    """Deadlines by what they are for, on one monotonic clock in seconds."""
+    """Deadlines by timer, on one monotonic clock in seconds."""
 
     __slots__ = ("_at", "_count", "_heap", "_queued")
 
@@ -44,7 +44,7 @@ class Timers:
 
     @property
     def entries(self) -> int:
-        """In the heap: those of moved and cancelled timers too, until they come to its top."""
+        """The size of the heap: it includes moved and cancelled timers until they reach its top."""
         return len(self._heap)
 
     def set(self, timer: Timer, at_s: float) -> None:
@@ -55,7 +55,7 @@ class Timers:
             self._push(timer, at_s)
 
     def cancel(self, timer: Timer) -> None:
-        """Forget the timer, if it is set; its entry in the heap is passed over later."""
+        """Forget the timer, if it is set; its entry in the heap is skipped later."""
         self._at.pop(timer, None)
 
     def cancel_all_of(self, group: str) -> None:

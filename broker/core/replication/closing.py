@@ -1,12 +1,12 @@
-"""Replicas that a leader asked to close: how long it waits for them, and who did not close in time.
+"""Replicas that a leader asked to close: how long it waits for them, and which did not close in time.
 
-    open      nobody of AR − RAR was asked
-    asked     they were asked to stop fetching; the time runs
-    cut off   one that fetched on past that time: it is neither served nor counted any more
+    open      no replica of AR − RAR was asked
+    asked     they were asked to stop fetching; the timeout runs
+    cut off   a replica that still fetched after the timeout: it is neither served nor counted
 
 Seed 003: "wait until the replicas are closed or probably timeout and raise error". All of RAR is in sync
-without them, so the partition can do without a replica that does not answer; it leaves the ISR as one that
-is late does, in ZooKeeper first, and only then may the HW pass it.
+without them, so the partition can do without a replica that does not answer. That replica leaves the ISR as
+a late one does: in ZooKeeper first, and only then may the HW pass it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from strandline.ids import BrokerId
 
 
 class Closing:
-    """Of one leadership."""
+    """The closing replicas of one leadership."""
 
-    def __init__(self, patience_s: float) -> None:
-        self.patience_s = patience_s
+    def __init__(self, timeout_s: float) -> None:
+        self.timeout_s = timeout_s
         self.due: float | None = None
-        """When those that were asked have to be closed; None: nobody was asked."""
+        """When the asked replicas have to be closed; None: none was asked."""
         self.cut_off: frozenset[BrokerId] = frozenset()
 
     @property
@@ -30,15 +30,15 @@ class Closing:
         return self.due is not None
 
     def ask(self, now: float) -> None:
-        self.due = now + self.patience_s
+        self.due = now + self.timeout_s
 
     def ask_again(self) -> None:
-        """Nobody was asked after all, or what the asking rested on has changed: everybody is served again."""
+        """No replica was asked after all, or the reason for asking has changed: all are served again."""
         self.due = None
         self.cut_off = frozenset()
 
-    def over(self, assigned: Iterable[BrokerId]) -> None:
-        """The reassignment is complete: who was cut off stays so unless it is assigned again."""
+    def completed(self, assigned: Iterable[BrokerId]) -> None:
+        """The reassignment is complete: a replica that was cut off stays so unless it is assigned again."""
         self.due = None
         self.cut_off -= set(assigned)
 
@@ -46,7 +46,7 @@ class Closing:
         return self.due is not None and now >= self.due
 
     def cut(self, fetching: Iterable[BrokerId]) -> tuple[BrokerId, ...]:
-        """Those of these that are cut off from now on."""
+        """Cuts off those of `fetching` that are not yet, and returns them."""
         late = tuple(sorted(set(fetching) - self.cut_off))
         self.cut_off |= set(late)
         return late

@@ -42,11 +42,11 @@ class CommitQueue(Generic[Ticket]):
 
     @property
     def next_deadline(self) -> float | None:
-        """A moment not later than the first expiry; None if nothing waits."""
+        """A moment not later than the first expiry; None if the queue is empty."""
         return self._next_deadline if self._entries else None
 
     def push(self, end_offset: Offset, deadline: float, ticket: Ticket) -> None:
-        """Add a request. A repeat of an idempotent batch may lie below what waits already: it is
+        """Add a request. A repeat of an idempotent batch may end below requests that wait already: it is
         answered after those before it, which keeps the answers of a stream in order."""
         assert not self.full, f"commit queue of epoch {self.epoch} over its bound {self.entries_max}"
         self._entries.append(Entry(end_offset, deadline, ticket))
@@ -54,7 +54,7 @@ class CommitQueue(Generic[Ticket]):
             self._next_deadline = deadline
 
     def committed(self, high_watermark: Offset) -> list[Ticket]:
-        """Take out, in order, what the HW has reached."""
+        """Take out, in order, the requests that the HW has reached."""
         done: list[Ticket] = []
         entries = self._entries
         while entries and entries[0].end_offset <= high_watermark:
@@ -64,7 +64,7 @@ class CommitQueue(Generic[Ticket]):
         return done
 
     def expired(self, now: float) -> list[Ticket]:
-        """Take out what waited past its deadline. Its outcome is unknown: it may yet commit."""
+        """Take out requests past their deadlines. Their outcome is unknown: they may yet commit."""
         if self._next_deadline is None or now < self._next_deadline:
             return []
         late = [entry.ticket for entry in self._entries if entry.deadline <= now]

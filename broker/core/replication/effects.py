@@ -1,4 +1,4 @@
-"""What a leader wants done: the effects of `LeaderPartition`, in the order in which they have to happen."""
+"""The effects of `LeaderPartition`, in the order in which they have to happen."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from strandline.vocabulary.metadata import PartitionState
 
 @dataclass(frozen=True, slots=True)
 class WriteIsr:
-    """Compare-and-set the `isr` znode; answer with `isr_read`. Nothing that depends on it happens before."""
+    """Compare-and-set the `isr` znode; answer with `isr_read`. Dependent effects come only after that."""
 
     state: PartitionState
     version: int
     left: tuple[BrokerId, ...]
     joined: tuple[BrokerId, ...]
     reason: str
-    """For people: what each of them did."""
+    """For people: why each of them left or joined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,33 +36,33 @@ class Acknowledge(Generic[Ticket]):
 
 @dataclass(frozen=True, slots=True)
 class TimeOut(Generic[Ticket]):
-    """These waited too long under the HW; they may yet commit."""
+    """These requests waited too long under the HW; they may yet commit."""
 
     tickets: Sequence[Ticket]
 
 
 @dataclass(frozen=True, slots=True)
 class StepDown:
-    """Another epoch leads, or this leader may not lead on; `state` is what ZooKeeper has."""
+    """Another epoch leads, or this leader may not continue; `state` is what ZooKeeper holds."""
 
     state: PartitionState
 
 
 @dataclass(frozen=True, slots=True)
 class CloseReplicas:
-    """Ask these to stop fetching: RAR is in sync without them. If that was refused call `close_again`."""
+    """Ask these to stop fetching: RAR is in sync without them. If that is refused call `close_again`."""
 
     brokers: tuple[BrokerId, ...]
     assignment: Assignment
-    """What this was decided on: only if ZooKeeper still says so is it to be done."""
+    """The assignment that this was decided on: act only if ZooKeeper still holds it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CutOff:
-    """These were asked to close and fetched on for `patience_s`: end their flows, and serve them no more."""
+    """These were asked to close and still fetched after `close_s`: end their streams, stop serving them."""
 
     brokers: tuple[BrokerId, ...]
-    patience_s: float
+    close_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +70,20 @@ class CompleteReassignment:
     """Write all of this at once; answer with `isr_read` and `assign`. Counts as a change of the ISR."""
 
     state: PartitionState
-    """What `isr` says then: nobody leads if the leadership goes to `successor`."""
+    """The new content of `isr`: without a leader if the leadership goes to `successor`."""
     version: int
     assignment: Assignment
-    """What this was decided on, as in `CloseReplicas`."""
+    """The assignment that this was decided on, as in `CloseReplicas`."""
     removed: tuple[BrokerId, ...]
-    """Who has no replica then: AR − RAR, dead ones too."""
+    """Brokers that lose their replica: AR − RAR, dead ones too."""
     successor: BrokerId
-    """Who is to lead; the leader itself if it leads on."""
+    """The next leader; this leader itself if it stays."""
     reason: str = ""
-    """What is to be told of it: who did not close in time."""
+    """The reason to record: which replicas did not close in time."""
 
     @property
     def assigned(self) -> tuple[BrokerId, ...]:
-        """AR from then on."""
+        """AR after the write."""
         return self.assignment.target
 
 

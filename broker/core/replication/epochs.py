@@ -1,4 +1,4 @@
-"""Which leader epoch wrote which offsets: what truncation goes by, instead of the watermark.
+"""Maps leader epochs to the offsets that they wrote: truncation goes by this map, not by the watermark.
 
 KIP-101, KIP-279; CORRECTNESS T1, T3, T8, T9.
 """
@@ -54,20 +54,20 @@ class EpochCache:
 
     @property
     def latest(self) -> int:
-        """The youngest epoch, -1 if there is none. It may have written nothing yet."""
+        """The newest epoch, -1 if there is none. It may have written nothing yet."""
         return self._entries[-1].epoch if self._entries else -1
 
     def epoch_at(self, offset: int) -> int:
-        """The epoch that an offset belongs to; -1 below the first entry."""
+        """The epoch that wrote an offset; -1 below the first entry."""
         index = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset)
         return self._entries[index - 1].epoch if index else -1
 
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Begin an epoch. True if anything changed.
 
-        Epochs that began here or above wrote nothing that is left: they go (T8), so the cache stays
+        Epochs that began here or above have no record left: they are dropped (T8), so the cache stays
         strictly monotone. Raises ValueError if the epoch is older than the latest, or if it is the
-        latest and begins elsewhere than it did by less: both say that the caller's log is not this one.
+        latest and began at a higher offset: both show that the caller's log is not this one.
         """
         latest = self._entries[-1] if self._entries else None
         if latest is not None and epoch == latest.epoch and start_offset >= latest.start_offset:
@@ -79,11 +79,11 @@ class EpochCache:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """The largest epoch not above the one asked, and where it ends (KIP-279).
+        """The largest epoch not above the given one, and where it ends (KIP-279).
 
         `UNDEFINED` for an undefined epoch, one above the latest, or a log that knows none. For an
-        epoch below the first known one the answer is that epoch and the first known start: whatever
-        it wrote ends there at the latest, and is no longer in this log.
+        epoch below the first known one the answer is that epoch and the first known start: its records
+        end there at the latest, and are no longer in this log.
         """
         entries = self._entries
         if epoch < 0 or not entries or epoch > entries[-1].epoch:
@@ -97,8 +97,8 @@ class EpochCache:
     def truncate_from_end(self, offset: int) -> bool:
         """Forget the epochs that begin at or above an offset. True if there were any.
 
-        To be called even if no record is cut: an epoch that won an election and wrote nothing is a
-        conflict with whoever wrote there instead (T8).
+        Call it even if no record is cut: an epoch that won an election and wrote nothing conflicts with
+        the epoch that wrote there instead (T8).
         """
         keep = bisect_left(self._entries, offset, key=lambda entry: entry.start_offset)
         if keep == len(self._entries):
@@ -107,7 +107,7 @@ class EpochCache:
         return True
 
     def truncate_from_start(self, offset: int) -> bool:
-        """Forget what lies below an offset; the epoch that covers it now begins there."""
+        """Forget the offsets below this one; the epoch that covers it now begins there."""
         covering = bisect_right(self._entries, offset, key=lambda entry: entry.start_offset) - 1
         if covering < 0 or (covering == 0 and self._entries[0].start_offset == offset):
             return False

@@ -1,9 +1,9 @@
-"""Who is in sync: membership of the ISR, written to ZooKeeper first, and the followers' progress.
+"""Membership of the ISR, written to ZooKeeper first, and the followers' progress.
 
 Two rules carry the safety of the log (CORRECTNESS H3, I1–I9):
 
-* while a change is under way, both the old and the new membership count ("maximal ISR"), so the HW
-  never passes what somebody who might be elected has;
+* while a change is in flight, both the old and the new membership count ("maximal ISR"), so the HW
+  never passes the log end of a replica that might be elected;
 * a follower joins only if it fetched in this epoch, in its present life, and has reached both the
   HW and the start of this epoch.
 """
@@ -17,39 +17,40 @@ from typing import Final
 from strandline.ids import BrokerEpoch, BrokerId, Offset
 from strandline.vocabulary.metadata import IsrMember, Registration
 
-Flow = tuple[BrokerEpoch, int]
-"""One subscription of a follower: its life, and the number of the subscription in that life."""
+SubscriptionId = tuple[BrokerEpoch, int]
+"""Identifies a follower's subscription: its broker epoch, and the number of the subscription in that life."""
 
-NO_FLOW: Final[Flow] = (BrokerEpoch(-1), -1)
+NO_SUBSCRIPTION: Final[SubscriptionId] = (BrokerEpoch(-1), -1)
 
 
 @dataclass(slots=True)
 class Progress:
-    """What the leader knows of one follower in the leader's epoch."""
+    """The leader's knowledge of one follower in the leader's epoch."""
 
     broker_epoch: BrokerEpoch | None
     """The life in which it fetches now; None while it does not fetch."""
     log_end_offset: Offset
-    """Everything below it is in the follower's log; -1 before its first fetch in this epoch."""
+    """The follower's log holds everything below this; -1 before its first fetch in this epoch."""
     target: Offset
     """The LEO that it has to reach next."""
     behind_since: float | None
     """Since when it is short of `target`, or does not fetch; None while it fetches and has everything."""
-    flow: Flow = NO_FLOW
-    """The youngest subscription that told a position, or the oldest one that may.
+    subscription_id: SubscriptionId = NO_SUBSCRIPTION
+    """The newest subscription that reported a position, or the oldest one that may report.
 
-    A stream that broke may be read long after another one was opened: nothing older than this counts.
+    A broken stream may be read long after another one was opened: reports of older subscriptions are
+    ignored.
     """
     refused: BrokerEpoch | None = None
-    """A life in which it was found to be shutting down when it was about to join."""
+    """A life that was found to be shutting down when it was about to join."""
 
-    def reached(self, log_end_offset: Offset, leader_end: Offset, now: float) -> None:
-        """Take note of a position: a target that was reached is replaced by the leader's LEO."""
+    def note_position(self, log_end_offset: Offset, leader_end: Offset, now: float) -> None:
+        """Note a position: once the target is reached, the leader's LEO is the next one."""
         self.log_end_offset = log_end_offset
         if log_end_offset >= self.target or self.behind_since is None:
-            self.expect(leader_end, now)
+            self.set_target(leader_end, now)
 
-    def expect(self, leader_end: Offset, now: float) -> None:
+    def set_target(self, leader_end: Offset, now: float) -> None:
         """Aim at the leader's LEO; the clock runs from now if there is something to fetch."""
         self.target = leader_end
         self.behind_since = None if self.log_end_offset >= leader_end else now
@@ -57,7 +58,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class IsrChange:
-    """A change on its way to ZooKeeper; at most one is under way (CORRECTNESS I5)."""
+    """A change that is being written to ZooKeeper; at most one is in flight (CORRECTNESS I5)."""
 
     before: tuple[IsrMember, ...]
     after: tuple[IsrMember, ...]
@@ -66,7 +67,7 @@ class IsrChange:
 
 
 class InSyncReplicas:
-    """Membership as ZooKeeper has it, and the change under way."""
+    """The membership that ZooKeeper holds, and the change in flight."""
 
     def __init__(self, members: tuple[IsrMember, ...], version: int) -> None:
         self.members = members
@@ -74,14 +75,14 @@ class InSyncReplicas:
         self.change: IsrChange | None = None
 
     def maximal(self) -> frozenset[BrokerId]:
-        """Everybody who may count as in sync for someone: committed and proposed members (H3)."""
+        """All brokers that any reader may count as in sync: committed and proposed members (H3)."""
         ids = {member.broker for member in self.members}
         if self.change is not None:
             ids.update(member.broker for member in self.change.after)
         return frozenset(ids)
 
     def size_min(self) -> int:
-        """Members on the smaller side of a change under way: it may be written already (H5)."""
+        """Members on the smaller side of a change in flight: it may be written already (H5)."""
         return len(self.members) if self.change is None else min(len(self.members), len(self.change.after))
 
     def __contains__(self, broker: object) -> bool:
@@ -93,7 +94,7 @@ class InSyncReplicas:
         return self.change
 
     def settle(self, members: tuple[IsrMember, ...], version: int) -> None:
-        """Take what ZooKeeper has now, whether the change under way made it or not."""
+        """Adopt what ZooKeeper holds now, whether the change in flight made it or not."""
         self.members, self.version, self.change = members, version, None
 
 
@@ -106,8 +107,8 @@ def is_late(
 ) -> bool:
     """True if this member of the ISR has to leave it.
 
-    It is gone (no registration), it is another life of the broker than the one that joined
-    (CORRECTNESS E4, I6), or it was short of its target, or fetched nothing, for KeepInSyncTime.
+    It has no registration, or the broker's life is not the one that joined (CORRECTNESS E4, I6), or it
+    was short of its target, or fetched nothing, for KeepInSyncTime.
     """
     registration = live.get(member.broker)
     if registration is None or registration.epoch != member.broker_epoch:
@@ -135,7 +136,7 @@ def why_changed(
     suspects: Set[BrokerEpoch],
     why_out: Callable[[BrokerId], str | None],
 ) -> str:
-    """What those who leave and join did, in words: "broker 2 is late, broker 3 caught up"."""
+    """Why members leave and join, in words: "broker 2 is late, broker 3 caught up"."""
     words = []
     for member in before:
         if member not in after:

@@ -1,12 +1,12 @@
 """A led partition: the commit loop of seed 003 as a pure machine.
 
-    event methods   note what happened: an append, a follower's position, a change of who is alive,
-                    the outcome of a write to ZooKeeper
-    step(now)       the seed's loop body: late members leave, caught-up ones return (both in
-                    ZooKeeper first), the HW moves to the least LEO of the ISR, requests commit,
-                    and a reassignment goes on (seed 003, checkReassignedReplicas)
+event methods   note what happened: an append, a follower's position, a change of the live brokers,
+                the outcome of a write to ZooKeeper
+step(now)       the seed's loop body: late members leave, caught-up ones return (both in
+                ZooKeeper first), the HW moves to the least LEO of the ISR, requests commit,
+                and a reassignment advances (seed 003, checkReassignedReplicas)
 
-The driver (`broker/replicas/leadership.py`) carries the effects out in their order.
+driver (`broker/replicas/leadership.py`) carries the effects out in their order.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from strandline.broker.core.replication.effects import (
     WriteIsr,
 )
 from strandline.broker.core.replication.isr import (
-    NO_FLOW,
-    Flow,
+    NO_SUBSCRIPTION,
     InSyncReplicas,
     IsrChange,
     Progress,
+    SubscriptionId,
     is_late,
     may_join,
     why_changed,
@@ -42,15 +42,15 @@ from strandline.broker.core.replication.reassignment import Assignment
 from strandline.ids import NO_BROKER, NO_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.vocabulary.metadata import IsrMember, PartitionState, Registration
 
-PAST_FLOWS_MAX: Final = 1_000
-"""Brokers that asked a leader without being assigned."""
+PAST_SUBSCRIPTIONS_MAX: Final = 1_000
+"""Unassigned brokers whose last subscription a leader remembers."""
 
 
 class LeaderPartition(Generic[Ticket]):
     """One leadership: one partition, one epoch.
 
-    Offsets are exclusive ends. `log_end_offset` is the leader's own LEO as far as it may count for
-    the HW: with `flush.messages=1` it follows the fsync, not the append.
+    Offsets are exclusive ends. `log_end_offset` is the leader's own LEO as far as it counts for the
+    HW: with `flush.messages=1` it follows the fsync, not the append.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class LeaderPartition(Generic[Ticket]):
         self.me = me
         self.epoch = epoch
         self.lossy_epoch = lossy_epoch
-        """Of `isr`, handed on with every write."""
+        """The `lossy_epoch` of `isr`, passed on with every write."""
         self.epoch_start = log_end_offset
         self.log_end_offset = log_end_offset
         self.high_watermark = high_watermark
@@ -89,7 +89,7 @@ class LeaderPartition(Generic[Ticket]):
         self.isr_writable = True
         """False while the link to ZooKeeper is down: changes of the ISR are parked (DESIGN .3)."""
         self.handing_over = False
-        """True while nothing may be appended, because the leadership goes away once all is committed."""
+        """True while nothing may be appended, because the leadership is given up once all is committed."""
         self._live = live
         self._suspects = suspects
         # The lag timers start at the election: a follower has KeepInSyncTime to appear (I9).
@@ -98,13 +98,13 @@ class LeaderPartition(Generic[Ticket]):
             for broker in assignment.replicas
             if broker != me
         }
-        self._past_flows: dict[BrokerId, Flow] = {}
-        """Of brokers that were assigned once in this epoch: what they told then counts no more (I2)."""
+        self._past_subscriptions: dict[BrokerId, SubscriptionId] = {}
+        """Last subscriptions of unassigned brokers: their earlier reports do not count (I2)."""
         self._closing = Closing(close_s)
-        """Of AR − RAR, in this epoch and for the reassignment that stands."""
+        """The closing of AR − RAR, in this epoch and for the present reassignment."""
         self._completing = False
 
-    # --- what others may ask ---------------------------------------------------------------
+    # --- queries ---------------------------------------------------------------------------
 
     @property
     def knows_watermark(self) -> bool:
@@ -129,12 +129,12 @@ class LeaderPartition(Generic[Ticket]):
         )
 
     def follower_end(self, broker: BrokerId) -> Offset:
-        """The follower's LEO as last told in this epoch, -1 if it never was."""
+        """The follower's LEO as last reported in this epoch, -1 if it never was."""
         progress = self._followers.get(broker)
         return Offset(-1) if progress is None else progress.log_end_offset
 
     def next_wakeup(self) -> float | None:
-        """When `step` has to be called even if nothing happens."""
+        """When `step` has to be called even if no event arrives."""
         moments = [
             progress.behind_since + self.keep_in_sync_s
             for broker, progress in self._followers.items()
@@ -154,7 +154,7 @@ class LeaderPartition(Generic[Ticket]):
         self.log_end_offset = log_end_offset
         for progress in self._followers.values():
             if progress.behind_since is None:
-                progress.expect(log_end_offset, now)
+                progress.set_target(log_end_offset, now)
 
     def fetched(
         self,
@@ -165,52 +165,54 @@ class LeaderPartition(Generic[Ticket]):
         *,
         subscription: int = 0,
     ) -> None:
-        """A follower's position, told in this epoch (H2) and checked against the leader's log (T6).
+        """A follower's position, reported in this epoch (H2) and checked against the leader's log (T6).
 
         It may lie beyond the leader's own `log_end_offset` while that waits for an fsync. Subscriptions
-        count upwards in one life of a follower. What an older one tells, or an older life, was read
-        late from a stream that broke: the follower may have lost it since (I2, I6).
+        are numbered upwards in one life of a follower. A report of an older subscription, or of an older
+        life, was read late from a broken stream: the follower may have lost those records since (I2, I6).
         """
         progress = self._followers.get(broker)
-        flow = (broker_epoch, subscription)
+        subscription_id = (broker_epoch, subscription)
         if progress is None:
-            # Not assigned, or not that anybody knows here: it may read, it does not count. If it is assigned
-            # later it has to begin anew, for what it tells here is not heard again (I2).
-            self._remember(broker, max(flow, self._past_flows.get(broker, NO_FLOW)))
+            # Not assigned, or the assignment is not known here yet: it may read, but does not count. If it is
+            # assigned later it has to subscribe again, because its reports until then are ignored (I2).
+            self._remember(
+                broker, max(subscription_id, self._past_subscriptions.get(broker, NO_SUBSCRIPTION))
+            )
             return
-        if flow >= progress.flow:
-            progress.flow, progress.broker_epoch = flow, broker_epoch
-            progress.reached(log_end_offset, self.log_end_offset, now)
+        if subscription_id >= progress.subscription_id:
+            progress.subscription_id, progress.broker_epoch = subscription_id, broker_epoch
+            progress.note_position(log_end_offset, self.log_end_offset, now)
 
     def stopped_fetching(
         self, broker: BrokerId, broker_epoch: BrokerEpoch, now: float, *, subscription: int = 0
     ) -> None:
-        """This subscription ended, and no younger one has begun.
+        """This subscription ended, and no newer one has begun.
 
-        What it told stands until it is late. It is late after KeepInSyncTime also where nothing is appended:
-        its log may have failed.
+        Its last report stands until the follower is late. It is late after KeepInSyncTime even if nothing
+        is appended: its log may have failed.
         """
         progress = self._followers.get(broker)
-        if progress is not None and progress.flow == (broker_epoch, subscription):
+        if progress is not None and progress.subscription_id == (broker_epoch, subscription):
             progress.broker_epoch = None
             if progress.behind_since is None:
                 progress.behind_since = now
 
     def outdated(self, broker: BrokerId, broker_epoch: BrokerEpoch, subscription: int) -> bool:
-        """True if this flow began before the broker was assigned again, so that it has to begin another one.
+        """True if this subscription began before the broker was assigned again: it must subscribe anew.
 
-        True as well for a broker that was cut off because it did not close.
+        Also true for a broker that was cut off because it did not close.
         """
         if broker in self._closing.cut_off:
             return True
         progress = self._followers.get(broker)
-        return progress is not None and (broker_epoch, subscription) < progress.flow
+        return progress is not None and (broker_epoch, subscription) < progress.subscription_id
 
     def assign(self, assignment: Assignment, min_insync: int, now: float) -> None:
-        """Where the replicas are and where they go, as ZooKeeper says now.
+        """The present replicas and the reassignment, as ZooKeeper holds them.
 
-        Who is assigned anew has told nothing yet, whatever it told when it was assigned before (I2). Who is
-        not any more counts until it has left the ISR.
+        A newly assigned broker has reported nothing yet, whatever it reported while it was assigned before
+        (I2). A broker that is no longer assigned counts until it has left the ISR.
         """
         before = self.assignment
         if (assignment.reassignment, assignment.reassignment_version) != (
@@ -218,44 +220,46 @@ class LeaderPartition(Generic[Ticket]):
             before.reassignment_version,
         ):
             if assignment.reassignment is None:
-                self._closing.over(assignment.replicas)
-            else:  # another one, or the same was asked for again
+                self._closing.completed(assignment.replicas)
+            else:  # another reassignment, or the same one was requested again
                 self._closing.ask_again()
         self.assignment, self.min_insync = assignment, min_insync
         for broker in assignment.replicas:
             if broker != self.me and broker not in self._followers:
-                life, subscription = self._past_flows.get(broker, NO_FLOW)
-                flow = (life, subscription + 1)
-                self._followers[broker] = Progress(None, Offset(-1), self.log_end_offset, now, flow)
+                life, subscription = self._past_subscriptions.get(broker, NO_SUBSCRIPTION)
+                subscription_id = (life, subscription + 1)
+                self._followers[broker] = Progress(
+                    None, Offset(-1), self.log_end_offset, now, subscription_id
+                )
         self._forget_unassigned()
 
     def _forget_unassigned(self) -> None:
         counting = self.isr.maximal()
         for broker in tuple(self._followers):
             if broker not in self.assignment.replicas and broker not in counting:
-                self._remember(broker, self._followers.pop(broker).flow)
+                self._remember(broker, self._followers.pop(broker).subscription_id)
 
-    def _remember(self, broker: BrokerId, flow: Flow) -> None:
-        """Anybody may say that it is a broker: the oldest are forgotten beyond a bound."""
-        self._past_flows.pop(broker, None)
-        self._past_flows[broker] = flow
-        if len(self._past_flows) > PAST_FLOWS_MAX:
-            del self._past_flows[next(iter(self._past_flows))]
+    def _remember(self, broker: BrokerId, subscription_id: SubscriptionId) -> None:
+        """Any client may claim to be a broker, so the oldest are forgotten beyond a bound."""
+        self._past_subscriptions.pop(broker, None)
+        self._past_subscriptions[broker] = subscription_id
+        if len(self._past_subscriptions) > PAST_SUBSCRIPTIONS_MAX:
+            del self._past_subscriptions[next(iter(self._past_subscriptions))]
 
     def close_again(self) -> None:
-        """Nobody was asked to close: what the asking rested on has changed, or may have."""
+        """No replica was asked to close: the reason for asking has changed, or may have."""
         self._closing.ask_again()
 
     def live_changed(
         self, live: Mapping[BrokerId, Registration], suspects: Set[BrokerEpoch] = frozenset()
     ) -> None:
-        """Who is alive, and who of them is suspected, as new objects (never changed in place: H4)."""
+        """The live brokers, and the suspected ones of them, as new objects (never changed in place: H4)."""
         self._live, self._suspects = live, suspects
 
     def isr_read(self, state: PartitionState, version: int) -> StepDown | None:
-        """What the `isr` znode holds after a write of ours, whatever became of that (I4).
+        """The content of the `isr` znode after a write of this leader, whatever its outcome (I4).
 
-        The same epoch: adopt it, and a lost reply costs nothing. Another epoch or leader: step down.
+        If it has this epoch, adopt it: a lost reply costs nothing. With another epoch or leader, step down.
         """
         if state.leader != self.me or state.leader_epoch != self.epoch:
             return StepDown(state)
@@ -265,7 +269,7 @@ class LeaderPartition(Generic[Ticket]):
         return None
 
     def join_refused(self, broker: BrokerId) -> None:
-        """Its registration is not the one that was known: it shuts down, or is gone (I7)."""
+        """Its registration is not the known one: it is shutting down, or is gone (I7)."""
         progress = self._followers.get(broker)
         if progress is not None:
             progress.refused = progress.broker_epoch
@@ -273,11 +277,11 @@ class LeaderPartition(Generic[Ticket]):
     # --- the loop --------------------------------------------------------------------------
 
     def step(self, now: float) -> list[Effect[Ticket]]:
-        """One turn of the seed's loop, for everything that is queued (group commit)."""
+        """One turn of the seed's loop, for all queued requests at once (group commit)."""
         effects: list[Effect[Ticket]] = []
         if self._closing.is_overdue(now) and self._may_write_isr():
             cut = self._closing.cut(self._held_by())
-            effects += [CutOff(cut, self._closing.patience_s)] if cut else []
+            effects += [CutOff(cut, self._closing.timeout_s)] if cut else []
         if self._may_write_isr() and (write := self._change_isr(now)) is not None:
             effects.append(write)
         if self._advance():
@@ -329,9 +333,9 @@ class LeaderPartition(Generic[Ticket]):
         )
 
     def _without_suspects(self, members: tuple[IsrMember, ...]) -> tuple[IsrMember, ...]:
-        """Those that are not suspected, or fetch all the same, if they are enough: below min.insync.replicas
-        nothing would commit without the others either, and a leader that cannot reach anybody would keep its
-        followers, which can reach each other, from electing one of them."""
+        """The members that are not suspected, or that fetch nevertheless, if they are enough. Below
+        min.insync.replicas nothing would commit without the others either, and a leader that cannot reach any
+        follower would prevent its followers, which can reach each other, from electing one of them."""
         trusted = tuple(
             member
             for member in members
@@ -342,19 +346,19 @@ class LeaderPartition(Generic[Ticket]):
         return trusted if len(trusted) >= self.min_insync else members
 
     def _why_out(self, broker: BrokerId) -> str | None:
-        """Why a member has to leave that is neither gone nor late; None: it may stay.
+        """Why a member that is neither gone nor late has to leave; None: it may stay.
 
-        It is not assigned now, or was asked to close and has done so, or has not done so in time.
+        It is not assigned now, or was asked to close and has closed, or has not closed in time.
         """
         if broker in self._closing.cut_off:
-            return f"did not close within {self._closing.patience_s:g} s"
+            return f"did not close within {self._closing.timeout_s:g} s"
         if broker not in self.assignment.replicas:
             return "is closed"
         closed = self._closing.asked and broker not in self.assignment.target
         return "is closed" if closed and self._followers[broker].broker_epoch is None else None
 
     def _held_by(self) -> list[BrokerId]:
-        """Members of the ISR that fetch on though they were asked to close; none while RAR is not in sync."""
+        """Members of the ISR that still fetch after the request to close; none while RAR is not in sync."""
         wanted = self.assignment.reassignment
         if wanted is None or not reassignment.may_close(wanted, self.isr.maximal(), self.min_insync):
             return []
@@ -368,7 +372,7 @@ class LeaderPartition(Generic[Ticket]):
         ]
 
     def _overdue(self, progress: Progress, now: float) -> bool:
-        """Behind for so long that it would have to leave again in the same turn."""
+        """True if it is behind for KeepInSyncTime, so that it would have to leave again in the same turn."""
         return progress.behind_since is not None and now - progress.behind_since >= self.keep_in_sync_s
 
     def _rank(self, broker: BrokerId) -> int:
@@ -376,7 +380,7 @@ class LeaderPartition(Generic[Ticket]):
         return assigned.index(broker) if broker in assigned else len(assigned)
 
     def _advance(self) -> bool:
-        """HW = least LEO of the maximal ISR; frozen below min in-sync (H5); never back."""
+        """HW = least LEO of the maximal ISR; frozen below min in-sync (H5); it never moves back."""
         if not self.enough_in_sync:
             return False
         candidate = self.log_end_offset
@@ -395,7 +399,7 @@ class LeaderPartition(Generic[Ticket]):
     # --- reassignment ------------------------------------------------------------------------
 
     def _reassign(self, now: float) -> CloseReplicas | CompleteReassignment | None:
-        """Seed 003, checkReassignedReplicas and completePartitionReassignment, both branches."""
+        """Seed 003, both branches of checkReassignedReplicas and completePartitionReassignment."""
         self.handing_over = False
         wanted = self.assignment.reassignment
         if wanted is None or not self._may_write_isr():
@@ -409,7 +413,7 @@ class LeaderPartition(Generic[Ticket]):
             self._closing.ask(now)
             return CloseReplicas(others, self.assignment)
         trusted = {b: each for b, each in self._live.items() if each.epoch not in self._suspects}
-        successor = reassignment.heir(self.me, target, self.isr.members, trusted)
+        successor = reassignment.next_leader(self.me, target, self.isr.members, trusted)
         if successor is None or any(broker in in_sync for broker in others):
             return None
         self.handing_over = successor != self.me
@@ -434,5 +438,5 @@ class LeaderPartition(Generic[Ticket]):
         return PartitionState(leader, self.epoch, members, lossy_epoch=self.lossy_epoch)
 
     def resign(self) -> list[Ticket]:
-        """The end of this leadership: the requests whose outcome is now unknown (H6)."""
+        """End this leadership; returns the requests whose outcome is now unknown (H6)."""
         return self.queue.drain()

@@ -1,7 +1,7 @@
-"""Idempotence on one partition: what each producer wrote last, so that a retry is not a second write.
+"""Idempotence on one partition: remembers each producer's last batches, so that a retry is not written twice.
 
-KIP-98, and KIP-360 for producers that were forgotten. The state is a function of the log: it is
-rolled back with it (CORRECTNESS T12) and rebuilt from it.
+KIP-98, and KIP-360 for forgotten producers. The state is a function of the log: it is rolled back with the
+log (CORRECTNESS T12) and rebuilt from it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from strandline.errors import DuplicateSequence, InvalidProducerEpoch, OutOfOrde
 from strandline.records import BatchHeader
 
 BATCHES_REMEMBERED: Final = 5
-"""As many as an idempotent producer may have in flight on a partition."""
+"""The number of batches that an idempotent producer may have in flight on a partition."""
 
 SEQUENCES: Final = 2**31
 """Sequences count modulo this."""
 
 
 UNKNOWN_CRC: Final = -1
-"""Of a batch that compaction rewrote, or that an old snapshot remembers."""
+"""The CRC of a batch that compaction rewrote, or that an old snapshot remembers."""
 
 
 class RememberedBatch(NamedTuple):
@@ -59,7 +59,7 @@ ACCEPT: Final = Accept()
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """One producer's tail, the oldest batch first; never empty, at most BATCHES_REMEMBERED."""
+    """One producer's last batches, the oldest first; never empty, at most BATCHES_REMEMBERED."""
 
     epoch: int
     batches: tuple[RememberedBatch, ...]
@@ -67,7 +67,7 @@ class Producer:
 
 
 class ProducerState:
-    """All producers of one partition, the least recently heard of first."""
+    """All producers of one partition, the least recently active first."""
 
     __slots__ = ("_expiry_ms", "_producers", "_producers_max")
 
@@ -77,7 +77,7 @@ class ProducerState:
         self._expiry_ms = expiry_ms
 
     def empty(self) -> ProducerState:
-        """Another one with these limits, of nobody yet."""
+        """An empty state with the same limits."""
         return ProducerState(producers_max=self._producers_max, expiry_ms=self._expiry_ms)
 
     def __len__(self) -> int:
@@ -87,11 +87,11 @@ class ProducerState:
         return iter(self._producers.items())
 
     def check(self, header: BatchHeader, now_ms: int) -> Accept | Duplicate:
-        """What to do with a batch that is about to be appended. Changes nothing.
+        """Decides about a batch that is about to be appended. Changes nothing.
 
-        Raises UnknownProducerId (never heard of or forgotten, and not its first batch: accepting it
-        could reorder), InvalidProducerEpoch, OutOfOrderSequence (also for sequences that another batch
-        has taken), DuplicateSequence (written longer ago than the batches that are remembered).
+        Raises UnknownProducerId (unknown or forgotten, and not its first batch: accepting it could
+        reorder), InvalidProducerEpoch, OutOfOrderSequence (also for sequences that another batch has),
+        DuplicateSequence (written before the batches that are remembered).
         """
         if header.producer_id < 0:
             return ACCEPT
@@ -118,10 +118,10 @@ class ProducerState:
         return _follow(producer, header)
 
     def record(self, header: BatchHeader, base_offset: int, now_ms: int) -> None:
-        """Take note of a batch that is in the log at `base_offset`.
+        """Note a batch that is in the log at `base_offset`.
 
-        Nothing is refused: a follower writes what its leader let pass. Beyond the bound the producer
-        heard of least recently is forgotten; it will be told so by UnknownProducerId.
+        Nothing is refused: a follower writes what its leader accepted. Beyond the bound the least recently
+        active producer is forgotten; its next batch gets UnknownProducerId.
         """
         producer_id = header.producer_id
         if producer_id < 0:
@@ -136,7 +136,7 @@ class ProducerState:
             self._producers.popitem(last=False)
 
     def expire(self, now_ms: int) -> int:
-        """Forget the producers that were not heard of for the expiry time; how many."""
+        """Forget the producers that were inactive for the expiry time; returns their number."""
         expired = [key for key, producer in self if now_ms - producer.at_ms > self._expiry_ms]
         for key in expired:
             del self._producers[key]
@@ -157,7 +157,7 @@ class ProducerState:
         return body + _CRC.pack(google_crc32c.value(body))
 
     def restore(self, snapshot: bytes) -> None:
-        """Become what `to_bytes` was called on. Raises ValueError if the snapshot is damaged."""
+        """Adopt the state that `to_bytes` wrote. Raises ValueError if the snapshot is damaged."""
         body, crc = snapshot[: -_CRC.size], snapshot[-_CRC.size :]
         if len(snapshot) < _SNAPSHOT_HEAD.size + _CRC.size or crc != _CRC.pack(google_crc32c.value(body)):
             raise ValueError(f"producer snapshot of {len(snapshot)} bytes is damaged")
@@ -177,7 +177,7 @@ class ProducerState:
 
 
 def _follow(producer: Producer, header: BatchHeader) -> Accept | Duplicate:
-    """A batch of the epoch in force: it must continue the tail, or be in it."""
+    """Checks a batch of the epoch in force: it must continue the remembered batches, or be one of them."""
     first = header.base_sequence
     last = (first + header.last_offset_delta) % SEQUENCES
     newest, oldest = producer.batches[-1], producer.batches[0]
@@ -202,7 +202,7 @@ def _follow(producer: Producer, header: BatchHeader) -> Accept | Duplicate:
 
 
 def _crc_as_appended(header: BatchHeader) -> int:
-    """The CRC of the batch as its producer sent it, if the log still has it so."""
+    """The CRC of the batch as its producer sent it, if the log still holds that batch."""
     rewritten = header.record_count <= header.last_offset_delta or header.delete_horizon_ms is not None
     return UNKNOWN_CRC if rewritten else header.crc
 
@@ -217,5 +217,5 @@ _SNAPSHOT_HEAD: Final = struct.Struct(">8sI")
 _PRODUCER: Final = struct.Struct(">qhqB")
 _BATCH: Final = struct.Struct(">iiqq")
 _BATCH_LAYOUTS: Final = {_SNAPSHOT_MAGIC: _BATCH, b"STPS0001": struct.Struct(">iiq")}
-"""By magic. Snapshots of the first layout have no CRCs."""
+"""Batch layouts by magic. Snapshots of the first layout have no CRCs."""
 _CRC: Final = struct.Struct(">I")

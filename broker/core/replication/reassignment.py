@@ -1,13 +1,13 @@
-"""Where the replicas of a partition go: what its leader makes of a reassignment (seed 003).
+"""Decides how the leader of a partition carries out a reassignment (seed 003).
 
-    catching up   AR is the original with RAR behind it; everybody may join the ISR
-    closing       every member of RAR is in sync: AR − RAR is asked to close, may not join the ISR
-                  any more, and leaves it as soon as it stops fetching
-    completing    RAR is in sync and nobody of AR − RAR but the leader is: AR becomes RAR, and the
-                  leader gives up what it is not to lead
+    catching up   AR is the original with RAR behind it; every replica may join the ISR
+    closing       every member of RAR is in sync: AR − RAR is asked to close, may no longer join the
+                  ISR, and leaves it as soon as it stops fetching
+    completing    RAR is in sync, and no replica of AR − RAR but the leader is: AR becomes RAR, and the
+                  leader gives up the leadership if it is not to keep it
 
-A cancelled one goes the same way with the original in place of RAR. Its dead members do not hold that
-up: a placement that stood before is gone back to as soon as enough of it is in sync.
+A cancelled reassignment takes the same steps with the original in place of RAR. Dead replicas of the
+original do not hold it up: it completes as soon as enough of the original is in sync.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from strandline.vocabulary.metadata import IsrMember, Reassignment, Registration
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What ZooKeeper says of a partition's replicas. The versions are for compare-and-set."""
+    """The replicas of a partition as ZooKeeper holds them. The versions are for compare-and-set."""
 
     replicas: tuple[BrokerId, ...] = ()
-    """AR; while a reassignment stands, with what that adds."""
+    """AR; during a reassignment, with the replicas that it adds."""
     version: int = -1
     reassignment: Reassignment | None = None
     reassignment_version: int = -1
     reassignment_mzxid: int = -1
-    """When the reassignment was written last."""
+    """The zxid of the last write of the reassignment."""
 
     @property
     def target(self) -> tuple[BrokerId, ...]:
-        """AR in the end."""
+        """AR after the reassignment."""
         return self.replicas if self.reassignment is None else self.reassignment.target
 
     @property
     def replication_factor(self) -> int:
-        """What min.insync.replicas is measured by: the smaller of before and after, so that nobody is
-        blocked because replicas that are still empty are not in sync."""
+        """The bound of min.insync.replicas: the smaller of the factors before and after, so that replicas
+        that are still empty, and so not in sync, block no producer."""
         wanted = self.reassignment
         return len(self.replicas) if wanted is None else min(len(wanted.original), len(wanted.target))
 
     def older_than(self, other: Assignment) -> bool:
-        """True if this was read before the other, whichever came in first."""
+        """True if this was read before the other, in whichever order they arrived."""
         if self.version != other.version:
             return self.version < other.version
         both = self.reassignment is not None and other.reassignment is not None
@@ -52,7 +52,7 @@ class Assignment:
 
 
 def leaving(me: BrokerId, assignment: Assignment) -> tuple[BrokerId, ...]:
-    """AR − RAR, the leader too if it is in neither any more: what it leads is another reassignment's."""
+    """AR − RAR, and the leader if it is in neither: its place went with another reassignment."""
     present = assignment.replicas if me in assignment.replicas else (*assignment.replicas, me)
     return tuple(broker for broker in present if broker not in assignment.target)
 
@@ -66,7 +66,7 @@ def may_close(wanted: Reassignment, in_sync: Collection[BrokerId], min_insync: i
     return count >= max(1, min_insync) if wanted.reverting else count == len(wanted.target)
 
 
-def heir(
+def next_leader(
     me: BrokerId,
     target: tuple[BrokerId, ...],
     members: Collection[IsrMember],

@@ -1,4 +1,4 @@
-"""What happened to a partition, as events. Ids are made of facts: who tells one again tells the same."""
+"""Builds the events of `__state_changes`. Ids derive from facts, so an event built twice has the same id."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strandline.vocabulary.state_changes import Happening, RequestState, StateCh
 def elected(
     topic: str, key: PartitionKey, state: PartitionState, *, at_ms: int, reason: str, lost: Loss | None = None
 ) -> StateChangeEvent:
-    """The leader of `state` won; `reason` says why there was a vacancy. `lost`: what is known of the records
+    """The leader of `state` won; `reason` says why there was a vacancy. `lost`: the known loss of records
     that an unclean winner lacks."""
     return StateChangeEvent(
         id=f"elect-{key.topic_id}-{key.partition}-{state.leader_epoch}",
@@ -43,7 +43,7 @@ def resigned(
     reason: str,
     left: tuple[BrokerId, ...] = (),
 ) -> StateChangeEvent:
-    """`broker` gave the leadership of the epoch of `state` up, and it is written that nobody leads."""
+    """`broker` gave up the leadership of the epoch of `state`, and the `isr` znode has no leader."""
     return StateChangeEvent(
         id=f"resign-{key.topic_id}-{key.partition}-{state.leader_epoch}",
         command=Happening.RESIGN_LEADER,
@@ -70,7 +70,7 @@ def isr_changed(
     left: tuple[BrokerId, ...] = (),
     joined: tuple[BrokerId, ...] = (),
 ) -> StateChangeEvent:
-    """The leader of `state` wrote this ISR; the `isr` znode has `version` since."""
+    """The leader of `state` wrote this ISR; `version` is the version of the `isr` znode after the write."""
     return StateChangeEvent(
         id=f"isr-{key.topic_id}-{key.partition}-{state.leader_epoch}-{version}",
         command=Happening.CHANGE_ISR,
@@ -127,7 +127,7 @@ def stray_removed(
     at_ms: int,
     reason: str,
 ) -> StateChangeEvent:
-    """`broker` found a replica in this life that nobody assigns to it."""
+    """`broker` found in this life a replica that is not assigned to it."""
     return StateChangeEvent(
         id=f"stray-{key.topic_id}-{key.partition}-{broker}-{life}",
         command=Happening.DELETE_STRAY,
@@ -142,8 +142,8 @@ def stray_removed(
 
 
 def resignation(trail: Sequence[StateChangeEvent], epoch: LeaderEpoch) -> StateChangeEvent | None:
-    """How the leader of this epoch gave it up, if the trail tells that: it does where nobody leads by
-    record, for nobody has written since."""
+    """The resignation of the leader of this epoch, if the trail holds it. It does while the record has no
+    leader, because no broker has written the record since."""
     for event in reversed(trail):
         if event.command is Happening.RESIGN_LEADER and event.epoch == epoch:
             return event

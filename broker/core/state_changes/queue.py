@@ -1,23 +1,23 @@
-"""One broker's queue of state-change requests: what is done about each entry, and in which order.
+"""One broker's queue of state-change requests: decides what to do with each entry, and in which order.
 
-An entry is a znode with many requests. It goes through these states:
+An entry is a znode with many requests. It passes through these states:
 
-    listed      known by its name; read when there is room
-    reading     its requests are asked for
-    read        known; it waits until those before it are
+    listed      known by its name; it is read when there is room
+    reading     its requests are being read
+    read        its requests are known; it waits until the entries before it are read
     executing   some of its requests have not ended yet
-    settling    all have; the ends are being written into the znode, by compare-and-set
-    settled     they stand there; the entry waits for room in the record
-    recording   the lives of its requests are on their way into `__state_changes`
-    removing    they are there; the znode goes
-    kept        for a later life of this broker: left alone
+    settling    all have ended; the ends are being written into the znode, by compare-and-set
+    settled     the znode holds the ends; the entry waits for room in the record
+    recording   the lives of its requests are being written into `__state_changes`
+    removing    `__state_changes` holds them; the znode is being deleted
+    deferred    it is for a later life of this broker: left alone
 
-Listed, read, executed, settled: whatever is done twice after a crash changes nothing, and the end of a
-request is the one that the znode has. Requests of one partition are executed in the order of the queue, one
-at a time; partitions never wait for each other (CORRECTNESS Q2, Q3).
+A crash may repeat any step, and a repeated step changes nothing. The end of a request is the one that the
+znode holds. Requests of one partition are executed in the order of the queue, one at a time; partitions
+never wait for each other (CORRECTNESS Q2, Q3).
 
     event methods   note what happened
-    step(now_ms)    the effects that follow, in order; each is answered by one event
+    step(now_ms)    returns the effects that follow, in order; each is answered by one event
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class EntryState(Enum):
     SETTLED = "settled"
     RECORDING = "recording"
     REMOVING = "removing"
-    KEPT = "kept"
+    DEFERRED = "deferred"
 
 
 _S = EntryState
@@ -51,13 +51,13 @@ _S = EntryState
 LEGAL: Final[Mapping[EntryState, frozenset[EntryState]]] = {
     _S.LISTED: frozenset({_S.READING}),
     _S.READING: frozenset({_S.READ, _S.REMOVING}),  # removing: it is malformed
-    _S.READ: frozenset({_S.EXECUTING, _S.SETTLING, _S.SETTLED, _S.KEPT}),
+    _S.READ: frozenset({_S.EXECUTING, _S.SETTLING, _S.SETTLED, _S.DEFERRED}),
     _S.EXECUTING: frozenset({_S.SETTLING}),
-    _S.SETTLING: frozenset({_S.SETTLED, _S.READING}),  # reading: somebody else wrote it
-    _S.SETTLED: frozenset({_S.RECORDING, _S.READING}),  # reading: it was forgotten while it waited
+    _S.SETTLING: frozenset({_S.SETTLED, _S.READING}),  # reading: another client wrote the znode
+    _S.SETTLED: frozenset({_S.RECORDING, _S.READING}),  # reading: its requests were dropped while it waited
     _S.RECORDING: frozenset({_S.REMOVING, _S.SETTLED}),  # settled: there was no room in the record
-    _S.REMOVING: frozenset({_S.READING}),  # somebody else wrote it
-    _S.KEPT: frozenset(),
+    _S.REMOVING: frozenset({_S.READING}),  # reading: another client wrote the znode
+    _S.DEFERRED: frozenset(),
 }
 
 
@@ -95,7 +95,7 @@ class Settle:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Tell the whole lives of these; answer with `recorded` or `not_recorded`."""
+    """Record the whole lives of these; answer with `recorded` or `not_recorded`."""
 
     entry: str
     changes: tuple[StateChange, ...]
@@ -120,9 +120,9 @@ class _Entry:
     name: str
     state: EntryState = EntryState.LISTED
     changes: dict[str, StateChange] = field(default_factory=dict)
-    """By id, in order. Forgotten while a settled entry waits for room in the record."""
+    """Requests by id, in order. Dropped while a settled entry waits for room in the record."""
     size: int = 0
-    """How many requests it has."""
+    """The number of its requests."""
     version: int = -1
     written: bool = False
     """True if all its requests have their ends in the znode."""
@@ -137,21 +137,22 @@ class _Entry:
 
 
 @dataclass(slots=True)
-class _Lane:
-    """One partition's requests that wait, in the order of the queue."""
+class _PartitionQueue:
+    """One partition's waiting requests, in the order of the queue."""
 
     waiting: deque[tuple[_Entry, StateChange]] = field(default_factory=deque)
     executing: bool = False
 
 
 class StateQueue:
-    """See the module. `life` is this broker's: requests for a later one are left alone (CORRECTNESS E4)."""
+    """The machine of this module. `life` is this broker's: requests for a later life are left alone
+    (CORRECTNESS E4)."""
 
     def __init__(
         self, life: BrokerEpoch, *, entries_max: int, executions_max: int, recordings_max: int
     ) -> None:
-        """At most so many entries are held that are not settled; so many requests are executed at the same
-        time; the lives of so many, or of one entry's if those are more, are being recorded."""
+        """`entries_max`: unsettled entries held at once; `executions_max`: requests executed at once;
+        `recordings_max`: requests whose lives are being recorded at once. One entry may exceed the last."""
         self._life = life
         self._entries_max = entries_max
         self._executions_max = executions_max
@@ -161,25 +162,25 @@ class StateQueue:
         self._held: set[str] = set()
         """Entries that are read and not settled."""
         self._in_order: deque[_Entry] = deque()
-        """Those that are to be taken up in their order."""
+        """Entries that wait to be taken up, in their order."""
         self._again: deque[_Entry] = deque()
-        """Those that were, and are read once more."""
-        self._lanes: defaultdict[PartitionKey, _Lane] = defaultdict(_Lane)
+        """Entries that were taken up before and have been read again."""
+        self._partitions: defaultdict[PartitionKey, _PartitionQueue] = defaultdict(_PartitionQueue)
         self._ready: deque[PartitionKey] = deque()
-        """Lanes that may execute their first request; one that has none is passed over."""
+        """Partitions that may execute their first request; one without requests is skipped."""
         self._executing: dict[tuple[str, str], StateChange] = {}
-        """By entry and id."""
+        """Requests by entry and id."""
         self._unrecorded: deque[_Entry] = deque()
-        """Settled."""
+        """Settled entries whose requests are not recorded."""
         self._refused: list[_Entry] = []
-        """Settled, but there was no room for their record: they wait for the next listing."""
+        """Settled entries for whose record there was no room: they wait for the next listing."""
         self._recording = 0
-        """Requests whose lives are on their way."""
+        """The number of requests whose lives are being recorded."""
         self._effects: list[Effect] = []
 
     def executed_all(self, names: Iterable[str]) -> bool:
-        """True once no request of these entries, which were listed, is left to be executed."""
-        none_left = (EntryState.REMOVING, EntryState.KEPT)
+        """True once none of these entries, which were listed, has a request left to execute."""
+        none_left = (EntryState.REMOVING, EntryState.DEFERRED)
         return all(
             (entry := self._entries.get(name)) is None or entry.executed or entry.state in none_left
             for name in names
@@ -188,7 +189,7 @@ class StateQueue:
     # --- events ----------------------------------------------------------------------------
 
     def listed(self, names: Iterable[str]) -> None:
-        """What is in the queue now. Names count upwards in the order in which entries were made."""
+        """The present content of the queue. Names increase in the order in which entries were made."""
         for name in sorted(name for name in names if name not in self._entries):
             entry = self._entries[name] = _Entry(name)
             self._listed.append(entry)
@@ -196,7 +197,7 @@ class StateQueue:
         self._refused.clear()
 
     def read(self, name: str, changes: Sequence[StateChange], version: int) -> None:
-        """What the znode has. Of a request that ended here, too, the end that stands there counts."""
+        """The content of the znode. If a request ended both there and here, the end in the znode counts."""
         if not changes:
             self.malformed(name, version)
             return
@@ -212,13 +213,13 @@ class StateQueue:
             self._again.append(entry)
 
     def malformed(self, name: str, version: int) -> None:
-        """Nobody can make anything of it: it goes, and holds up nothing."""
+        """The entry cannot be parsed: it is removed, and holds up no other."""
         entry = self._entries[name]
         entry.version = version
         self._remove(entry)
 
     def gone(self, name: str) -> None:
-        """There is no such znode any more."""
+        """The znode does not exist."""
         entry = self._entries.pop(name)
         assert not entry.open, f"{name} went while {entry.open} were to be executed"
         self._held.discard(name)
@@ -229,17 +230,17 @@ class StateQueue:
         """A request ended, in one of the ENDS."""
         change = self._executing.pop((name, request_id))
         self._end(self._entries[name], change, state, reason, now_ms)
-        self._lanes[change.key].executing = False
+        self._partitions[change.key].executing = False
         self._ready.append(change.key)
 
     def settled(self, name: str, version: int) -> None:
-        """The ends stand in the znode."""
+        """The znode holds the ends."""
         entry = self._entries[name]
         entry.version, entry.written = version, True
         self._settle(entry)
 
     def refused(self, name: str) -> None:
-        """Somebody else wrote the znode that was to be settled or removed, or it is not known who did."""
+        """Another client wrote the znode that was to be settled or removed, or the outcome is unknown."""
         self._read(self._entries[name])
 
     def recorded(self, name: str) -> None:
@@ -249,7 +250,7 @@ class StateQueue:
         self._remove(entry)
 
     def not_recorded(self, name: str) -> None:
-        """There was no room; it is tried again at the next listing."""
+        """There was no room; the next listing tries again."""
         entry = self._entries[name]
         self._recording -= entry.size
         entry.changes = {}
@@ -259,7 +260,7 @@ class StateQueue:
     # --- the turn --------------------------------------------------------------------------
 
     def step(self, now_ms: int) -> list[Effect]:
-        """What is to be done now."""
+        """The effects that are due now."""
         self._take_up_all(now_ms)
         while self._ready and len(self._executing) < self._executions_max:
             self._execute(self._ready.popleft())
@@ -272,17 +273,18 @@ class StateQueue:
         return effects
 
     def _take_up_all(self, now_ms: int) -> None:
-        """In the order of the queue, for one partition may be in several entries and answers come in any."""
-        longer: dict[PartitionKey, None] = {}
+        """Takes entries up in the order of the queue: several may hold one partition, and reads finish in
+        any order."""
+        more_to_do: dict[PartitionKey, None] = {}
         while self._in_order and self._in_order[0].state is not EntryState.READING:
             entry = self._in_order.popleft()
             entry.taken_up, entry.received_at_ms = True, now_ms
             if entry.state is EntryState.READ:  # and not malformed
-                longer.update(self._take_up(entry))
+                more_to_do.update(self._take_up(entry))
         while self._again:
-            longer.update(self._take_up(self._again.popleft()))
-        for key in longer:
-            self._coalesce(self._lanes[key], now_ms)
+            more_to_do.update(self._take_up(self._again.popleft()))
+        for key in more_to_do:
+            self._coalesce(self._partitions[key], now_ms)
             self._ready.append(key)
 
     def _take_up(self, entry: _Entry) -> dict[PartitionKey, None]:
@@ -291,12 +293,12 @@ class StateQueue:
         if any(change.broker_epoch > self._life for change in to_do):
             self._held.discard(entry.name)
             entry.changes = {}
-            entry.become(EntryState.KEPT)
+            entry.become(EntryState.DEFERRED)
         elif to_do:
             entry.open.update(change.request_id for change in to_do)
             entry.become(EntryState.EXECUTING)
             for change in to_do:
-                self._lanes[change.key].waiting.append((entry, change))
+                self._partitions[change.key].waiting.append((entry, change))
             return dict.fromkeys(change.key for change in to_do)
         elif entry.written:
             self._settle(entry)
@@ -304,27 +306,27 @@ class StateQueue:
             self._write(entry)
         return {}
 
-    def _coalesce(self, lane: _Lane, now_ms: int) -> None:
-        """End what later requests make needless; what is being executed goes on."""
-        reasons = superseded([change for _, change in lane.waiting])
+    def _coalesce(self, partition: _PartitionQueue, now_ms: int) -> None:
+        """End the requests that later ones make needless; a request that is being executed continues."""
+        reasons = superseded([change for _, change in partition.waiting])
         if reasons:
-            waiting, lane.waiting = lane.waiting, deque()
+            waiting, partition.waiting = partition.waiting, deque()
             for entry, change in waiting:
                 reason = reasons.get(change.request_id)
                 if reason is None:
-                    lane.waiting.append((entry, change))
+                    partition.waiting.append((entry, change))
                 else:
                     self._end(entry, change, RequestState.SUPERSEDED, reason, now_ms)
 
     def _execute(self, key: PartitionKey) -> None:
-        lane = self._lanes.get(key)
-        if lane is None or lane.executing:
+        partition = self._partitions.get(key)
+        if partition is None or partition.executing:
             return
-        if not lane.waiting:
-            del self._lanes[key]
+        if not partition.waiting:
+            del self._partitions[key]
             return
-        entry, change = lane.waiting.popleft()
-        lane.executing = True
+        entry, change = partition.waiting.popleft()
+        partition.executing = True
         self._executing[entry.name, change.request_id] = change
         self._effects.append(Execute(entry.name, change))
 
@@ -336,7 +338,7 @@ class StateQueue:
             self._write(entry)
 
     def _record_settled(self) -> None:
-        """The oldest first. What has to wait is forgotten, and read again when there is room."""
+        """The oldest first. An entry that has to wait drops its requests and reads them again later."""
         while self._unrecorded:
             entry = self._unrecorded[0]
             if self._recording and self._recording + entry.size > self._recordings_max:

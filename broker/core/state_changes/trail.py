@@ -1,7 +1,7 @@
-"""What the next write of an `isr` znode says of the past.
+"""Computes the trail of past events that the next write of an `isr` znode carries.
 
-An event is written by the very write that makes it happen, and stays in the znode until its record is
-known to be in `__state_changes`: a writer that dies in between leaves it to the next one.
+An event is written by the same write that makes it happen, and stays in the znode until its record is
+known to be in `__state_changes`: if a writer dies in between, the next writer records the event.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def extend(
     recorded: Set[Identity],
     events_max: int,
 ) -> tuple[Trail, Trail]:
-    """(what the znode gets, what there is no room for): the trail without what is recorded, then the new
-    events, each once. If that is too much the oldest go."""
+    """Returns (the trail to write, the events for which there is no room). The trail is the old one without
+    recorded events, then the new events, each once. If it is too long the oldest are dropped."""
     kept: dict[Identity, StateChangeEvent] = {}
     for event in (*trail, *events):
         if event.identity not in recorded:

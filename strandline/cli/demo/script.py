@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from strandline import Admin, Consumer, ConsumerRecord, LocalCluster, Producer, TopicPartition
+from strandline import Admin, Consumer, LocalCluster, Producer, TopicPartition
 from strandline.adapters.system.clock import SystemClock
+from strandline.auditing import checks, closed_topic
+from strandline.auditing.history import Received
+from strandline.auditing.recording import Recorder
+from strandline.auditing.reference import Span, Spans
 from strandline.cli.demo.source import Source
-from strandline.cli.load.feed import Feeder, isr_whole, read_until_complete, within
+from strandline.cli.load.completeness import isr_whole, read_until_complete
+from strandline.cli.load.feed import Feeder, within
 from strandline.producer.core.partitioner import partition_for
 
 TOPIC: Final = "ratings"
@@ -48,11 +53,14 @@ async def play(source: Source, brokers: int, keep: Path | None, tell: Tell, figu
             f"Topic {TOPIC}: {PARTITIONS} partitions of {REPLICAS} replicas; "
             f"what is acknowledged is on at least {MIN_INSYNC} of them."
         )
-        feeder = Feeder(producer, TOPIC)
+        sender, reader, second_reader = (
+            Recorder(name, TOPIC) for name in ("the producer", "the consumer", "a second consumer")
+        )
+        feeder = Feeder(producer, TOPIC, sender)
         sent = asyncio.Event()
         half_way = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
-            reading = tasks.create_task(_read(cluster.bootstrap, sent))
+            tasks.create_task(_read(cluster.bootstrap, sent, reader))
             tell(f"Feeding {len(source.records):,} {source.name}, while a consumer reads.")
             feeding = tasks.create_task(_feed(feeder, source, half_way))
             await half_way.wait()
@@ -60,26 +68,34 @@ async def play(source: Source, brokers: int, keep: Path | None, tell: Tell, figu
             await feeding
             await producer.flush()
             sent.set()
-        again = await _read(cluster.bootstrap, sent)
-    during, after = feeder.ledger.compare(reading.result()), feeder.ledger.compare(again)
-    tell(
-        f"{after.acknowledged:,} records acknowledged, {during.read:,} read while all this happened, "
-        f"{after.read:,} read again from the start; {len(after.lost)} lost."
+        spans = await _read(cluster.bootstrap, sent, second_reader)
+    found = closed_topic.findings(
+        [each.history for each in (sender, reader, second_reader)], second_reader.log(), spans
     )
-    figures.update(acknowledged=after.acknowledged, read=during.read, read_again=after.read)
-    faults = [f"while it ran: {fault}" for fault in during.faults]
-    faults += [f"read again: {fault}" for fault in after.faults]
-    failed = feeder.sent - after.acknowledged
+    acknowledged = feeder.acknowledged.total()
+    lost = sum(each.check == checks.LOST.name for each in found)
+    figures.update(acknowledged=acknowledged, read=_received(reader), read_again=_received(second_reader))
+    tell(
+        f"{acknowledged:,} records acknowledged, {figures['read']:,} read while all this happened, "
+        f"{figures['read_again']:,} read again from the start; {lost} lost."
+    )
+    faults = [each.sentence for each in found]
+    failed = feeder.sent - acknowledged
     if failed:
         faults.append(f"{failed} records were not acknowledged, the first because of: {feeder.first_error}")
     return faults
 
 
-async def _read(bootstrap: str, sent: asyncio.Event) -> Sequence[ConsumerRecord]:
-    """Everything in the topic, by a consumer of its own."""
+async def _read(bootstrap: str, sent: asyncio.Event, recorder: Recorder) -> Spans:
+    """Read the whole topic with a new consumer; the span of each partition."""
     async with Consumer(bootstrap, offset_reset="none") as consumer:
         partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
-        return await read_until_complete(consumer, partitions, sent)
+        ends = await read_until_complete(consumer, partitions, sent, recorder)
+        return {(TOPIC, each.partition): Span(0, end) for each, end in ends.items()}
+
+
+def _received(recorder: Recorder) -> int:
+    return sum(isinstance(event, Received) for event in recorder.history.events)
 
 
 async def _feed(feeder: Feeder, source: Source, half_way: asyncio.Event) -> None:
@@ -110,7 +126,7 @@ async def _kill_and_restart(
     leader = (await isr_whole(admin, TOPIC))[partition]
     tell(
         f"kill -9 of broker {leader}, leader of partition {partition}; "
-        f"{len(feeder.ledger):,} records are acknowledged."
+        f"{feeder.acknowledged.total():,} records are acknowledged."
     )
     killed_at = monotonic()
     acked = feeder.expect_ack(partition, sent_after=killed_at)

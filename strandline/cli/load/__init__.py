@@ -1,1 +1,1 @@
-"""A load with a memory, and the check of what came of it."""
+"""The load that measurements, fault tests and the demo send, and the waits for a cluster under load."""

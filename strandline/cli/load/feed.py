@@ -1,29 +1,59 @@
-"""A load with a memory: what `demo` and `perf failover` send, read and wait for while they break things."""
+"""Sends records and reports what becomes of each: one load for measurements, fault tests and the demo."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from itertools import count
+from typing import TYPE_CHECKING, Final, Protocol
 
 from strandline.adapters.system.clock import SystemClock
-from strandline.cli.load.ledger import Ledger
-from strandline.errors import Outcome, RequestTimedOut, StrandlineError
+from strandline.cli.load.pace import Pace
+from strandline.errors import RequestTimedOut, StrandlineError
 
 if TYPE_CHECKING:
-    from strandline import Admin, Consumer, ConsumerRecord, Producer, RecordMetadata, TopicPartition
+    from strandline import Producer, RecordMetadata
 
 WAIT_S_MAX: Final = 30.0
 """For one step: a new leader, a whole ISR, the last record. Longer means that it will not happen."""
-LOOK_AGAIN_S: Final = 0.05
-POLL_MS: Final = 100
+VALUE_BYTES: Final = 100
+PER_S: Final = 500.0
+"""Values a second into each partition, where nothing else is asked for."""
+
+
+class Recording(Protocol):
+    """Where a feeder reports each record, by a number that rises from 0."""
+
+    def sent(self, record: int, key: bytes | None, value: bytes, partition: int | None) -> None: ...
+
+    def acked(self, record: int, partition: int, offset: int) -> None: ...
+
+    def failed(self, record: int, error: BaseException) -> None: ...
+
+
+@dataclass(slots=True)
+class Gap:
+    """The longest time between two acknowledgements, of one feeder or of several that share it."""
+
+    longest_s: float = 0.0
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set at the first acknowledgement; the time before it is no gap."""
+    _last: float = 0.0
+
+    def acked(self, now: float) -> None:
+        """An acknowledgement came at `now`, by a monotonic clock."""
+        if self.begun.is_set():
+            self.longest_s = max(self.longest_s, now - self._last)
+        self._last = now
+        self.begun.set()
 
 
 @dataclass(slots=True)
 class _Expected:
-    """Somebody waits for the first acknowledgement of a record sent later than `sent_after`."""
+    """A wait for the first acknowledgement of a record sent later than `sent_after`."""
 
     partition: int
     sent_after: float
@@ -31,22 +61,73 @@ class _Expected:
 
 
 class Feeder:
-    """Sends records in order and enters what becomes of each into a ledger."""
+    """Sends records of one producer to one topic. Counts them, and reports each to `recording` if given."""
 
-    def __init__(self, producer: Producer, topic: str) -> None:
-        self.ledger = Ledger()
+    def __init__(
+        self,
+        producer: Producer,
+        topic: str,
+        recording: Recording | None = None,
+        *,
+        gap: Gap | None = None,
+        unanswered_max: int | None = None,
+    ) -> None:
         self.sent = 0
+        self.failed = 0
+        self.acknowledged: Counter[int] = Counter()
+        """Records by partition."""
         self.first_error: BaseException | None = None
+        self.gap = gap or Gap()
         self._producer = producer
         self._topic = topic
+        self._recording = recording
+        self._unanswered_max = unanswered_max
+        self._answered = asyncio.Event()
         self._monotonic = SystemClock().monotonic
         self._expected: list[_Expected] = []
 
+    @property
+    def unanswered(self) -> int:
+        """Records that are neither acknowledged nor failed."""
+        return self.sent - self.failed - self.acknowledged.total()
+
+    async def run(
+        self,
+        stop: asyncio.Event,
+        *,
+        rate: float = PER_S,
+        partitions: Sequence[int],
+        prefix: str = "",
+        value_bytes: int = VALUE_BYTES,
+    ) -> None:
+        """Send a numbered value to each partition, `rate` times a second, until `stop` is set.
+
+        No two values are the same if each feeder of a topic has another `prefix`.
+        """
+        pace = Pace(rate)
+        for number in count():
+            if await pace.stopped(stop):
+                return
+            for partition in partitions:
+                value = f"{prefix}{partition}.{number}".encode().ljust(value_bytes, b".")
+                await self.send(None, value, partition=partition)
+
     async def send(self, key: bytes | None, value: bytes, *, partition: int | None = None) -> None:
-        """Send one record; does not wait for its acknowledgement."""
+        """Send one record without waiting for its acknowledgement, but wait for room if there are
+        `unanswered_max` records without an answer. A record that cannot be sent has failed."""
+        while self._unanswered_max is not None and self.unanswered >= self._unanswered_max:
+            self._answered.clear()
+            await self._answered.wait()
         number, self.sent = self.sent, self.sent + 1
-        future = await self._producer.send(self._topic, value, key, partition=partition)
-        future.add_done_callback(partial(self._ended, number, self._monotonic(), key, value))
+        if self._recording is not None:
+            self._recording.sent(number, key, value, partition)
+        sent_at = self._monotonic()
+        try:
+            future = await self._producer.send(self._topic, value, key, partition=partition)
+        except StrandlineError as error:
+            self._fail(number, error)
+        else:
+            future.add_done_callback(partial(self._ended, number, sent_at))
 
     def expect_ack(self, partition: int, *, sent_after: float) -> asyncio.Future[float]:
         """When the first record of `partition` that was sent after that moment was acknowledged.
@@ -57,30 +138,29 @@ class Feeder:
         self._expected.append(expected)
         return expected.acked_at
 
-    def _ended(
-        self,
-        number: int,
-        sent_at: float,
-        key: bytes | None,
-        value: bytes,
-        future: asyncio.Future[RecordMetadata],
-    ) -> None:
+    def _ended(self, number: int, sent_at: float, future: asyncio.Future[RecordMetadata]) -> None:
         error = future.exception()
-        if error is None:
-            metadata = future.result()
-            self.ledger.acknowledge(number, metadata.partition, metadata.offset, key, value)
-            self._meet(metadata.partition, sent_at)
+        if error is not None:
+            self._fail(number, error)
             return
-        if self.first_error is None:
-            self.first_error = error
-        if not isinstance(error, StrandlineError) or error.outcome is Outcome.UNKNOWN:
-            self.ledger.give_up(key, value)
-
-    def _meet(self, partition: int, sent_at: float) -> None:
+        metadata = future.result()
+        now = self._monotonic()
+        self.acknowledged[metadata.partition] += 1
+        self.gap.acked(now)
+        self._answered.set()
+        if self._recording is not None:
+            self._recording.acked(number, metadata.partition, metadata.offset)
         for expected in list(self._expected):
-            if expected.partition == partition and sent_at > expected.sent_after:
-                expected.acked_at.set_result(self._monotonic())
+            if expected.partition == metadata.partition and sent_at > expected.sent_after:
+                expected.acked_at.set_result(now)
                 self._expected.remove(expected)
+
+    def _fail(self, number: int, error: BaseException) -> None:
+        self.failed += 1
+        self.first_error = self.first_error or error
+        self._answered.set()
+        if self._recording is not None:
+            self._recording.failed(number, error)
 
 
 async def within(what: str, future: asyncio.Future[float]) -> float:
@@ -90,56 +170,3 @@ async def within(what: str, future: asyncio.Future[float]) -> float:
             return await future
     except TimeoutError:
         raise RequestTimedOut(f"{what} did not happen within {WAIT_S_MAX:.0f} s") from None
-
-
-async def isr_whole(admin: Admin, topic: str) -> Mapping[int, int]:
-    """Wait until each replica of `topic` is in sync; the leader of each partition.
-
-    Raises RequestTimedOut.
-    """
-    clock = SystemClock()
-    deadline = clock.monotonic() + WAIT_S_MAX
-    while True:
-        (description,) = await admin.describe_topics([topic])
-        partitions = description.partitions
-        if all(each.leader >= 0 and set(each.isr) == set(each.replicas) for each in partitions):
-            return {each.partition: each.leader for each in partitions}
-        if clock.monotonic() > deadline:
-            behind = {each.partition: sorted(set(each.replicas) - set(each.isr)) for each in partitions}
-            raise RequestTimedOut(
-                f"after {WAIT_S_MAX:.0f} s replicas are still out of sync, by partition: {behind}"
-            )
-        await clock.sleep(LOOK_AGAIN_S)
-
-
-async def read_until_complete(
-    consumer: Consumer, partitions: Sequence[TopicPartition], sent: asyncio.Event
-) -> list[ConsumerRecord]:
-    """Read `partitions` from their beginning; once `sent` is set, on to the ends that they have then.
-
-    Returns the records in the order in which they came. Raises RequestTimedOut when they stop coming
-    before the end.
-    """
-    monotonic = SystemClock().monotonic
-    reached = await consumer.beginning_offsets(partitions)
-    consumer.assign(partitions)
-    for each, offset in reached.items():
-        consumer.seek(each, offset)
-    records: list[ConsumerRecord] = []
-    ends: Mapping[TopicPartition, int] | None = None
-    heard = monotonic()
-    while True:
-        for each, batch in (await consumer.getmany(timeout_ms=POLL_MS)).items():
-            records.extend(batch)
-            reached[each] = batch[-1].offset + 1
-            heard = monotonic()
-        if ends is None and sent.is_set():
-            ends = await consumer.end_offsets(list(partitions))
-            heard = monotonic()
-        if ends is not None:
-            if all(reached[each] >= ends[each] for each in partitions):
-                return records
-            if monotonic() - heard > WAIT_S_MAX:
-                raise RequestTimedOut(
-                    f"the consumer stands at {reached} and gets no further; the ends are {ends}"
-                )

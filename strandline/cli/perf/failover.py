@@ -8,7 +8,11 @@ from typing import Any, Final
 
 from strandline import Admin, Consumer, LocalCluster, Producer, TopicPartition
 from strandline.adapters.system.clock import SystemClock
-from strandline.cli.load.feed import Feeder, isr_whole, read_until_complete, within
+from strandline.auditing import checks, closed_topic
+from strandline.auditing.recording import Recorder
+from strandline.auditing.reference import Span
+from strandline.cli.load.completeness import isr_whole, read_until_complete
+from strandline.cli.load.feed import Feeder, within
 from strandline.cli.perf.measure import spread
 
 TOPIC: Final = "failover"
@@ -22,8 +26,7 @@ async def measure_failover(
 
     Returns p50_ms, p99_ms and max_ms from the kill to the next acknowledgement of a record sent after
     it, the same for the ISR to be whole again after the restart (`isr_whole_…`), the counts of the
-    final comparison, and `faults`: sentences about whatever acknowledged record was not read exactly
-    once, in order and unchanged.
+    final check, and `faults`: a sentence for each finding of `strandline.auditing`.
     """
     monotonic = SystemClock().monotonic
     without_ack: list[float] = []
@@ -36,10 +39,11 @@ async def measure_failover(
         await admin.create_topic(
             TOPIC, partitions=1, replication_factor=REPLICAS, config={"min.insync.replicas": "2"}
         )
-        feeder = Feeder(producer, TOPIC)
+        sender, reader = Recorder("the producer", TOPIC), Recorder("the consumer", TOPIC)
+        feeder = Feeder(producer, TOPIC, sender)
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(_keep_sending(feeder, rate, stop))
+            tasks.create_task(feeder.run(stop, rate=rate, partitions=[0]))
             for _ in range(rounds):
                 leader = (await isr_whole(admin, TOPIC))[0]
                 killed_at = monotonic()
@@ -56,23 +60,16 @@ async def measure_failover(
             stop.set()
         await producer.flush()
         async with Consumer(cluster.bootstrap, offset_reset="none") as consumer:
-            records = await read_until_complete(consumer, [TopicPartition(TOPIC, 0)], stop)
-    verdict = feeder.ledger.compare(records)
+            ends = await read_until_complete(consumer, [TopicPartition(TOPIC, 0)], stop, reader)
+    log = list(reader.log())
+    spans = {(TOPIC, each.partition): Span(0, end) for each, end in ends.items()}
+    found = closed_topic.findings([sender.history, reader.history], log, spans)
     return {
         **spread(without_ack),
         **{f"isr_whole_{name}": figure for name, figure in spread(to_whole_isr).items()},
         "sent": feeder.sent,
-        "acknowledged": verdict.acknowledged,
-        "read": verdict.read,
-        "lost": len(verdict.lost),
-        "faults": verdict.faults,
+        "acknowledged": feeder.acknowledged.total(),
+        "read": len(log),
+        "lost": sum(each.check == checks.LOST.name for each in found),
+        "faults": [each.sentence for each in found],
     }
-
-
-async def _keep_sending(feeder: Feeder, rate: float, stop: asyncio.Event) -> None:
-    """A record at each tick, however long the answers take."""
-    clock = SystemClock()
-    began = clock.monotonic()
-    while not stop.is_set():
-        await feeder.send(None, b"%d" % feeder.sent, partition=0)
-        await clock.sleep(began + feeder.sent / rate - clock.monotonic())

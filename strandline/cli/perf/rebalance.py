@@ -10,8 +10,9 @@ from typing import Any, Final
 
 from strandline import Producer
 from strandline.adapters.system.clock import SystemClock
+from strandline.cli.load.feed import Feeder
 from strandline.cli.perf.measure import spread
-from strandline.cli.perf.member_processes import Crew
+from strandline.cli.perf.member_processes import MemberProcesses
 from strandline.cli.perf.rebalance_times import Effects, Span, effects
 
 GOLDEN_SECTION: Final = 0.618
@@ -76,51 +77,51 @@ async def measure_rebalance(
     settings = {"group_id": scale.group(protocol), "rebalance_protocol": protocol}
     found = {"add": Measured(), "remove": Measured()}
     stop = asyncio.Event()
-    sent: list[asyncio.Future[Any]] = []
     async with (
         Producer(bootstrap) as producer,
-        Crew(bootstrap, scale.topic, scale.partitions, settings, processes=scale.processes) as crew,
+        MemberProcesses(
+            bootstrap, scale.topic, scale.partitions, settings, processes=scale.processes
+        ) as members,
     ):
-        await crew.add(scale.members - 1)
+        feeder = Feeder(producer, scale.topic)
+        await members.add(scale.members - 1)
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(_keep_sending(producer, scale, sent, stop))
-            await _quiet(crew)
+            tasks.create_task(_keep_sending(feeder, scale, stop))
+            await _quiet(members)
             for _ in range(scale.rounds):
-                for kind, change in (("add", crew.add), ("remove", crew.remove_eldest)):
-                    found[kind].quiet_s.append(await _quiet(crew))
+                for kind, change in (("add", members.add), ("remove", members.remove_eldest)):
+                    found[kind].quiet_s.append(await _quiet(members))
                     span = await change()
                     # A silence that the change began ends after it.
                     await SystemClock().sleep(QUIET_S / 2)
-                    found[kind].changes.append(effects(crew.lines, span))
+                    found[kind].changes.append(effects(members.lines, span))
                     advance(1)
             stop.set()
         await producer.flush()
-        for future in sent:
-            future.result()  # a silence may have been the writer's, if any of them failed
+        if feeder.first_error is not None:  # a silence may be the producer's
+            raise feeder.first_error
     return {kind: measured.figures() for kind, measured in found.items()}
 
 
-async def _quiet(crew: Crew) -> float:
+async def _quiet(members: MemberProcesses) -> float:
     """Let nothing change for a while; the longest silence of any member in it."""
     clock = SystemClock()
-    crew.forget()
+    members.forget()
     since = clock.monotonic()
     await clock.sleep(QUIET_S)
     # Its ends are left out: a silence is measured between two records.
     inner = Span(since + QUIET_S / 4, since + QUIET_S * 3 / 4)
-    return max(effects(crew.lines, inner).silent_s.values(), default=0.0)
+    return max(effects(members.lines, inner).silent_s.values(), default=0.0)
 
 
-async def _keep_sending(
-    producer: Producer, scale: Scale, sent: list[asyncio.Future[Any]], stop: asyncio.Event
-) -> None:
+async def _keep_sending(feeder: Feeder, scale: Scale, stop: asyncio.Event) -> None:
     """A few records at each tick, over all partitions in turn."""
     clock = SystemClock()
     step = stride(scale.partitions)
     began = clock.monotonic()
     while not stop.is_set():
-        for number in range(len(sent), int((clock.monotonic() - began) * scale.rate)):
-            sent.append(await producer.send(scale.topic, b"tick", partition=number * step % scale.partitions))
+        for number in range(feeder.sent, int((clock.monotonic() - began) * scale.rate)):
+            await feeder.send(None, b"tick", partition=number * step % scale.partitions)
         await clock.sleep(TICK_S)
 
 

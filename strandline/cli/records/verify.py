@@ -42,12 +42,10 @@ from strandline.errors import ErrorCode, Outcome, StrandlineError
 if TYPE_CHECKING:
     import asyncio
 
-    from strandline import Consumer, ConsumerRecord, RecordMetadata
+    from strandline import Consumer, ConsumerRecord
     from strandline.consumer.group.group import GroupMetadata
     from strandline.ids import TopicPartition
 
-SENDS_AHEAD_S_MAX: Final = 0.1
-"""A client that fell behind its rate catches up at most this much in one burst."""
 WATERMARK_S_MAX: Final = 1.0
 """How long reading waits for high watermarks: while there is no leader, nobody tells them."""
 
@@ -94,6 +92,28 @@ class History:
         }
         sys.stdout.write(json_line(line))
         sys.stdout.flush()
+
+
+class ProducerLines:
+    """Writes a line for each step of a producer's records, and counts them."""
+
+    def __init__(self, lines: History, topic: str, counts: dict[str, int]) -> None:
+        self._lines = lines
+        self._topic = topic
+        self._counts = counts
+
+    def sent(self, record: int, key: bytes | None, value: bytes, partition: int | None) -> None:
+        self._note("sent", record, **shown("key", key), **shown("value", value))
+
+    def acked(self, record: int, partition: int, offset: int) -> None:
+        self._note("acked", record, partition=partition, offset=offset)
+
+    def failed(self, record: int, error: BaseException) -> None:
+        self._note("failed", record, **failure(error))
+
+    def _note(self, event: str, record: int, **facts: Any) -> None:
+        self._counts[event] += 1
+        self._lines.note(event, record=record, topic=self._topic, **facts)
 
 
 def failure(error: BaseException) -> dict[str, Any]:
@@ -149,24 +169,11 @@ def verify_produce(
 ) -> None:
     """Send numbered records to TOPIC until SIGTERM or --max-records; exit with 1 if any failed."""
     from strandline import Producer
+    from strandline.cli.load.feed import Feeder
+    from strandline.cli.load.pace import Pace
 
-    history = History()
+    lines = History()
     counts = {"sent": 0, "acked": 0, "failed": 0}
-
-    def fail(record: int, error: BaseException) -> None:
-        counts["failed"] += 1
-        history.note("failed", record=record, topic=topic, **failure(error))
-
-    def ended(record: int, future: asyncio.Future[RecordMetadata]) -> None:
-        error = future.exception()
-        if error is not None:
-            fail(record, error)
-            return
-        counts["acked"] += 1
-        metadata = future.result()
-        history.note(
-            "acked", record=record, topic=topic, partition=metadata.partition, offset=metadata.offset
-        )
 
     async def main() -> None:
         stop = ended_by_sigterm()
@@ -176,23 +183,16 @@ def verify_produce(
             compression=compression,
             delivery_timeout_ms=delivery_timeout_ms,
         ) as producer:
+            feeder = Feeder(producer, topic, ProducerLines(lines, topic, counts))
             pace = Pace(rate)
             for record in itertools.islice(itertools.count(), max_records):
                 if await pace.stopped(stop):
                     break
                 key = None if keys is None else b"%d" % (record % keys)
-                value = f"{value_prefix}{record}".encode()
-                counts["sent"] += 1
-                history.note("sent", record=record, topic=topic, **shown("key", key), **shown("value", value))
-                try:
-                    future = await producer.send(topic, value, key, partition=partition)
-                except StrandlineError as error:
-                    fail(record, error)
-                else:
-                    future.add_done_callback(partial(ended, record))
+                await feeder.send(key, f"{value_prefix}{record}".encode(), partition=partition)
             await producer.flush()
 
-    with history.told(topic, counts):
+    with lines.told(topic, counts):
         run(main)
     if counts["failed"]:
         click.get_current_context().exit(FAILED)
@@ -346,33 +346,3 @@ class Watermarks:
                 offset=offset,
                 proven=self._proven.get(name, 0),
             )
-
-
-class Pace:
-    """Spaces out what a client does: so many a second on the mean, without long bursts to catch up."""
-
-    def __init__(self, rate: float | None) -> None:
-        from strandline.adapters.system.clock import SystemClock
-
-        self._clock = SystemClock()
-        self._step = 0.0 if rate is None else 1 / rate
-        self._due = self._clock.monotonic()
-
-    async def stopped(self, stop: asyncio.Event) -> bool:
-        """Wait until the next one is due; True at once when `stop` is set."""
-        import asyncio
-
-        now = self._clock.monotonic()
-        self._due = max(self._due, now - SENDS_AHEAD_S_MAX)
-        wait = self._due - now
-        self._due += self._step
-        if wait <= 0:
-            # Whoever has no time to wait still lets what was sent go out.
-            await asyncio.sleep(0)
-            return stop.is_set()
-        try:
-            async with asyncio.timeout(wait):
-                await stop.wait()
-        except TimeoutError:
-            return False
-        return True

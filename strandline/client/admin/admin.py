@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from strandline.adapters.rpc.transport import GrpcTransport
-from strandline.adapters.system.clock import SystemClock
 from strandline.client import arguments
 from strandline.client.admin.brokers import BrokerAdmin
 from strandline.client.admin.groups import GroupAdmin, GroupDescription
 from strandline.client.admin.placement import PlacementAdmin
 from strandline.client.admin.state_changes import StateChangesReading
 from strandline.client.admin.state_changes import query as state_changes_query
-from strandline.client.backoff import backoff_s
-from strandline.client.cluster import TOPIC_WAIT_MS, Cluster
+from strandline.client.client import Client
+from strandline.client.cluster import TOPIC_WAIT_MS
 from strandline.client.messages import (
     LATEST,
     AlterTopic,
@@ -30,8 +27,8 @@ from strandline.client.messages import (
     TopicResult,
 )
 from strandline.client.offsets import Found, list_offsets
-from strandline.client.scope import Scope, Startable
-from strandline.client.waits import WAIT_TOLD_AFTER_S, WAITS_LOGGER
+from strandline.client.retry import Tries
+from strandline.client.waits import NOTICE_AFTER_S, WAITS_LOGGER
 from strandline.client.wire.calls import ALTER_TOPIC, CREATE_TOPICS, DELETE_TOPICS
 from strandline.config import ClientSettings, load
 from strandline.errors import (
@@ -83,7 +80,7 @@ class TopicDescription:
     partitions: tuple[PartitionDescription, ...]
 
 
-class Admin(BrokerAdmin, PlacementAdmin, Startable):
+class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
     """Creates, changes, deletes and describes topics, and looks after groups and brokers (DESIGN .11).
 
     `bootstrap` and `settings` (ClientSettings) as for a producer. What the controller does, it finds the
@@ -98,25 +95,10 @@ class Admin(BrokerAdmin, PlacementAdmin, Startable):
         clock: Clock | None = None,
         **settings: Any,
     ) -> None:
-        self._settings = load(ClientSettings, **settings)
-        self._clock = clock or SystemClock()
-        self._transport = transport or GrpcTransport()
-        self._cluster = Cluster(bootstrap, self._settings, self._transport, self._clock)
+        super().__init__("admin", bootstrap, load(ClientSettings, **settings), transport, clock)
         self._groups = GroupAdmin(self._cluster, self._settings, self._transport, self._clock)
-        self._scope = Scope("admin", lambda error: logger.error("the admin client failed", exc_info=error))
         self._controller: Endpoint | None = None
         self._controller_unknown = ""
-
-    async def start(self) -> None:
-        """Connects only when something is asked."""
-        await self._scope.start()
-        self._cluster.run(self._scope)
-
-    async def stop(self) -> None:
-        try:
-            await self._scope.stop()
-        finally:
-            await self._transport.close()
 
     # --- topics ------------------------------------------------------------------------------
 
@@ -209,18 +191,16 @@ class Admin(BrokerAdmin, PlacementAdmin, Startable):
         Raises UnknownTopicOrPartition, BrokerNotAvailable.
         """
         self._scope.check()
-        deadline = self._clock.monotonic() + TOPIC_WAIT_MS / 1000
-        for attempt in itertools.count(1):
+        tries = Tries(self._settings, self._clock, TOPIC_WAIT_MS / 1000)
+        while True:
             answer = await self._ask(MetadataQuery(tuple(topics or ())))
             if not answer.errors:
                 return answer.cluster
             error = next(iter(answer.errors.values()))
-            if isinstance(error, UnknownTopicOrPartition):
-                raise error  # the broker looked after a sync: it is certain
-            if not error.retriable or self._clock.monotonic() >= deadline:
+            # After a sync with ZooKeeper a broker is certain that a topic does not exist.
+            if isinstance(error, UnknownTopicOrPartition) or not error.retriable or tries.over:
                 raise error
-            await self._clock.sleep(backoff_s(self._settings, attempt))
-        raise AssertionError("counting ended")
+            await tries.pause()
 
     def state_changes(
         self,
@@ -262,12 +242,12 @@ class Admin(BrokerAdmin, PlacementAdmin, Startable):
         await self._groups.delete(arguments.text("group", group))
 
     async def group_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
-        """What a group has committed, by partition; nothing where nobody knows the group."""
+        """What a group has committed, by partition; empty for an unknown group."""
         self._scope.check()
         return await self._groups.offsets(arguments.text("group", group))
 
     async def alter_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Set where a group without members reads next; one that nobody knows begins with that.
+        """Set where a group without members reads next; an unknown group begins with that.
 
         Raises NonEmptyGroup that names the members, UnknownTopicOrPartition, InvalidRequest.
         """
@@ -299,16 +279,16 @@ class Admin(BrokerAdmin, PlacementAdmin, Startable):
         return await self._reach_controller(lambda controller: self._call(controller, method, request))
 
     async def _reach_controller(self, ask: Callable[[Endpoint], Awaitable[T]]) -> T:
-        """Ask the active controller, looked for within the request timeout.
+        """Find the active controller within the request timeout, and ask it.
 
-        Only what certainly was not carried out is asked again. Raises NotController if there is none.
+        Asks again only if the request was certainly not carried out. Raises NotController if there is none.
         """
         self._scope.check()
-        began = self._clock.monotonic()
-        deadline = began + self._cluster.request_timeout_s
-        told = False
-        for attempt in itertools.count(1):
-            pause_s = backoff_s(self._settings, attempt)
+        limit_s = self._cluster.request_timeout_s
+        tries = Tries(self._settings, self._clock, limit_s)
+        notice_at = self._clock.monotonic() + NOTICE_AFTER_S
+        noticed = followed = False
+        while True:
             reason = ""
             try:
                 if self._controller is None:
@@ -321,17 +301,15 @@ class Admin(BrokerAdmin, PlacementAdmin, Startable):
                 self._controller = None
                 if hint is not None:
                     self._controller = Endpoint(hint.broker_id, hint.host, hint.port)
-                    pause_s = 0 if attempt == 1 else pause_s  # two that point at each other are not chased
-            now = self._clock.monotonic()
-            if now >= deadline:
-                raise NotController(
-                    f"no active controller within {self._cluster.request_timeout_s:.1f} s: {reason}"
-                )
-            if not told and now >= began + WAIT_TOLD_AFTER_S:
-                told = True
-                waits.warning("waiting up to %.0f s for an active controller: %s", deadline - began, reason)
-            await self._clock.sleep(pause_s)
-        raise AssertionError("counting ended")
+                    if not followed:  # a second hint may point back to where the first one came from
+                        followed = True
+                        continue
+            if tries.over:
+                raise NotController(f"no active controller within {limit_s:.1f} s: {reason}")
+            if not noticed and self._clock.monotonic() >= notice_at:
+                noticed = True
+                waits.warning("waiting up to %.0f s for an active controller: %s", limit_s, reason)
+            await tries.pause()
 
     async def _call(
         self, controller: Endpoint, method: Method[Request, Response], request: Request
@@ -355,10 +333,10 @@ class Admin(BrokerAdmin, PlacementAdmin, Startable):
 
     async def _wait_until_led(self, created: Mapping[str, TopicId]) -> None:
         """Return once every partition has a leader. Raises RequestTimedOut, UnknownTopicOrPartition."""
-        now = self._clock.monotonic()
-        deadline, look_at = now + self._cluster.request_timeout_s, now + UNSEEN_S
+        tries = Tries(self._settings, self._clock, self._cluster.request_timeout_s)
+        look_at = self._clock.monotonic() + UNSEEN_S
         left = dict(created)
-        for attempt in itertools.count(1):
+        while left:
             try:
                 answer = await self._ask(MetadataQuery(sorted(left)))
             except BrokerNotAvailable as error:  # a thousand topics at once keep ZooKeeper busy
@@ -371,13 +349,12 @@ class Admin(BrokerAdmin, PlacementAdmin, Startable):
                 if unseen and self._clock.monotonic() >= look_at:
                     await self._check_exist({name: created[name] for name in unseen})
                     look_at = self._clock.monotonic() + UNSEEN_S
-            if not left:
-                return
-            if self._clock.monotonic() >= deadline:
+            if left and tries.over:
                 raise RequestTimedOut(
                     f"created, but some partitions of {', '.join(sorted(left)[:10])} have no leader yet"
                 )
-            await self._clock.sleep(backoff_s(self._settings, attempt))
+            if left:
+                await tries.pause()
 
     async def _check_exist(self, created: Mapping[str, TopicId]) -> None:
         """Ask the controller for new topics that brokers do not know: of a broker that only means that it has
@@ -386,7 +363,7 @@ class Admin(BrokerAdmin, PlacementAdmin, Startable):
         try:
             results = await self._ask_controller(CREATE_TOPICS, again)
         except StrandlineError as error:
-            logger.info("nobody says whether the new topics still exist: %s", error.message)
+            logger.info("it is unknown whether the new topics still exist: %s", error.message)
             return
         deleted = [result.topic for result in results if _is_gone(result, created[result.topic])]
         if deleted:

@@ -1,19 +1,18 @@
-"""Looking after groups from outside: who coordinates one, and what may be asked of it."""
+"""Lists, describes, deletes and repositions groups for the admin client."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from strandline.client.backoff import backoff_s
 from strandline.client.cluster import Cluster
+from strandline.client.coordinator import Coordinator
 from strandline.client.messages import MetadataQuery
+from strandline.client.retry import retry
 from strandline.client.wire.groups import (
     DELETE_GROUP,
     DESCRIBE_GROUP,
-    FIND_COORDINATOR,
     LIST_GROUPS,
     OFFSET_COMMIT,
     OFFSET_FETCH,
@@ -48,8 +47,16 @@ from strandline.vocabulary.groups import (
 )
 from strandline.vocabulary.metadata import Endpoint
 
-_DOUBTFUL: Final = (OutcomeUnknown, RequestTimedOut)
-"""The call may have been carried out: its connection broke, or what it wrote is not committed yet."""
+_PASSING: Final = (
+    CoordinatorLoading,
+    NotCoordinator,
+    CoordinatorNotAvailable,
+    BrokerNotAvailable,
+    OutcomeUnknown,
+    RequestTimedOut,
+)
+"""Errors that another try may not meet: a coordinator moves, dies, or reads its log. After the last two the
+call may have been carried out: its connection broke, or its records are not committed yet."""
 
 NAMED_MAX: Final = 5
 """Members that a refusal names."""
@@ -64,10 +71,10 @@ class GroupDescription:
 
 
 class GroupAdmin:
-    """What `Admin` knows to do with groups.
+    """The part of `Admin` that concerns groups.
 
-    Each call looks for the coordinator again and again within the request timeout: one that moved,
-    died or still loads is no failure yet. Everything asked here may be asked twice.
+    Each call retries within the request timeout while the coordinator moves, is dead, or loads its log. Every
+    request sent here may be sent twice.
     """
 
     def __init__(
@@ -81,15 +88,13 @@ class GroupAdmin:
     async def list_all(self) -> list[ListedGroup]:
         """The groups of all live brokers, by name. Raises the last refusal of a broker that stays live:
         a list that lacks a broker's groups would look complete."""
-        deadline = self._deadline()
-        for attempt in itertools.count(1):
-            try:
-                return await self._list_once()
-            except StrandlineError as error:
-                if not error.retriable or self._clock.monotonic() >= deadline:
-                    raise
-            await self._clock.sleep(backoff_s(self._settings, attempt))
-        raise AssertionError("counting ended")
+        return await retry(
+            self._list_once,
+            "the list of groups waits for a broker",
+            settings=self._settings,
+            clock=self._clock,
+            limit_s=self._cluster.request_timeout_s,
+        )
 
     async def _list_once(self) -> list[ListedGroup]:
         found: dict[str, ListedGroup] = {}
@@ -109,24 +114,24 @@ class GroupAdmin:
 
         Raises GroupIdNotFound, NonEmptyGroup, CoordinatorNotAvailable.
         """
-        doubts: list[StrandlineError] = []
+        retried: list[StrandlineError] = []
         try:
-            await self._ask(group, DELETE_GROUP, group, doubts.append)
+            await self._ask(group, DELETE_GROUP, group, retried.append)
         except GroupIdNotFound:
-            if not doubts:
-                raise  # else it was deleted by the call whose answer was lost
+            if all(error.outcome is not Outcome.UNKNOWN for error in retried):
+                raise  # otherwise the call whose answer was lost has deleted it
         except NonEmptyGroup as error:
             raise NonEmptyGroup(await self._why_not_empty(group)) from error
 
     async def offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
-        """What is committed, by partition; nothing for a group that nobody knows."""
+        """Committed offsets by partition; empty for an unknown group."""
         fetched, _ = await self._ask(group, OFFSET_FETCH, OffsetFetch(group))
         return {name: committed for name, committed in sorted(fetched.items()) if committed is not None}
 
     async def alter_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit from outside, which a coordinator takes only while the group has no members.
 
-        A group that nobody knows begins with it. Raises NonEmptyGroup, UnknownTopicOrPartition, or the
+        An unknown group begins with it. Raises NonEmptyGroup, UnknownTopicOrPartition, or the
         first refusal of a partition with the others as notes.
         """
         await self._check_exist(offsets)
@@ -149,7 +154,7 @@ class GroupAdmin:
                 )
 
     async def _why_not_empty(self, group: str) -> str:
-        """A sentence that names the members, if the coordinator still tells them."""
+        """A sentence that names the members, if the coordinator still lists them."""
         try:
             members = (await self.describe(group)).group.members
         except StrandlineError:
@@ -163,54 +168,44 @@ class GroupAdmin:
 
     # --- the coordinator ---------------------------------------------------------------------
 
-    def _deadline(self) -> float:
-        return self._clock.monotonic() + self._cluster.request_timeout_s
-
     async def _ask(
         self,
         group: str,
         method: Method[Request, Response],
         request: Request,
-        on_doubt: Callable[[StrandlineError], None] = lambda _error: None,
+        on_retry: Callable[[StrandlineError], object] | None = None,
     ) -> tuple[Response, Endpoint]:
-        """The answer of the group's coordinator, and who that is.
+        """The answer of the group's coordinator, and the coordinator.
 
-        `on_doubt` hears of each call that may have been carried out and is made again. Raises
-        CoordinatorNotAvailable with the last reason when the time is up.
+        `on_retry` gets the error of each try that another one follows. Raises CoordinatorNotAvailable
+        with the last reason when the time is up.
         """
-        deadline = self._deadline()
-        coordinator: Endpoint | None = None
-        for attempt in itertools.count(1):
-            try:
-                if coordinator is None:
-                    coordinator = await self._cluster.call_any(FIND_COORDINATOR, group)
-                return await self._call(coordinator, method, request), coordinator
-            except CoordinatorLoading as error:
-                reason = error.message
-            except (NotCoordinator, CoordinatorNotAvailable, BrokerNotAvailable, *_DOUBTFUL) as error:
-                reason = error.message
-                hint = error.leader
-                coordinator = None if hint is None else Endpoint(hint.broker_id, hint.host, hint.port)
-                if error.outcome is Outcome.UNKNOWN:
-                    on_doubt(error)
-            if self._clock.monotonic() >= deadline:
-                raise CoordinatorNotAvailable(
-                    f"group {group!r} has no coordinator that answers within "
-                    f"{self._cluster.request_timeout_s:.1f} s: {reason}"
-                )
-            await self._clock.sleep(backoff_s(self._settings, attempt))
-        raise AssertionError("counting ended")
+        coordinator = Coordinator(
+            group,
+            cluster=self._cluster,
+            transport=self._transport,
+            settings=self._settings,
+            clock=self._clock,
+        )
 
-    async def _call(
-        self, coordinator: Endpoint, method: Method[Request, Response], request: Request
-    ) -> Response:
+        async def ask() -> tuple[Response, Endpoint]:
+            known = await coordinator.find(tries_max=1)
+            return await coordinator.call_at(known, method, request), known
+
+        limit_s = self._cluster.request_timeout_s
         try:
-            return await self._transport.call(
-                coordinator.address, method, request, timeout_s=self._cluster.request_timeout_s
+            return await retry(
+                ask,
+                f"group {group} waits for its coordinator",
+                settings=self._settings,
+                clock=self._clock,
+                limit_s=limit_s,
+                retriable=lambda error: isinstance(error, _PASSING),
+                on_retry=on_retry,
             )
-        except BrokerNotAvailable as error:
-            raise BrokerNotAvailable(
-                f"coordinator {coordinator.id} advertised {coordinator.address}, unreachable from here"
+        except _PASSING as error:
+            raise CoordinatorNotAvailable(
+                f"group {group!r} has no coordinator that answers within {limit_s:.1f} s: {error.message}"
             ) from error
 
 

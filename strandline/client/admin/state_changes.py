@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from strandline.client import arguments
-from strandline.client.backoff import backoff_s
 from strandline.client.events.identities import Identities
 from strandline.client.messages import StateChangesAnswer, StateChangesQuery
+from strandline.client.retry import Tries
 from strandline.client.wire.state_changes import STATE_CHANGES
 from strandline.config import ClientSettings
 from strandline.errors import BrokerNotAvailable, InvalidRequest, NotController, OutcomeUnknown
@@ -23,18 +23,18 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Reach = Callable[[Callable[[Endpoint], Awaitable[T]]], Awaitable[T]]
-"""Does something with the active controller, looked for until the request timeout is over."""
+"""Finds the active controller within the request timeout and calls the function with it."""
 
 Answers = Stream[StateChangesQuery, StateChangesAnswer]
 
 BREAKS_MAX: Final = 10
-"""Streams that break one after the other without a word before the caller is told."""
+"""Streams in a row that break without an answer before the caller gets the error."""
 
 
 def query(
     brokers: Iterable[int], topic: str | None, partition: int | None, *, follow: bool, since_ms: int
 ) -> StateChangesQuery:
-    """What is asked for. Raises InvalidRequest that names the value."""
+    """The query for these arguments. Raises InvalidRequest that names the value."""
     if isinstance(brokers, str | bytes) or not isinstance(brokers, Iterable):
         raise InvalidRequest(f"brokers = {brokers!r}: give several broker ids, or none for all")
     if partition is not None and not topic:
@@ -51,7 +51,7 @@ def query(
 
 
 class StateChangesReading:
-    """One reading, over as many controllers as it takes. `events` is to be closed by who stops early."""
+    """One reading, over any number of controllers. A caller that stops early closes `events`."""
 
     def __init__(
         self,
@@ -68,33 +68,33 @@ class StateChangesReading:
         self._clock = clock
 
     async def events(self) -> AsyncGenerator[StateChangeEvent, None]:
-        """Each step once, in the order of the log. Raises NotController while there is none for long."""
-        told = Identities()  # the next controller does not know what the one before has told
-        attempt = 0
+        """Each step once, in the order of the log. Raises NotController if there is none for long."""
+        seen = Identities()  # the next controller does not know what its predecessor sent
+        tries = Tries(self._settings, self._clock)
         while True:
             stream, answer = await self._reach(self._open)
             end: OutcomeUnknown | NotController | None = None
             try:
                 while end is None:
                     for event in answer.events:
-                        if told.first(event.identity):
+                        if seen.first(event.identity):
                             yield event
                     if answer.next_offsets:
                         self._asked = replace(self._asked, from_offsets=answer.next_offsets)
                     following = await self._next(stream)
                     if isinstance(following, StateChangesAnswer):
-                        answer, attempt = following, 0
+                        answer = following
+                        tries.reset()
                     else:
                         end = following
             finally:
                 stream.close()
             if isinstance(end, StreamEnded) and not self._asked.follow:
                 return
-            attempt += 1
-            if attempt > BREAKS_MAX:
+            if tries.failed == BREAKS_MAX:
                 raise end
-            logger.info("the stream of state changes goes on elsewhere: %s", end)
-            await self._clock.sleep(backoff_s(self._settings, attempt))
+            logger.info("the stream of state changes continues from another controller: %s", end)
+            await tries.pause()
 
     async def _next(self, stream: Answers) -> StateChangesAnswer | OutcomeUnknown | NotController:
         try:

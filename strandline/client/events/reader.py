@@ -12,14 +12,12 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from strandline.adapters.system.clock import SystemClock
-from strandline.client.backoff import backoff_s
-from strandline.client.cluster import Cluster
+from strandline.client.client import Client
 from strandline.client.events.positions import EventPosition, EventPositions, EventRecord
 from strandline.client.fetches import Answer, FetchPlan, FetchRequest, FetchResponse, Wanted
 from strandline.client.messages import EARLIEST, LATEST, ListedOffset
 from strandline.client.offsets import list_offsets
-from strandline.client.scope import Scope, Startable
+from strandline.client.retry import Tries, retry
 from strandline.client.wire.fetch import FETCH
 from strandline.config import MIB, RECORDS_BYTES_MAX, ClientSettings, load
 from strandline.errors import (
@@ -50,7 +48,7 @@ CLOCKS_APART_MS_MAX: Final = 60_000
 """A record may be dated by another clock than what it tells: reading begins so much before the time."""
 
 
-class EventReader(Startable):
+class EventReader(Client[ClientSettings]):
     """One reading of one topic. It ends at what was committed when it began, unless it is to `follow`.
 
     It begins at `from_offsets`, one for each partition; else with what was written a little before
@@ -70,14 +68,11 @@ class EventReader(Startable):
         clock: Clock | None = None,
         **settings: Any,
     ) -> None:
+        super().__init__("event reader", bootstrap, load(ClientSettings, **settings), transport, clock)
         self.topic = topic
         self._follow = follow
         self._from_offsets = tuple(from_offsets)
         self._since_ms = since_ms
-        self._settings = load(ClientSettings, **settings)
-        self._clock = clock or SystemClock()
-        self._cluster = Cluster(bootstrap, self._settings, transport, self._clock)
-        self._scope = Scope("event reader", self._broke)
         self._positions: EventPositions | None = None
         self._error: StrandlineError | None = None
         self._news = asyncio.Event()
@@ -89,12 +84,12 @@ class EventReader(Startable):
         """When something came, or was handed out, last."""
 
     async def start(self) -> None:
-        await self._scope.start()
-        self._cluster.run(self._scope)
+        await super().start()
         self._cluster.on_change(self._leader_changed)
         self._scope.spawn(self._begin(), "begin")
 
     async def stop(self) -> None:
+        """The transport stays open."""
         await self._scope.stop()
 
     # --- handing out -------------------------------------------------------------------------
@@ -148,7 +143,7 @@ class EventReader(Startable):
             self._error = error
             self._news.set()
 
-    def _broke(self, error: BaseException) -> None:
+    def _failed(self, error: BaseException) -> None:
         """`read` raises it, by the scope's check."""
         logger.error("reading %s failed", self.topic, exc_info=error)
         self._news.set()
@@ -171,7 +166,7 @@ class EventReader(Startable):
     async def _count(self) -> int:
         """Partitions of the topic, 0 if there is none and nobody waits for it."""
         while True:
-            counts = await self._patiently(lambda: self._cluster.partition_counts([self.topic]))
+            counts = await self._retried(lambda: self._cluster.partition_counts([self.topic]))
             count = counts.get(self.topic, 0)
             if count or not self._follow:
                 return count
@@ -185,7 +180,7 @@ class EventReader(Startable):
                 f"from_offsets = {list(starts)}: topic {self.topic} has {count} partitions, give one for each"
             )
         if count:
-            await self._patiently(lambda: self._cluster.topic(self.topic, partitions_min=count))
+            await self._retried(lambda: self._cluster.topic(self.topic, partitions_min=count))
         if not starts:
             since_ms = self._since_ms - CLOCKS_APART_MS_MAX
             starts = await self._list(count, since_ms if since_ms > 0 else EARLIEST)
@@ -217,21 +212,17 @@ class EventReader(Startable):
                 offsets.append(listed.offset if listed.offset >= 0 else listed.high_watermark)
             return offsets
 
-        return await self._patiently(ask)
+        return await self._retried(ask)
 
-    async def _patiently(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Who follows waits for ever, who does not for the request timeout. Raises the last error."""
-        deadline = self._clock.monotonic() + self._cluster.request_timeout_s
-        for attempt in itertools.count(1):
-            try:
-                return await ask()
-            except StrandlineError as error:
-                late = not self._follow and self._clock.monotonic() >= deadline
-                if late or not error.retriable:
-                    raise
-                logger.info("reading %s waits: %s", self.topic, error)
-            await self._clock.sleep(backoff_s(self._settings, attempt))
-        raise AssertionError("counting ended")
+    async def _retried(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Retries for ever if this reader follows, else within the request timeout. Raises the last error."""
+        return await retry(
+            ask,
+            f"reading {self.topic} waits",
+            settings=self._settings,
+            clock=self._clock,
+            limit_s=float("inf") if self._follow else self._cluster.request_timeout_s,
+        )
 
     # --- fetching ----------------------------------------------------------------------------
 
@@ -260,25 +251,24 @@ class EventReader(Startable):
 
     async def _fetch_from(self, broker: int, news: asyncio.Event, positions: EventPositions) -> None:
         """Fetch what the broker leads, now and whenever it leads something again."""
-        attempt = 0
+        tries = Tries(self._settings, self._clock)
         while True:
             while not self._wanted(broker, positions):
                 news.clear()
                 await news.wait()
             try:
                 await self._exchange(broker, positions)
-                attempt = 0
+                tries.reset()
             except StrandlineError as error:
-                attempt += 1
                 logger.info("broker %d cannot be read from: %s", broker, error)
                 for position in self._wanted(broker, positions):
                     self._cluster.follow(position.name, error)
-                await self._clock.sleep(backoff_s(self._settings, attempt))
+                await tries.pause()
 
     async def _exchange(self, broker: int, positions: EventPositions) -> None:
         """Fetch over one stream until the broker leads nothing that is wanted, or something fails."""
         stream = await self._cluster.open(broker, FETCH)
-        failures = 0
+        tries = Tries(self._settings, self._clock)
         try:
             while True:
                 await self._room.wait()
@@ -294,10 +284,9 @@ class EventReader(Startable):
                 if not positions.has_room:
                     self._room.clear()
                 if failed:
-                    failures += 1
-                    await self._clock.sleep(backoff_s(self._settings, failures))
+                    await tries.pause()
                 else:
-                    failures = 0
+                    tries.reset()
         finally:
             stream.close()
 

@@ -16,12 +16,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from strandline.adapters.rpc.transport import GrpcTransport
-from strandline.adapters.system.clock import SystemClock
-from strandline.client.backoff import backoff_s
-from strandline.client.cluster import Cluster
+from strandline.client.client import Client
 from strandline.client.messages import ProducerIdentity
-from strandline.client.scope import Scope, Startable
+from strandline.client.retry import Tries, retry
 from strandline.client.wire.calls import INIT_PRODUCER_ID
 from strandline.client.wire.produce import PRODUCE, Entry, Result
 from strandline.config import KIB, ClientSettings, load
@@ -75,7 +72,7 @@ class _Sequence:
     next: int = 0
 
 
-class EventWriter(Startable):
+class EventWriter(Client[ClientSettings]):
     """One topic's writer. `prepare` makes sure that the topic exists, and may fail, retriably.
 
     `bootstrap` and `settings` (ClientSettings) as for a producer. Events of one key stay in their order.
@@ -92,6 +89,7 @@ class EventWriter(Startable):
         clock: Clock | None = None,
         **settings: Any,
     ) -> None:
+        super().__init__("event writer", bootstrap, load(ClientSettings, **settings), transport, clock)
         self.topic = topic
         self.dropped = 0
         """Events that were never written."""
@@ -99,11 +97,6 @@ class EventWriter(Startable):
         """Events that were acknowledged."""
         self._events_max = events_max
         self._prepare = prepare
-        self._settings = load(ClientSettings, **settings)
-        self._clock = clock or SystemClock()
-        self._transport = transport or GrpcTransport()
-        self._cluster = Cluster(bootstrap, self._settings, self._transport, self._clock)
-        self._scope = Scope("event writer", self._failed)
         self._waiting: deque[_Event] = deque()
         self._news = asyncio.Event()
         self._idle = asyncio.Event()
@@ -120,17 +113,15 @@ class EventWriter(Startable):
 
     async def start(self) -> None:
         """Connects only when there is something to write."""
-        await self._scope.start()
-        self._cluster.run(self._scope)
+        await super().start()
         self._scope.spawn(self._run(), "write")
 
     async def stop(self) -> None:
         """What waits is lost: `flush` before."""
         try:
-            await self._scope.stop()
+            await super().stop()
         finally:
             self._close_stream()
-            await self._transport.close()
 
     def _failed(self, error: BaseException) -> None:
         """A defect of a service that writes events: it must not live on without them, and without a word."""
@@ -195,18 +186,22 @@ class EventWriter(Startable):
             self._idle.set()
 
     async def _count_partitions(self) -> int:
-        """Of the topic, however long it takes until it is there."""
-        attempt = 0
-        while True:
-            try:
-                known = self._cluster.known_topic(self.topic)
-                if known is None:
-                    await self._prepare()
-                    known = await self._cluster.topic(self.topic)
-                return len(known.partitions)
-            except StrandlineError as error:
-                attempt += 1
-                await self._pause(attempt, error)
+        """How many partitions the topic has. Waits until it exists."""
+
+        async def ask() -> int:
+            known = self._cluster.known_topic(self.topic)
+            if known is None:
+                await self._prepare()
+                known = await self._cluster.topic(self.topic)
+            return len(known.partitions)
+
+        return await retry(
+            ask,
+            f"events for {self.topic} wait",
+            settings=self._settings,
+            clock=self._clock,
+            retriable=lambda _error: True,
+        )
 
     def _take(self, partitions: int) -> tuple[TopicPartition, list[_Event]]:
         """The oldest event, and of those behind it what goes to the same partition and fits."""
@@ -230,14 +225,13 @@ class EventWriter(Startable):
     async def _deliver(self, name: TopicPartition, events: list[_Event]) -> None:
         """Write one batch until it is acknowledged, or refused for good."""
         packed = pack([(e.key, e.value, (), e.at_ms) for e in events], codec=Codec.ZSTD)
-        attempt = 0
+        tries = Tries(self._settings, self._clock)
         while (error := await self._try(name, packed)) is not None:
             if isinstance(error, MessageTooLarge) and len(events) > 1:
                 half = len(events) // 2
                 self._waiting.extendleft(reversed(events[half:]))
                 await self._deliver(name, events[:half])
                 return
-            attempt += 1
             if isinstance(error, OutOfOrderSequence | UnknownProducerId | InvalidProducerEpoch):
                 # The broker knows less than it did: another topic under the name, or a forgotten producer.
                 self._sequences.pop(name, None)
@@ -251,7 +245,8 @@ class EventWriter(Startable):
                 await self._restore()
             else:
                 self._cluster.follow(name, error)
-            await self._pause(attempt, error)
+            tries.log(logger, f"events for {self.topic} wait", error)
+            await tries.pause()
         self.written += len(events)
         if self._overflowing:
             self._overflowing = False
@@ -316,11 +311,6 @@ class EventWriter(Startable):
             await self._cluster.refresh([self.topic])
         except StrandlineError as error:
             logger.info("topic %s is not there: %s", self.topic, error.message)
-
-    async def _pause(self, attempt: int, error: StrandlineError) -> None:
-        level = logging.INFO if attempt == 1 else logging.DEBUG
-        logger.log(level, "events for %s wait: %s", self.topic, error.message)
-        await self._clock.sleep(backoff_s(self._settings, attempt))
 
 
 def _partition_of(event: _Event, partitions: int) -> int:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from strandline.client.retry import retry
 from strandline.config import StreamsSettings
 from strandline.errors import BrokerNotAvailable, MessageTooLarge, Outcome, StrandlineError, UnexpectedOffset
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
 from strandline.producer.producer import Producer
-from strandline.streams.runtime.retry import retry
 
 
 class ChangelogWriter:
@@ -44,10 +44,10 @@ class ChangelogWriter:
                 lambda: self._producer.send_records(
                     self._name.topic, self._name.partition, records, expected_offset=self.end
                 ),
-                f"a commit to {self._name}",
+                f"a commit to {self._name} waits",
                 settings=self._settings,
                 clock=self._clock,
-                errors=BrokerNotAvailable,
+                retriable=lambda error: isinstance(error, BrokerNotAvailable),
                 limit_s=self._settings.delivery_timeout_ms / 1000,
             )
             metadata = await sent

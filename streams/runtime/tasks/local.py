@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeVar
 
+from strandline.client.retry import retry
 from strandline.config import StreamsSettings
 from strandline.errors import InvalidRequest, StrandlineError, UnexpectedOffset
 from strandline.ids import TopicPartition
@@ -17,7 +18,6 @@ from strandline.streams.core.task import TaskId
 from strandline.streams.restore.restoration import Restoration
 from strandline.streams.restore.restorer import Restorer
 from strandline.streams.runtime.reports import TaskReports
-from strandline.streams.runtime.retry import retry
 from strandline.streams.runtime.tasks.active import ActiveTask
 from strandline.streams.runtime.tasks.factory import TaskFactory
 from strandline.streams.runtime.tasks.group_offsets import GroupOffsets
@@ -186,9 +186,9 @@ class LocalTask:
         self.active = None
 
     async def _retry(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Retry retriable errors without a limit: other members could not run the task either."""
+        """Retries without a limit: another member could not run the task either."""
         context = self._context
-        return await retry(ask, f"task {self.task}", settings=context.settings, clock=context.clock)
+        return await retry(ask, f"task {self.task} waits", settings=context.settings, clock=context.clock)
 
     async def _restored(self) -> int:
         """Restore the complete changelog; returns its end."""

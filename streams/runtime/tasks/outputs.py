@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import Final
 
+from strandline.client.retry import retry
 from strandline.config import StreamsSettings
 from strandline.errors import BrokerNotAvailable
 from strandline.ids import TopicPartition
 from strandline.ports import Clock
 from strandline.producer.producer import Headers, Producer
 from strandline.streams.core.origins import ORIGIN_HEADER, origin_header
-from strandline.streams.runtime.retry import retry
 
 Output = tuple[str, bytes | None, bytes | None, int, Headers]
 """Topic, key, value, timestamp in milliseconds, headers."""
@@ -81,10 +81,10 @@ class Outputs:
         topic, key, value, timestamp_ms, headers = output
         _ = await retry(
             lambda: self._producer.send(topic, value, key, timestamp_ms=timestamp_ms, headers=headers),
-            f"a record for {topic}",
+            f"a record for {topic} waits",
             settings=self._settings,
             clock=self._clock,
-            errors=BrokerNotAvailable,
+            retriable=lambda error: isinstance(error, BrokerNotAvailable),
             limit_s=self._settings.delivery_timeout_ms / 1000,
         )
 

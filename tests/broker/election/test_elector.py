@@ -53,7 +53,7 @@ async def test_a_deposed_leader_stops_even_if_its_successor_is_gone_already(seat
     """CORRECTNESS E1: it is no member of the ISR any more, so it waits, and does not lead meanwhile."""
     seat.lead(5)
     seat.write(led_by(3, 3, epoch=6))
-    seat.membership.live = {b: r for b, r in LIVE.items() if b != 3}
+    seat.registration.live = {b: r for b, r in LIVE.items() if b != 3}
     seat.elector.vacant(seat.replica)
     await eventually(lambda: seat.leads_in() is None)
     assert seat.record == led_by(3, 3, epoch=6)
@@ -106,8 +106,8 @@ async def test_who_is_cut_off_from_its_peers_takes_nothing(seat: Seat) -> None:
     assert seat.record == led_by(1, 1, 2, 3, epoch=5)
     seat.manager.peers.refused(LIVE[BrokerId(3)].epoch)
     await eventually(lambda: seat.replica.leader_epoch == 5)  # it waits, and asks no more
-    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
-    seat.manager.peers.live_changed(seat.membership.live)
+    seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.manager.peers.live_changed(seat.registration.live)
     await eventually(lambda: seat.leads_in() is not None)
     assert seat.record.isr_ids == (2,)
 
@@ -133,7 +133,7 @@ async def test_nobody_stands_while_the_leader_may_count_on_what_it_was_told_last
     if how == "suspected":
         peers.refused(LIVE[BrokerId(1)].epoch)
     else:
-        seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+        seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
         seat.elector.vacant(seat.replica)
     await eventually(lambda: seat.coordination.multis)
     assert CLOCK.monotonic() >= answered + QUIET_S
@@ -147,7 +147,7 @@ async def test_nobody_stands_while_the_leader_may_count_on_what_it_was_told_last
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not-applied"])
 async def test_a_claim_whose_reply_is_lost_is_made_again_in_another_epoch(seat: Seat, applied: bool) -> None:
     """CORRECTNESS I4, E7, E9: nobody leads in an epoch that it may or may not have won."""
-    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.coordination.lose(applied=applied)
     seat.elector.vacant(seat.replica)
     await eventually(lambda: seat.leads_in() == 7)
@@ -156,7 +156,7 @@ async def test_a_claim_whose_reply_is_lost_is_made_again_in_another_epoch(seat: 
 
 async def test_whoever_is_faster_is_followed(seat: Seat) -> None:
     """CORRECTNESS I3, E5: the claim is a compare-and-set on what it was decided on."""
-    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     taken, go_on = seat.coordination.hold(SetData)  # of /epoch
     seat.elector.vacant(seat.replica)
     await taken.wait()
@@ -169,7 +169,7 @@ async def test_whoever_is_faster_is_followed(seat: Seat) -> None:
 
 async def test_who_means_another_incarnation_of_the_topic_claims_nothing(seat: Seat) -> None:
     """CORRECTNESS Q1, E6: paths are the same and versions begin anew; the claim says which topic it means."""
-    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.tree.apply(Delete(znodes.topic_id(KEY.topic_id)), owner=0)
     before = seat.record
     seat.elector.vacant(seat.replica)
@@ -185,7 +185,7 @@ async def test_who_means_another_incarnation_of_the_topic_claims_nothing(seat: S
 
 async def test_each_follower_is_told_by_its_queue(seat: Seat) -> None:
     """DESIGN .4: by epoch, `start-replica` to every other member of AR, dead ones too."""
-    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.elector.vacant(seat.replica)
     await eventually(lambda: _queued(seat, 1) and _queued(seat, 3))
     for change in (*_queued(seat, 1), *_queued(seat, 3)):
@@ -208,7 +208,7 @@ async def test_nobody_leads_by_an_assignment_that_is_over(seat: Seat) -> None:
     path = znodes.replicas(*NAME)
     seat.manager.reconfigure(seat.replica, Assignment(ASSIGNED, 0), TopicConfig())
     seat.tree.apply(SetData(path, znodes.dump_replicas(ASSIGNED[:2]), -1), owner=0)
-    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.elector.vacant(seat.replica)
     await eventually(lambda: seat.leads_in() == 7)
     assert seat.record == led_by(2, 2, epoch=7)
@@ -222,7 +222,7 @@ async def test_whoever_is_elected_goes_on_with_the_reassignment_that_stands(seat
     seat.tree.apply(Create(znodes.reassigned(*NAME), znodes.dump_reassignment(wanted)), owner=0)
     seat.manager.reconfigure(seat.replica, Assignment(ASSIGNED, 0), TopicConfig())
     seat.tree.apply(SetData(znodes.replicas(*NAME), znodes.dump_replicas(wanted.grown), -1), owner=0)
-    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.elector.vacant(seat.replica)
     await eventually(lambda: seat.leads_in() == 7)
     assert seat.replica.reassignment == wanted
@@ -232,7 +232,7 @@ async def test_whoever_is_elected_goes_on_with_the_reassignment_that_stands(seat
 async def test_outside_the_isr_nobody_stands(seat: Seat) -> None:
     """DESIGN .4, CORRECTNESS E2: unless unclean election is allowed, and its loss is told exactly."""
     seat.write(led_by(NO_BROKER, 1, epoch=5))
-    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.elector.vacant(seat.replica)
     await seat.looked(times=1)
     assert seat.leads_in() is None
@@ -247,7 +247,7 @@ async def test_a_life_that_lost_its_tail_does_not_stand(seat: Seat) -> None:
     """CORRECTNESS E2: the ISR names a life whose log is no more."""
     lost = replace(led_by(1, 1, epoch=5), isr=(IsrMember(ME, BrokerEpoch(3)),))
     seat.write(lost)
-    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.elector.vacant(seat.replica)
     await seat.looked(times=1)
     assert seat.leads_in() is None
@@ -258,7 +258,7 @@ async def test_a_log_that_fails_as_it_is_elected_resigns(seat: Seat) -> None:
     """CORRECTNESS E14, T4: one bad disk costs one leadership; the broker and its other partitions go on."""
     seat.elector.vacant(seat.replica)
     await eventually(lambda: seat.followed)
-    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     for path in seat.replica.log.directory.iterdir():
         path.unlink()
     seat.replica.log.directory.rmdir()  # the epoch file has no place to go
@@ -274,7 +274,7 @@ async def test_a_follower_whose_port_is_closed_leaves_at_once_and_returns_when_i
     """CORRECTNESS I6: its registration stays until its session ends, which nobody has to wait for. If it was
     not gone after all, it comes back as whoever has caught up does."""
     seat.lead(5)
-    life = seat.membership.live[BrokerId(3)].epoch
+    life = seat.registration.live[BrokerId(3)].epoch
 
     def in_sync() -> tuple[int, ...]:
         return seat.record.isr_ids

@@ -128,8 +128,8 @@ class Desk:
 async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     """Brokers 1, 2 and 3 are registered."""
     async with seated(tmp_path, **QUICK) as seat:
-        handover = Handover(seat.manager, seat.coordination, seat.recorder, seat.manager.settings, CLOCK)
-        balancing = Balancing(seat.manager, seat.coordination, handover, seat, seat.manager.settings, CLOCK)
+        handover = Handover(seat.context)
+        balancing = Balancing(seat.context, handover, seat)
         desk = Desk(seat, handover, balancing)
         for registration in LIVE.values():
             desk.register(registration)
@@ -389,9 +389,7 @@ async def test_a_notice_has_leadership_given_and_delays_no_other(desk: Desk) -> 
     seat, session = desk.seat, desk.seat.coordination
     stuck, free = desk.lead(1), desk.lead(2)
     vacant: list[Replica] = []
-    receiver = NoticeReceiver(
-        seat.manager, session, CLOCK, lambda r, _: vacant.append(r), desk.balancing.asked
-    )
+    receiver = NoticeReceiver(seat.context, lambda r, _: vacant.append(r), desk.balancing.asked)
     desk.produce(stuck)
     asked = [of(stuck.replica, give_to=1), of(free.replica, give_to=3), of(seat.replica)]
     await receiver.open()

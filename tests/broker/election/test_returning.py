@@ -50,7 +50,7 @@ async def seat(tmp_path: Path) -> AsyncIterator[Seat]:
 
 
 def alone(seat: Seat) -> None:
-    seat.membership.live = {ME: LIVE[ME]}
+    seat.registration.live = {ME: LIVE[ME]}
 
 
 def in_sync(*others: int) -> tuple[IsrMember, ...]:
@@ -77,8 +77,8 @@ async def test_the_only_member_leads_and_the_range_is_recorded(seat: Seat) -> No
     (event,) = [e for e in seat.record.trail if e.command is Happening.ELECT_LEADER]
     assert (event.unclean, event.first, event.end, event.lost) == (True, 3, 5, 2)
     assert event.reason == (
-        "nobody led, and all in-sync replicas are back, none is sure to have everything, and this log is the "
-        "longest; committed records 3 to 4 are missing; more may be missing from 5 on"
+        "no broker led, and all in-sync replicas are back, none is sure to have everything, and this log is "
+        "the longest; committed records 3 to 4 are missing; more may be missing from 5 on"
     )
     assert seat.replica.watermark_known == seat.replica.high_watermark == RECORDS
 
@@ -100,7 +100,7 @@ async def test_the_last_to_say_what_it_has_leads_or_notifies_the_one_that_will(
 ) -> None:
     """DESIGN .4: the `isr` znode is not watched; the notice is what tells the other one at once."""
     await seat.coordination.ensure_path(znodes.elections(1))
-    seat.membership.live = {b: LIVE[b] for b in (BrokerId(1), ME)}
+    seat.registration.live = {b: LIVE[b] for b in (BrokerId(1), ME)}
     seat.write(replace(led_by(NO_BROKER, epoch=5), isr=in_sync(1), statements=(statement(1, end),)))
     seat.elector.vacant(seat.replica)
     if leads:
@@ -122,7 +122,7 @@ async def test_a_claim_that_was_decided_on_statements_of_before_is_refused(seat:
     taken, go_on = seat.coordination.hold(SetData)  # of /epoch
     seat.elector.vacant(seat.replica)
     await taken.wait()
-    seat.membership.live = {b: LIVE[b] for b in (BrokerId(1), ME)}
+    seat.registration.live = {b: LIVE[b] for b in (BrokerId(1), ME)}
     seat.write(replace(seat.record, statements=(*seat.record.statements, statement(1, RECORDS + 1))))
     go_on.set()
     await seat.looked(times=4)
@@ -132,13 +132,7 @@ async def test_a_claim_that_was_decided_on_statements_of_before_is_refused(seat:
 async def test_an_operator_has_it_elected_by_a_notice(seat: Seat) -> None:
     """DESIGN .4: the other member is gone for good. The permission is for this epoch only."""
     await seat.coordination.ensure_path(znodes.elections(ME))
-    notices = NoticeReceiver(
-        seat.manager,
-        seat.coordination,
-        CLOCK,
-        lambda r, handed: seat.elector.vacant(r, handed_over=handed),
-        lambda _: None,
-    )
+    notices = NoticeReceiver(seat.context, seat.elector.vacant, lambda _: None)
     await notices.open()
     running = seat.tasks.create_task(notices.run())
     seat.write(replace(led_by(NO_BROKER, epoch=5), isr=in_sync(1)))
@@ -153,7 +147,7 @@ async def test_an_operator_has_it_elected_by_a_notice(seat: Seat) -> None:
     await eventually(lambda: seat.leads_in() == 6)
     running.cancel()
     (event,) = [e for e in seat.record.trail if e.command is Happening.ELECT_LEADER]
-    assert event.reason.startswith("nobody led, and an operator asked for an unclean election; committed")
+    assert event.reason.startswith("no broker led, and an operator asked for an unclean election; committed")
 
 
 async def _no_notice(seat: Seat) -> bool:

@@ -12,7 +12,7 @@ from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.broker.core.state_changes.events import elected, isr_changed, resigned
 from strandline.broker.replication.leader_end import Push, Subscribe
-from strandline.broker.replication.truncation import Cutter, Parting
+from strandline.broker.replication.truncation import Divergence, Truncator
 from strandline.errors import OffsetOutOfRange
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from strandline.vocabulary.metadata import NEVER_LED, IsrMember, PartitionState
@@ -78,7 +78,7 @@ async def won(seat: Seat, *, epoch: int = 6) -> StateChangeEvent:
 
 async def test_a_first_election(seat: Seat) -> None:
     seat.write(NEVER_LED)
-    seat.membership.live = {ME: LIVE[ME]}
+    seat.registration.live = {ME: LIVE[ME]}
     seat.elector.vacant(seat.replica)
     event = await won(seat)
     assert event.reason == "first election"
@@ -86,7 +86,7 @@ async def test_a_first_election(seat: Seat) -> None:
 
 
 async def test_a_leader_that_is_gone(seat: Seat) -> None:
-    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.elector.vacant(seat.replica)
     assert (await won(seat)).reason == "broker 1 is gone"
 
@@ -99,7 +99,7 @@ async def test_a_leader_that_does_not_answer(seat: Seat) -> None:
 
 async def test_a_leader_that_came_back_in_another_life(seat: Seat) -> None:
     """CORRECTNESS E4."""
-    seat.membership.live = {**LIVE, FIRST: replace(LIVE[FIRST], epoch=BrokerEpoch(11))}
+    seat.registration.live = {**LIVE, FIRST: replace(LIVE[FIRST], epoch=BrokerEpoch(11))}
     seat.elector.vacant(seat.replica)
     assert (await won(seat)).reason == "broker 1 came back in another life"
 
@@ -132,13 +132,13 @@ async def test_a_leadership_that_was_handed_over(seat: Seat, reason: str) -> Non
 async def test_an_unclean_election(seat: Seat) -> None:
     """CORRECTNESS T11: that records may be lost is said where the loss begins."""
     seat.write(led_by(1, 1, epoch=5))
-    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     unclean = TopicConfig(unclean_leader_election_enable=True)
     seat.manager.reconfigure(seat.replica, Assignment(ASSIGNED), unclean)
     seat.elector.vacant(seat.replica)
     event = await won(seat)
     assert event.reason == (
-        "broker 1 is gone, and nobody in sync is alive; "
+        "broker 1 is gone, and no replica in sync is alive; "
         "no committed record is known to be missing; some may be from 0 on"
     )
     assert event.unclean
@@ -150,7 +150,7 @@ async def test_an_unclean_election(seat: Seat) -> None:
 
 async def test_an_election_is_in_the_znode_by_the_write_that_made_it(seat: Seat) -> None:
     """CORRECTNESS E7: a winner that dies before it knows of its victory leaves the word of it."""
-    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     taken, go_on = seat.coordination.hold()
     seat.elector.vacant(seat.replica)
     await taken.wait()
@@ -164,7 +164,7 @@ async def test_an_election_is_in_the_znode_by_the_write_that_made_it(seat: Seat)
 @pytest.mark.parametrize("applied", [True, False], ids=["applied", "not-applied"])
 async def test_an_election_whose_reply_is_lost_is_told_if_it_took_place(seat: Seat, applied: bool) -> None:
     """CORRECTNESS E9: every epoch that the znode ever had has its record, and no other."""
-    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.coordination.lose(applied=applied)
     seat.elector.vacant(seat.replica)
     await eventually(lambda: seat.leads_in() == 7)
@@ -183,7 +183,7 @@ async def test_the_next_leader_tells_what_the_last_one_may_not_have_told(seat: S
         isr_event(5, 9),
     )
     seat.write(replace(led_by(1, 1, 2, epoch=5), trail=found))
-    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.elector.vacant(seat.replica)
     await eventually(lambda: seat.leads_in() == 6)
     assert seat.record.trail[:2] == found
@@ -196,7 +196,7 @@ async def test_what_finds_no_room_is_told_all_the_same(
     """The znode keeps the youngest `isr_trail_events_max`; what has to go is named in the log."""
     found = tuple(isr_event(5, version) for version in range(5))
     seat.write(replace(led_by(1, 1, 2, epoch=5), trail=found))
-    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.elector.vacant(seat.replica)
     await eventually(lambda: seat.leads_in() == 6)
     assert [event.id for event in seat.record.trail[:2]] == [found[3].id, found[4].id]
@@ -426,7 +426,7 @@ async def test_all_cuts_of_a_message_are_one_write() -> None:
         replica.learn_leader(FIRST, LeaderEpoch(5))
         replicas.append(replica)
     recorder = Recorded(on_keep=lambda: kept.append(1))
-    done = Cutter(SECOND, recorder, CLOCK).cut([Parting(replica, 1, 1, 0) for replica in replicas])
+    done = Truncator(SECOND, recorder, CLOCK).cut([Divergence(replica, 1, 1, 0) for replica in replicas])
     assert done == [(replica, None) for replica in replicas]
     assert [replica.log.log_end_offset for replica in replicas] == [1, 1, 1]
     assert [(event.first, event.end) for event in recorder.events] == [(1, 2), (1, 3)]

@@ -32,7 +32,7 @@ class Life:
         assert on_recorded is not None
         self.under_way.append((events, on_recorded))
 
-    def keep(self, events: Sequence[StateChangeEvent]) -> None:
+    def record_durably(self, events: Sequence[StateChangeEvent]) -> None:
         raise AssertionError("what a znode tells needs no disk")
 
 

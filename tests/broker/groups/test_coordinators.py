@@ -53,11 +53,10 @@ class LookedAt(MemorySession):
 
 
 class Session:
-    """The ZooKeeper session of a broker that fetches from nobody; fulfils `replica_manager.Session`."""
+    """The ZooKeeper session of a broker that fetches from nobody; fulfils `session_port.Session`."""
 
     def __init__(self, coordination: LookedAt, tasks: asyncio.TaskGroup) -> None:
         self.coordination = coordination
-        self.fetchers = self
         self.recorder = Recorded()
         self._tasks = tasks
 

@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from strandline.adapters.zookeeper import znodes
-from strandline.broker.replication.leader_end import FollowerLink
+from strandline.broker.replication.leader_end import FollowerStream
 from strandline.errors import (
     CoordinatorLoading,
     CoordinatorNotAvailable,
@@ -41,7 +41,7 @@ def told(found: Live, broker: int, end: int) -> None:
     leadership.turn()
 
 
-async def acknowledging(link: FollowerLink) -> None:
+async def acknowledging(link: FollowerStream) -> None:
     """A follower that answers each message, for ever."""
     while True:
         sequence, _ = await link.next_message()

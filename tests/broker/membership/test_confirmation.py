@@ -7,14 +7,14 @@ import asyncio
 import pytest
 
 from strandline.adapters.zookeeper import znodes
-from strandline.broker.replication.leader_end import FollowerLink
+from strandline.broker.replication.leader_end import FollowerStream
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.vocabulary.metadata import IsrMember, PartitionState
 from tests.broker.support.replicas import CLOCK, NAME, Led, leading, open_replica, subscribe
 from tests.waiting import eventually
 
 
-async def following(leader: Led, broker: int, *, sub_id: int = 1) -> FollowerLink:
+async def following(leader: Led, broker: int, *, sub_id: int = 1) -> FollowerStream:
     """A follower that has acknowledged all it was sent, which is one message."""
     link = leader.link(broker)
     link.subscribe(subscribe(5, 0, -1, sub_id=sub_id))
@@ -22,7 +22,7 @@ async def following(leader: Led, broker: int, *, sub_id: int = 1) -> FollowerLin
     return link
 
 
-async def acknowledge(link: FollowerLink) -> None:
+async def acknowledge(link: FollowerStream) -> None:
     """The next message."""
     sequence, _ = await link.next_message()
     link.acknowledge(sequence)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from strandline.adapters.zookeeper import znodes
-from strandline.broker.membership.registration import Membership
+from strandline.broker.membership.registration import SessionRegistration
 from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.ports import LinkState
 from strandline.vocabulary.metadata import Endpoint
@@ -22,63 +22,65 @@ PATH = znodes.broker(ME)
 
 
 @pytest.fixture
-async def registered(tmp_path: Path) -> AsyncIterator[tuple[Membership, MemorySession]]:
+async def registered(tmp_path: Path) -> AsyncIterator[tuple[SessionRegistration, MemorySession]]:
     """A broker that is registered, and has not renewed its lease yet."""
     session = ZnodeTree().open_session()
     await session.ensure_path(znodes.BROKER_IDS)
     boot = tmp_path / "boot"
     boot.write_text("this one")
     folder = DataFolder(tmp_path / "data", ME, boot)
-    membership = Membership(session, folder, settings(data_dir=folder.path), CLOCK, Endpoint(ME, "h", 1))
-    await membership.register()
-    yield membership, session
+    registration = SessionRegistration(
+        session, folder, settings(data_dir=folder.path), CLOCK, Endpoint(ME, "h", 1)
+    )
+    await registration.register()
+    yield registration, session
     folder.close()
 
 
 async def test_the_lease_is_renewed_by_a_write_that_changes_nothing(
-    registered: tuple[Membership, MemorySession],
+    registered: tuple[SessionRegistration, MemorySession],
 ) -> None:
     """CORRECTNESS E1: a server that has lost the others answers reads. 131 records were acknowledged by a
     leader that read, and lost. I7: nobody may take the renewal for a change of the registration."""
-    membership, session = registered
+    registration, session = registered
     taken, go_on = session.hold()
     async with asyncio.TaskGroup() as tasks:
-        keeping = tasks.create_task(membership.keep_lease())
+        keeping = tasks.create_task(registration.keep_lease())
         await taken.wait()
         node = await session.exists(PATH)
         assert node is not None and node.version == 0
-        assert not membership.holds_lease()
+        assert not registration.holds_lease()
         asked = CLOCK.monotonic()
         go_on.set()
-        await eventually(membership.holds_lease)
-        assert membership.lease_until <= asked + session.session_timeout_s
+        await eventually(registration.holds_lease)
+        assert registration.lease_until <= asked + session.session_timeout_s
         keeping.cancel()
 
 
 async def test_there_is_no_lease_while_the_link_is_down(
-    registered: tuple[Membership, MemorySession],
+    registered: tuple[SessionRegistration, MemorySession],
 ) -> None:
     """CORRECTNESS E1, G1: who has lost ZooKeeper may have lost its port too, and have a successor already."""
-    membership, session = registered
+    registration, session = registered
     async with asyncio.TaskGroup() as tasks:
-        keeping = tasks.create_task(membership.keep_lease())
-        await eventually(membership.holds_lease)
+        keeping = tasks.create_task(registration.keep_lease())
+        await eventually(registration.holds_lease)
         session.state = LinkState.SUSPENDED
-        assert (membership.holds_lease(), membership.lease_s) == (False, 0)
+        assert (registration.holds_lease(), registration.lease_s) == (False, 0)
         session.state = LinkState.CONNECTED
-        assert membership.holds_lease()
+        assert registration.holds_lease()
         keeping.cancel()
 
 
 async def test_a_registration_that_is_not_its_own_renews_nothing(
-    registered: tuple[Membership, MemorySession],
+    registered: tuple[SessionRegistration, MemorySession],
 ) -> None:
     """CORRECTNESS E4, E10: another life of this broker has taken its place, in a session of its own."""
-    membership, session = registered
+    registration, session = registered
     await session.delete(PATH)
-    await session.create(PATH, znodes.dump_registration(membership.registration))
+    await session.create(PATH, znodes.dump_registration(registration.own))
     async with asyncio.TaskGroup() as tasks:
-        keeping = tasks.create_task(membership.keep_lease())
+        keeping = tasks.create_task(registration.keep_lease())
         await eventually(lambda: len(session.multis) > 1)
-        assert not membership.holds_lease()
+        assert not registration.holds_lease()
         keeping.cancel()

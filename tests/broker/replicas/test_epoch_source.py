@@ -100,7 +100,7 @@ async def test_a_claim_is_above_what_the_log_or_the_record_knows(seat: Seat, kno
         seat.write(led_by(1, 1, 2, 3, epoch=9))
     else:
         seat.replica.leader_epoch = LeaderEpoch(9)
-    seat.membership.live = {b: r for b, r in LIVE.items() if b != 1}
+    seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.elector.vacant(seat.replica)
     await eventually(lambda: seat.leads_in() == 10)
     assert seat.record == led_by(2, 2, 3, epoch=10)

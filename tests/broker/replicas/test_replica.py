@@ -11,7 +11,7 @@ from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.effects import WriteIsr
 from strandline.broker.core.replication.partition import LeaderPartition
 from strandline.broker.core.replication.reassignment import Assignment
-from strandline.broker.membership.registration import Membership
+from strandline.broker.membership.registration import SessionRegistration
 from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.errors import StorageFailed
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset
@@ -88,13 +88,13 @@ async def test_a_picture_of_the_living_is_replaced_never_changed(tmp_path: Path)
     boot.write_text("this one")
     folder = DataFolder(tmp_path / "data", BrokerId(1), boot)
     try:
-        membership = Membership(session, folder, settings(), CLOCK, Endpoint(1, "h", 1))
-        await membership.register()
-        first = await membership.read_live()
+        registration = SessionRegistration(session, folder, settings(), CLOCK, Endpoint(1, "h", 1))
+        await registration.register()
+        first = await registration.read_live()
         data = znodes.dump_registration(LIVE[BrokerId(2)])
         await session.create(znodes.broker(BrokerId(2)), data, ephemeral=True)
-        second = await membership.read_live()
+        second = await registration.read_live()
     finally:
         folder.close()
     assert (list(first), sorted(second)) == ([1], [1, 2])
-    assert first[BrokerId(1)].epoch == membership.registration.epoch != BrokerEpoch(-1)
+    assert first[BrokerId(1)].epoch == registration.own.epoch != BrokerEpoch(-1)

@@ -10,7 +10,7 @@ import pytest
 
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.replicas.leadership import Produced
-from strandline.broker.replication.leader_end import FollowerLink, Push
+from strandline.broker.replication.leader_end import FollowerStream, Push
 from strandline.config import REPLICAS_PER_BROKER_MAX
 from strandline.errors import (
     FencedLeaderEpoch,
@@ -28,13 +28,13 @@ from tests.broker.support.replicas import leading, open_replica, subscribe, writ
 from tests.waiting import eventually
 
 
-async def _push(link: FollowerLink) -> Push:
+async def _push(link: FollowerStream) -> Push:
     """The only one of the next message."""
     _, (push,) = await link.next_message()
     return push
 
 
-async def _error(link: FollowerLink) -> StrandlineError:
+async def _error(link: FollowerStream) -> StrandlineError:
     push = await _push(link)
     assert push.error is not None
     return push.error
@@ -44,7 +44,7 @@ def _values(push: Push) -> list[str]:
     return [(record.value or b"").decode() for record in decode(push.records)]
 
 
-async def _nothing_to_say(link: FollowerLink) -> bool:
+async def _nothing_to_say(link: FollowerStream) -> bool:
     """True if there is no message now, however long the loop goes round."""
     async with asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(link.next_message())

@@ -10,7 +10,7 @@ from typing import Any
 
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.broker.core.replication.throttle import BURST_S
-from strandline.broker.replication.leader_end import FollowerLink, Push
+from strandline.broker.replication.leader_end import FollowerStream, Push
 from strandline.ids import BrokerId, PartitionId, PartitionKey
 from strandline.vocabulary.metadata import Reassignment
 from tests.broker.support.replicas import ASSIGNED, CLOCK, KEY, Led, leading, open_replica, subscribe, write
@@ -28,7 +28,7 @@ def moving(*, rate: int = 0, original: tuple[int, ...] = (1, 2)) -> Assignment:
 
 
 @asynccontextmanager
-async def copying(assignment: Assignment, **given: Any) -> AsyncIterator[tuple[Led, FollowerLink]]:
+async def copying(assignment: Assignment, **given: Any) -> AsyncIterator[tuple[Led, FollowerStream]]:
     """A leader with forty thousand bytes, of which broker 3 has nothing, and broker 3's stream."""
     replica = open_replica()
     write(replica, 4, *("x" * BYTES for _ in range(BATCHES)))
@@ -42,7 +42,7 @@ async def copying(assignment: Assignment, **given: Any) -> AsyncIterator[tuple[L
             link.close()
 
 
-async def take(link: FollowerLink, pushes: list[tuple[float, Push]]) -> None:
+async def take(link: FollowerStream, pushes: list[tuple[float, Push]]) -> None:
     """Read, and tell at once that it is written. Runs until cancelled."""
     while True:
         sequence, news = await link.next_message()
@@ -54,7 +54,7 @@ def size(pushes: list[tuple[float, Push]], *, sub_id: int = 1) -> int:
     return sum(len(push.records) for _, push in pushes if push.subscription_id == sub_id)
 
 
-async def copied(leader: Led, link: FollowerLink) -> tuple[float, list[tuple[float, Push]]]:
+async def copied(leader: Led, link: FollowerStream) -> tuple[float, list[tuple[float, Push]]]:
     """(seconds until all is sent, what was)."""
     began, pushes = CLOCK.monotonic(), list[tuple[float, Push]]()
     async with asyncio.TaskGroup() as tasks:

@@ -31,7 +31,7 @@ class Desk:
     def record(self, events: Sequence[StateChangeEvent], on_recorded: OnRecorded | None = None) -> None:
         self.asked.append((list(events), on_recorded))
 
-    def keep(self, events: Sequence[StateChangeEvent]) -> None:
+    def record_durably(self, events: Sequence[StateChangeEvent]) -> None:
         raise AssertionError("the outbox is what keeps")
 
     def answer(self, *, recorded: bool) -> None:
@@ -102,7 +102,7 @@ def test_what_is_kept_survives_a_loss_of_power(data: st.DataObject) -> None:
             case "keep":
                 events = [cut(first + number) for number in range(data.draw(st.integers(1, 40)))]
                 first += len(events)
-                box.outbox.keep(events)
+                box.outbox.record_durably(events)
                 owed += range(first - len(events), first)
             case "record" if box.desk.asked:
                 told = {event.first for event in box.desk.asked[0][0]}
@@ -116,15 +116,15 @@ def test_what_is_kept_survives_a_loss_of_power(data: st.DataObject) -> None:
 
 
 async def test_the_next_life_tells_what_the_last_could_not(box: Box) -> None:
-    box.outbox.keep([cut(1), cut(2)])
-    box.outbox.keep([cut(3)])
+    box.outbox.record_durably([cut(1), cut(2)])
+    box.outbox.record_durably([cut(3)])
     box.live()
     assert box.desk.firsts == [1, 2, 3]
 
 
 async def test_a_line_leaves_once_it_is_recorded(box: Box) -> None:
-    box.outbox.keep([cut(1)])
-    box.outbox.keep([cut(2)])
+    box.outbox.record_durably([cut(1)])
+    box.outbox.record_durably([cut(2)])
     box.desk.answer(recorded=True)
     box.live()
     assert box.desk.firsts in ([2], [1, 2])  # a line more is told twice, which changes nothing
@@ -137,7 +137,7 @@ async def test_a_line_leaves_once_it_is_recorded(box: Box) -> None:
 
 async def test_what_could_not_be_recorded_is_told_again(box: Box) -> None:
     """The writer has a bound, and says so: what it dropped stays here."""
-    box.outbox.keep([cut(1)])
+    box.outbox.record_durably([cut(1)])
     box.desk.answer(recorded=False)
     assert box.desk.asked == []  # not at once: no busy loop
     await eventually(lambda: box.desk.firsts == [1])
@@ -147,11 +147,11 @@ async def test_what_could_not_be_recorded_is_told_again(box: Box) -> None:
 
 async def test_a_torn_or_foreign_line_costs_only_itself(box: Box) -> None:
     """CORRECTNESS E7: what was not written whole was not done; a broker starts whatever is in there."""
-    box.outbox.keep([cut(1)])
+    box.outbox.record_durably([cut(1)])
     box.spoil(b'{"id":"half\n\xff\x00\n[]\nnull\n' + event_value(cut(2))[:-5])
     box.live()
     assert box.desk.firsts == [1]
-    box.outbox.keep([cut(3)])  # not glued to the torn line
+    box.outbox.record_durably([cut(3)])  # not glued to the torn line
     box.live()
     assert box.desk.firsts == [1, 3]
 
@@ -160,7 +160,7 @@ async def test_a_line_without_its_end_is_whole_or_dropped(box: Box) -> None:
     """Only its newline is lost: the next one must not be glued to it."""
     box.spoil(event_value(cut(1)))
     box.live()
-    box.outbox.keep([cut(2)])
+    box.outbox.record_durably([cut(2)])
     box.live()
     assert box.desk.firsts == [1, 2]
 
@@ -169,7 +169,7 @@ async def test_the_oldest_go_when_the_bound_is_reached() -> None:
     """CONTRIBUTING 7: the file does not grow while the topic is away."""
     box = Box(MemoryFiles(), events_max=3)
     for first in range(200):
-        box.outbox.keep([cut(first)])
+        box.outbox.record_durably([cut(first)])
     assert box.lines[-3:] == [197, 198, 199]
     assert len(box.lines) <= 2 * 3 + RECORDED_LINES_MAX
     box.live()
@@ -178,10 +178,10 @@ async def test_the_oldest_go_when_the_bound_is_reached() -> None:
 
 async def test_the_file_does_not_grow_while_one_line_waits(box: Box) -> None:
     """One event that the topic refuses does not keep all that came after it."""
-    box.outbox.keep([cut(0)])
+    box.outbox.record_durably([cut(0)])
     stuck = box.desk.asked.pop(0)
     for first in range(1, 500):
-        box.outbox.keep([cut(first)])
+        box.outbox.record_durably([cut(first)])
         box.desk.answer(recorded=True)
     assert len(box.lines) <= 2 + RECORDED_LINES_MAX
     box.live()
@@ -192,7 +192,7 @@ async def test_the_file_does_not_grow_while_one_line_waits(box: Box) -> None:
 async def test_one_happening_told_twice_is_one_line(box: Box) -> None:
     """A replica that refuses a cut refuses it at each try."""
     for _ in range(10):
-        box.outbox.keep([cut(1)])
+        box.outbox.record_durably([cut(1)])
     assert box.lines == [1]
     assert box.desk.firsts == [1]
 
@@ -208,10 +208,10 @@ async def test_a_disk_that_takes_nothing_fails_nobody(box: Box, operation: str) 
         return None
 
     box.files.fault = full
-    box.outbox.keep([cut(1)])
+    box.outbox.record_durably([cut(1)])
     assert box.desk.firsts == [1]
     box.files.fault = None
-    box.outbox.keep([cut(2)])
+    box.outbox.record_durably([cut(2)])
     assert box.lines == [1, 2]
     box.live()
     assert box.desk.firsts == [1, 2]
@@ -225,5 +225,5 @@ async def test_many_at_once_are_one_write(box: Box) -> None:
         operations.append(operation)
 
     box.files.fault = note
-    box.outbox.keep([cut(first) for first in range(100)])
+    box.outbox.record_durably([cut(first) for first in range(100)])
     assert operations.count("append") == operations.count("sync") == 1

@@ -65,6 +65,6 @@ async def test_events_told_together_end_together(open_recorder: Open) -> None:
 async def test_what_is_kept_is_told_in_the_next_life(open_recorder: Open) -> None:
     """CORRECTNESS T11: though this life never reached the topic."""
     async with open_recorder() as first:
-        first.keep([event(1), event(2)])
+        first.record_durably([event(1), event(2)])
     async with open_recorder() as second:
         await eventually(lambda: second.events.waiting == 2)

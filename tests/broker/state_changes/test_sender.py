@@ -22,7 +22,7 @@ from tests.broker.support.queue_desk import (
     START,
     Desk,
 )
-from tests.broker.support.replicas import CLOCK, LIVE
+from tests.broker.support.replicas import LIVE
 from tests.broker.support.seat import ME, seated
 from tests.waiting import eventually
 
@@ -36,10 +36,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
 @asynccontextmanager
 async def sender(desk: Desk, **bounds: Any) -> AsyncIterator[StateChangeSender]:
     """Another one of broker 2, with bounds that a test can reach."""
-    seat = desk.seat
-    found = StateChangeSender(
-        ME, seat.coordination, seat.recorder, CLOCK, lambda: seat.membership.live, **bounds
-    )
+    found = StateChangeSender(desk.seat.context, **bounds)
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(found.run())
         yield found

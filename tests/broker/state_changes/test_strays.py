@@ -21,7 +21,7 @@ from tests.broker.support.queue_desk import (
     Desk,
     state,
 )
-from tests.broker.support.replicas import CLOCK, KEY, LIVE, NAME, write
+from tests.broker.support.replicas import KEY, LIVE, NAME, write
 from tests.broker.support.seat import ISR, ME, led_by, seated
 
 
@@ -39,7 +39,7 @@ async def compared(desk: Desk, *, cluster_id: str = CLUSTER) -> list[StateChange
     seat = desk.seat
     await seat.coordination.ensure_path(znodes.CLUSTER_ID)
     desk.set(znodes.CLUSTER_ID, CLUSTER.encode())
-    reconciler = Reconciler(seat.manager, seat.coordination, seat.receiver.executor, seat.recorder, CLOCK)
+    reconciler = Reconciler(seat.context, seat.receiver.executor)
     assigned = await reconciler.read_assignments()
     await reconciler.remove_strays(assigned, cluster_id, LIVE[ME].epoch)
     return [event for event in seat.recorder.events if event.command is Happening.DELETE_STRAY]

@@ -17,8 +17,8 @@ from strandline.broker.core.replication.replica_states import ReplicaState
 from strandline.broker.events.replica_events import OnRecorded
 from strandline.broker.replicas.leadership import Leadership, Outcome
 from strandline.broker.replicas.replica import Replica
-from strandline.broker.replication.follower_end import LeaderLink
-from strandline.broker.replication.leader_end import FollowerLink, Hello, Subscribe
+from strandline.broker.replication.follower_end import LeaderStream
+from strandline.broker.replication.leader_end import FollowerStream, Hello, Subscribe
 from strandline.broker.replication.throttle import ReassignmentThrottle
 from strandline.broker.storage.log import PartitionLog
 from strandline.config import BrokerSettings
@@ -66,7 +66,7 @@ class Recorded:
         for on_recorded in waiting:
             on_recorded(recorded)
 
-    def keep(self, events: Sequence[StateChangeEvent]) -> None:
+    def record_durably(self, events: Sequence[StateChangeEvent]) -> None:
         self.on_keep()
         self.record(events)
 
@@ -156,11 +156,11 @@ class Led:
         assert (key, topic) == (KEY, NAME.topic)
         return self.replica
 
-    def link(self, follower: int = 2, **given: Any) -> FollowerLink:
+    def link(self, follower: int = 2, **given: Any) -> FollowerStream:
         """The leader's end of a stream, to be played by hand."""
         hello = Hello(BrokerId(follower), BrokerEpoch(follower * 10), BrokerId(1), "cluster")
         wanted = settings(**given)
-        return FollowerLink(hello, self.find, ReassignmentThrottle(wanted, CLOCK), wanted, CLOCK)
+        return FollowerStream(hello, self.find, ReassignmentThrottle(wanted, CLOCK), wanted, CLOCK)
 
 
 @asynccontextmanager
@@ -223,7 +223,7 @@ class Followed:
     """A replica that follows broker 1 over one stream after another."""
 
     replica: Replica
-    link: LeaderLink
+    link: LeaderStream
     streams: list[MemoryStream]
     refused: list[StrandlineError]
     lost: list[BrokerId]
@@ -254,7 +254,7 @@ async def following(
                 tasks.create_task(stream.serve(leader.link(broker, **given)))
             return stream
 
-        link = LeaderLink(
+        link = LeaderStream(
             BrokerId(1),
             Hello(BrokerId(broker), BrokerEpoch(broker * 10), BrokerId(1), "cluster"),
             open_stream=open_stream,

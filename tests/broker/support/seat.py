@@ -12,10 +12,11 @@ from typing import Any
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.broker.election.elector import Elector
-from strandline.broker.membership.registration import Membership
+from strandline.broker.membership.registration import SessionRegistration
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
+from strandline.broker.replicas.session_context import SessionContext
 from strandline.broker.state_changes.receiver import StateChangeReceiver
 from strandline.broker.state_changes.sender import StateChangeSender
 from strandline.broker.storage.state_files.data_folder import DataFolder
@@ -39,12 +40,12 @@ def led_by(leader: int, *isr: int, epoch: int) -> PartitionState:
 
 @dataclass
 class Seat:
-    """Broker 2 with one replica; fulfils `replica_manager.Session`, `Fetchers` and `Reach`."""
+    """Broker 2 with one replica; fulfils `session_port.Session` and `Reach`."""
 
     coordination: MemorySession
     tree: ZnodeTree
     manager: ReplicaManager
-    membership: Membership
+    registration: SessionRegistration
     tasks: asyncio.TaskGroup
     followed: list[tuple[BrokerId, LeaderEpoch]] = field(default_factory=list)
     unfollowed: list[LeaderEpoch] = field(default_factory=list)
@@ -57,35 +58,15 @@ class Seat:
     """Lives that are heard of while others are asked."""
 
     def __post_init__(self) -> None:
-        self.sender = StateChangeSender(
-            ME, self.coordination, self.recorder, CLOCK, lambda: self.membership.live
-        )
-        self.elector = Elector(
-            self.manager,
-            self.membership,
-            self.coordination,
-            self.sender,
-            self.recorder,
-            self,
-            self.manager.settings,
-            CLOCK,
-        )
-        self.receiver = StateChangeReceiver(
-            self.manager,
-            self.coordination,
-            self.recorder,
-            CLOCK,
-            lambda r, handed: self.elector.vacant(r, handed_over=handed),
-        )
+        self.context = SessionContext(self.manager, self.coordination, self.registration, self.recorder)
+        self.sender = StateChangeSender(self.context)
+        self.elector = Elector(self.context, self.sender, self)
+        self.receiver = StateChangeReceiver(self.context, self.elector.vacant)
         self.replica = self.manager.create(NAME, KEY, TopicConfig())
         self.manager.reconfigure(self.replica, Assignment(ASSIGNED), TopicConfig())
         self.manager.session = self
 
     # --- what the manager asks -----------------------------------------------------------------
-
-    @property
-    def fetchers(self) -> Seat:
-        return self
 
     def exercise(self, leadership: Leadership) -> None:
         self.tasks.create_task(leadership.run())
@@ -165,14 +146,14 @@ async def seated(tmp_path: Path, *, clock: Clock = CLOCK, **given: Any) -> Async
     boot.write_text("this one")
     folder = DataFolder(tmp_path / "data", ME, boot)
     own = settings(broker_id=ME, data_dir=folder.path, election_step_ms=20, **given)
-    membership = Membership(session, folder, own, CLOCK, Endpoint(ME, "h", 1))
-    membership.registration, membership.live = LIVE[ME], LIVE
+    registration = SessionRegistration(session, folder, own, CLOCK, Endpoint(ME, "h", 1))
+    registration.own, registration.live = LIVE[ME], LIVE
     folder.begin_life(LIVE[ME].epoch)
     manager = ReplicaManager(own, folder, clock)
     manager.peers.live_changed(LIVE)
     try:
         async with asyncio.TaskGroup() as tasks:
-            seat = Seat(session, tree, manager, membership, tasks)
+            seat = Seat(session, tree, manager, registration, tasks)
             await seat.receiver.open(LIVE[ME].epoch)
             parts = (seat.elector.run(), seat.sender.run(), seat.receiver.run())
             running = [tasks.create_task(part) for part in parts]

@@ -129,6 +129,7 @@ async def test_what_cannot_or_need_not_be_is_said_of_each_partition_at_once(
         assert await noticed(session, 1) == []
 
 
+@pytest.mark.slow
 async def test_a_leader_that_does_not_hand_over_in_time_is_an_error_of_that_partition(
     zookeeper: str, open_session: SessionFactory
 ) -> None:

@@ -24,6 +24,8 @@ from tests.controller.support.running import process
 from tests.controller.support.znodes_seen import requests
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 GONE = 9
 """A broker that was here once: there is its queue, and nothing else of it."""
 

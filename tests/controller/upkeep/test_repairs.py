@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from strandline import Producer
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
@@ -131,6 +133,7 @@ async def test_garbage_in_the_way_is_passed_over(zookeeper: str, open_session: S
         assert await eventually(lambda: notices(session, 1), deadline_s=ROUND_S_MAX)
 
 
+@pytest.mark.slow
 async def test_brokers_that_lost_all_their_requests_get_their_replicas_and_serve(
     make_cluster: ClusterFactory,
 ) -> None:

@@ -11,7 +11,7 @@ from strandline import Admin, LocalCluster, NewTopic
 from strandline.chaos import clients
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 
 async def test_a_client_whose_first_life_told_nothing_has_begun_with_its_second(tmp_path: Path) -> None:

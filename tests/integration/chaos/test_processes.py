@@ -16,7 +16,7 @@ from strandline.chaos.processes import ProcessWorld, local_world
 from strandline.chaos.world import World, WorldFailed
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 BROKER = Member(Role.BROKER, 1)
 CONTROLLER = Member(Role.CONTROLLER, 1)

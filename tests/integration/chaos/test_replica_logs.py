@@ -12,6 +12,8 @@ from strandline.local.cluster import LocalCluster
 from tests.conftest import ClusterFactory
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 TOPIC = "told"
 RECORDS = 200
 

@@ -19,7 +19,7 @@ from strandline.chaos.processes import local_world
 from strandline.chaos.round import run_round
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 TOPICS = (TopicPlan("swell", 4), TopicPlan("ebb", 2))
 

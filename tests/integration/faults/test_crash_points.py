@@ -102,6 +102,17 @@ POINTS: dict[str, Trigger] = {
 }
 
 
+QUICK = {
+    "election.after_claim",
+    "handover.before_notice",
+    "isr.after_write",
+    "reassign.after_close",
+    "state_change.after_execute",
+}
+"""One of each kind; the others are slow."""
+CASES = [pytest.param(point, marks=() if point in QUICK else pytest.mark.slow) for point in POINTS]
+
+
 def test_every_crash_point_of_a_broker_is_struck() -> None:
     """A point that nobody strikes would claim a step that nobody tested."""
     (package,) = broker_package.__path__
@@ -111,7 +122,7 @@ def test_every_crash_point_of_a_broker_is_struck() -> None:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", CASES)
 async def test_nothing_is_lost_when_a_broker_dies_at(harness: Harness, point: str) -> None:
     """kill -9 at each named step: recovery needs no memory of the process that died
     (CORRECTNESS T4, I4, E4, E7, E9, E13, E16)."""

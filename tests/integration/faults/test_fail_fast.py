@@ -36,6 +36,7 @@ def test_every_defect_point_is_struck() -> None:
     assert found == {*WHERE_LEADING, "session.reconcile", "controller.create_topics"}
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("point", WHERE_LEADING)
 async def test_a_leader_with_a_defect_ends_and_another_one_leads(harness: Harness, point: str) -> None:
@@ -61,6 +62,7 @@ async def test_a_leader_with_a_defect_ends_and_another_one_leads(harness: Harnes
         await load.judge()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_a_broker_with_a_defect_in_a_task_ends(harness: Harness) -> None:
     """A task ends its group, and that the next one, up to the process."""
@@ -82,6 +84,7 @@ def assert_said(printed: str, where: str, point: str) -> None:
     assert f"defect point {point} is armed" in line
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_a_controller_with_a_defect_ends(harness: Harness) -> None:
     """Its claim goes with it, so that the next one may serve at once."""

@@ -16,6 +16,7 @@ SPREAD: Sequence[Sequence[int]] = [(1, 2, 3), (2, 3, 1), (3, 1, 2)]
 """Three partitions; each broker is the preferred leader of one."""
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 async def test_nothing_is_lost_in_twenty_rounds_of_kill_9(harness: Harness) -> None:
     """Random victims, one or two of three at a time, come back at once, after a while, or after the next
@@ -47,6 +48,7 @@ async def test_nothing_is_lost_in_twenty_rounds_of_kill_9(harness: Harness) -> N
     assert len(history.acknowledged) > KILL_ROUNDS * 10
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_a_rolling_restart_costs_no_client_an_error(harness: Harness) -> None:
     """SIGTERM hands every leadership over first: no record fails, and none is lost (DESIGN .9)."""
@@ -60,7 +62,7 @@ async def test_a_rolling_restart_costs_no_client_an_error(harness: Harness) -> N
             await cluster.start_broker(broker)
             await topic.isr_is(1, 2, 3)
         history = await load.judge()
-    print(f"longest time without an acknowledgement: {load.longest_gap_s * 1000:.0f} ms")
+    print(f"longest time without an acknowledgement: {load.gap.longest_s * 1000:.0f} ms")
     assert history.failed == []
 
 
@@ -85,6 +87,7 @@ async def test_all_brokers_killed_at_once_lose_nothing(harness: Harness) -> None
         await load.judge()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_a_cluster_stopped_cleanly_has_everything_when_it_starts_again(harness: Harness) -> None:
     """A clean stop leaves logs that need no recovery, and lives that count (CORRECTNESS E2, H7)."""

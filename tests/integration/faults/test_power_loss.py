@@ -12,10 +12,11 @@ import pytest
 from strandline import Admin
 from strandline.ids import NO_BROKER, NO_EPOCH
 from tests.integration.support.harness import Harness, Topic
-from tests.integration.support.history import Value
 from tests.integration.support.power import lose_power, lose_power_everywhere, tear
 from tests.integration.support.workload import workload
 from tests.waiting import eventually
+
+pytestmark = pytest.mark.slow
 
 ONE_IS_ENOUGH = {"min.insync.replicas": "1"}
 KEPT = 0.5
@@ -34,7 +35,7 @@ async def write(topic: Topic, count: int) -> list[int]:
     offsets = []
     try:
         for number in range(count):
-            result = await stream.one(Value(0, 0, number).encode(), acks=-1)
+            result = await stream.one(b"%d" % number, acks=-1)
             assert result.error.code == 0, result.error.message
             offsets.append(result.base_offset)
     finally:

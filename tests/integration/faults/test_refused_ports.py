@@ -14,6 +14,8 @@ from tests.integration.support.workload import workload
 from tests.proxy import Proxy
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 SPREAD = [(1, 2, 3), (2, 3, 1), (3, 1, 2)]
 PREFERRED_CHECK_MS = 500
 SETTINGS: Mapping[str, Any] = {**FAULT_SETTINGS, "preferred_leader_check_ms": PREFERRED_CHECK_MS}

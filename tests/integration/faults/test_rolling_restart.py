@@ -19,6 +19,8 @@ from tests.integration.support.workload import workload
 from tests.strandline.cli.support.cli_process import strandline
 from tests.waiting import eventually, looking
 
+pytestmark = pytest.mark.slow
+
 READY_S_MAX = "40"
 
 

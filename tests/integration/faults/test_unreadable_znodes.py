@@ -13,6 +13,8 @@ from tests.conftest import ClusterFactory
 from tests.integration.support.harness import FAULT_SETTINGS, Harness, watching
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 NESTED = b"[" * 100_000
 NOT_TEXT = b"\xff\xfe{"
 GIANT = b'{"leader":1,"epoch":1e999,"isr":[[1,' + b"9" * 4_000 + b"]]}"

@@ -14,7 +14,6 @@ from strandline.errors import ErrorCode, LeaderNotAvailable
 from strandline.ids import LeaderEpoch
 from strandline.local.service import STOP_S_MAX
 from tests.integration.support.harness import SESSION_TIMEOUT_MS, Harness, Topic
-from tests.integration.support.history import Value
 from tests.integration.support.workload import workload
 from tests.waiting import eventually
 
@@ -28,6 +27,7 @@ async def epochs(topic: Topic) -> list[LeaderEpoch]:
     return [(await topic.state(name.partition)).leader_epoch for name in topic.partitions]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(150)
 async def test_for_thirty_seconds_without_zookeeper_safe_writes_go_on_and_unsafe_ones_are_refused(
     harness: Harness,
@@ -42,7 +42,7 @@ async def test_for_thirty_seconds_without_zookeeper_safe_writes_go_on_and_unsafe
     numbers = iter(range(1_000_000))
 
     async def alone() -> int:
-        return (await stream.one(Value(0, 0, next(numbers)).encode(), acks=1)).error.code
+        return (await stream.one(b"%d" % next(numbers), acks=1)).error.code
 
     async with workload(topic) as load:
         await load.progress()
@@ -92,6 +92,7 @@ async def test_an_election_waits_for_zookeeper(harness: Harness) -> None:
         await load.judge()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_a_zookeeper_that_hangs_costs_sessions_and_no_record(harness: Harness) -> None:
     """It answers nothing and closes nothing for longer than every session's timeout. Brokers may have to
@@ -109,6 +110,7 @@ async def test_a_zookeeper_that_hangs_costs_sessions_and_no_record(harness: Harn
         await load.judge()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_short_outages_are_not_noticed_by_clients(harness: Harness) -> None:
     """Shorter than a session: ZooKeeper bounces three times under load, and no record fails (E11)."""
@@ -123,6 +125,7 @@ async def test_short_outages_are_not_noticed_by_clients(harness: Harness) -> Non
     assert history.failed == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_a_broker_that_starts_without_zookeeper_says_so_and_waits(harness: Harness) -> None:
     """It is not killed by what will pass, and it serves once ZooKeeper does (DESIGN .9)."""
@@ -143,6 +146,7 @@ async def test_a_broker_that_starts_without_zookeeper_says_so_and_waits(harness:
     await topic.agreed()
 
 
+@pytest.mark.slow
 async def test_how_many_partitions_a_topic_has_is_still_known(harness: Harness) -> None:
     """A group goes on rebalancing without ZooKeeper; what was never asked for is refused, retriable (E8)."""
     topic = await harness.create_topic(SPREAD)
@@ -160,6 +164,7 @@ async def test_how_many_partitions_a_topic_has_is_still_known(harness: Harness) 
         await transport.close()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_brokers_and_controllers_that_are_told_to_stop_without_zookeeper_end_cleanly(
     harness: Harness,

@@ -41,6 +41,7 @@ async def refused(
             await made
 
 
+@pytest.mark.slow
 async def test_a_consumer_refuses_them_and_goes_on(cluster: LocalCluster) -> None:
     """Its position, its membership and what it commits are as if nothing had been asked."""
     async with Consumer(cluster.bootstrap, group_id="refuses", **GROUP_SETTINGS) as consumer:
@@ -80,6 +81,7 @@ async def test_a_consumer_refuses_them_and_goes_on(cluster: LocalCluster) -> Non
         assert consumer.group_metadata() == member
 
 
+@pytest.mark.slow
 async def test_what_was_told_of_a_commit_can_be_committed_again(cluster: LocalCluster) -> None:
     """With its metadata, which somebody keeps there for a reason."""
     async with Consumer(cluster.bootstrap, group_id="again", **GROUP_SETTINGS) as consumer:
@@ -100,6 +102,7 @@ def test_assignors_that_are_none_are_refused_at_construction(assignors: Any) -> 
         Consumer("127.0.0.1:1", group_id="g", assignors=assignors)
 
 
+@pytest.mark.slow
 async def test_an_administrator_is_told_what_is_wrong_with_an_argument(cluster: LocalCluster) -> None:
     """And not that the group "" is empty."""
     async with Admin(cluster.bootstrap) as admin:
@@ -117,6 +120,7 @@ async def test_an_administrator_is_told_what_is_wrong_with_an_argument(cluster: 
         assert await admin.group_offsets("altered") == {}
 
 
+@pytest.mark.slow
 async def test_offsets_are_altered_of_partitions_that_exist_only(cluster: LocalCluster) -> None:
     """None is written if one is refused. A group that nobody knows begins with its offsets, as in Kafka."""
     async with Admin(cluster.bootstrap) as admin:

@@ -21,6 +21,8 @@ from tests.integration.groups.support.group_members import (
 )
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 WAIT_MS = 10_000
 EARLY_S = 2.0
 """Less than a departure waits for a rebalance to end."""

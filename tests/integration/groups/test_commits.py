@@ -245,6 +245,7 @@ def _read_on(members: Sequence[ByHand]) -> Callable[[], bool]:
     return lambda: all(len(member.handled) >= least for member, least in zip(members, wanted, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 async def test_members_that_commit_by_hand_handle_each_record_once(
     cluster: LocalCluster, protocol: str

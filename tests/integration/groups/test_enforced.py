@@ -15,6 +15,8 @@ from tests.conftest import ClusterFactory
 from tests.integration.groups.support.group_members import SETTLE_S, Members, Participant, write
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 TOPIC = "moves"
 PARTITIONS = 4
 

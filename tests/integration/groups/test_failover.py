@@ -20,6 +20,8 @@ from tests.integration.groups.support.group_rpcs import NOT_NOW, GroupRpcs, Memb
 from tests.integration.support.harness import FAULT_SETTINGS, SESSION_TIMEOUT_MS
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = {**FAULT_SETTINGS, "group_initial_rebalance_delay_ms": 0, "offsets_topic_partitions": 3}
 ORDERS = TopicPartition("orders", 0)
 

@@ -22,6 +22,8 @@ from tests.integration.groups.support.group_members import (
 from tests.integration.groups.support.group_processes import Processes, processes
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 PARTITIONS = 4
 SESSION_S = GROUP_SETTINGS["session_timeout_ms"] / 1000
 

@@ -31,6 +31,8 @@ from strandline.vocabulary.groups import OffsetFetch
 from tests.conftest import ClusterFactory
 from tests.integration.groups.support.group_rpcs import GroupRpcs, Member, stable
 
+pytestmark = pytest.mark.slow
+
 MEMORY_MAX = 300 * 1024 * 1024
 STALL_S_MAX = 0.5
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")

@@ -22,6 +22,8 @@ from tests.integration.groups.support.group_members import (
 from tests.integration.groups.support.group_processes import processes
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 SESSION_MS = 1_000
 BLOCKED_S = 2.5
 

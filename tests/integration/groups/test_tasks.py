@@ -16,6 +16,8 @@ from strandline.vocabulary.groups import TaskChange, TaskChangeKind
 from tests.integration.groups.support.group_members import Members, new_topic
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 KINDS = TaskChangeKind
 
 

@@ -27,6 +27,8 @@ from tests.integration.groups.support.group_members import (
 )
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 PARTITIONS = 6
 
 

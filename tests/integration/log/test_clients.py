@@ -409,6 +409,7 @@ async def test_one_bad_topic_does_not_spoil_the_others(cluster: LocalCluster) ->
         await admin.delete_topics(["good"])
 
 
+@pytest.mark.slow
 async def test_without_a_controller_admin_says_so_and_records_flow(make_cluster: ClusterFactory) -> None:
     """DESIGN .2: the cluster serves while no controller runs."""
     cluster = await make_cluster(brokers=3)
@@ -425,6 +426,7 @@ async def test_without_a_controller_admin_says_so_and_records_flow(make_cluster:
 # --- failover -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", ["kill", "hang"])
 async def test_producer_and_consumer_follow_the_leader(make_cluster: ClusterFactory, harm: str) -> None:
     """DESIGN .4, CORRECTNESS .2: nothing acknowledged is lost, doubled or out of order, and both go on."""

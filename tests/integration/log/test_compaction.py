@@ -19,6 +19,8 @@ from tests.integration.support.harness import FAULT_SETTINGS, Harness, Topic
 from tests.integration.support.lives import judged
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 KEYS = 20
 CONFIG = {
     "cleanup.policy": "compact", "segment.bytes": "4096", "min.cleanable.dirty.ratio": "0.1",

@@ -25,6 +25,8 @@ from tests.integration.support.harness import Harness, Topic, stored
 from tests.integration.support.raw import CALL_S_MAX
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 3
 IN_FLIGHT = 5
 PROGRESS_S_MAX = 30.0

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from strandline import Admin, Producer
 from tests.conftest import ClusterFactory
 from tests.waiting import eventually
+
+pytestmark = pytest.mark.slow
 
 LONG_MS = 120_000
 

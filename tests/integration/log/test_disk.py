@@ -51,6 +51,7 @@ async def test_a_leader_that_cannot_append_gives_up_and_loses_nothing(own: Harne
         await load.judge()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_a_follower_that_cannot_append_leaves_the_isr_and_the_others_go_on(own: Harness) -> None:
     """CORRECTNESS E14, H10: producers stall for KeepInSyncTime at most, then the two others commit."""
@@ -67,6 +68,7 @@ async def test_a_follower_that_cannot_append_leaves_the_isr_and_the_others_go_on
         await load.judge()
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_a_leader_that_cannot_read_gives_up_before_anybody_writes(own: Harness) -> None:
     """CORRECTNESS E14: its consumers read nothing until the next record made it resign, without a word."""
@@ -89,6 +91,7 @@ async def test_a_leader_that_cannot_read_gives_up_before_anybody_writes(own: Har
     own.usable = False  # the bytes are gone: its next life is marked, and fetches them anew
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_connections_that_take_every_descriptor_fence_no_replica(own: Harness) -> None:
     """CORRECTNESS E14: a new leader could not open its epoch file, and its replica was out of use until the

@@ -7,6 +7,8 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from strandline import Admin, Consumer
 from strandline.client.events.writer import EventWriter
 from strandline.client.messages import CreateTopics, NewTopic
@@ -17,6 +19,8 @@ from strandline.local.cluster import LocalCluster
 from tests.integration.groups.support.member_calls import member_transport
 from tests.integration.support.harness import Harness
 from tests.waiting import eventually
+
+pytestmark = pytest.mark.slow
 
 UNKNOWN_TOPIC = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

@@ -29,6 +29,8 @@ from strandline.rpc import admin_pb2, log_pb2, log_pb2_grpc, replication_pb2
 from tests.conftest import ClusterFactory
 from tests.integration.support.hostile_messages import Hostile
 
+pytestmark = pytest.mark.slow
+
 SEND_S = 1.0
 """For each RPC."""
 SENDERS = 2

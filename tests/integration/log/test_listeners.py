@@ -31,6 +31,8 @@ from strandline.vocabulary.metadata import Endpoint
 from tests.conftest import ClusterFactory
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 OUTSIDE = "localhost"
 """The members themselves say 127.0.0.1."""
 

@@ -6,8 +6,9 @@ import pytest
 
 from strandline.errors import ErrorCode
 from tests.integration.support.harness import Harness
-from tests.integration.support.history import Value
 from tests.integration.support.workload import workload
+
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.timeout(120)
@@ -20,7 +21,7 @@ async def test_below_min_insync_the_watermark_is_frozen_and_acks_all_refused(har
     numbers = iter(range(100))
 
     async def produce(acks: int) -> int:
-        result = await stream.one(Value(0, 0, next(numbers)).encode(), acks=acks)
+        result = await stream.one(b"%d" % next(numbers), acks=acks)
         return result.error.code
 
     assert await produce(-1) == 0

@@ -18,6 +18,8 @@ from tests.integration.support.harness import FAULT_SETTINGS, Harness, Topic
 from tests.integration.support.lives import judged
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 RATE = 1 * MIB
 NEAR = 256 * KIB
 COPIED = 6 * MIB

@@ -25,6 +25,8 @@ from tests.pipeline.jobs.conftest import quick
 from tests.strandline.cli.support.cli_process import start
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

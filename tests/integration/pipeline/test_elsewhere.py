@@ -25,7 +25,7 @@ from tests.integration.pipeline import elsewhere_process
 from tests.integration.pipeline.source_world import Row, World
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 MASTER = "local-cluster[2,1,1024]"
 """A master and two workers in the driver, whose executors are processes: one core and 1,024 MiB each."""

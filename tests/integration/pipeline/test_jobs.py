@@ -36,7 +36,7 @@ from tests.waiting import eventually
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 SPARK_S_MAX = 240
 LOCAL = ("--master", "local[1]")

@@ -33,7 +33,7 @@ from tests.integration.pipeline.source_world import Row, World
 from tests.integration.support.harness import FAULT_SETTINGS, Harness, watching
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.timeout(1_500)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1_500)]
 
 SMALL = {"batchBytes": "1024"}
 """So that a write takes many appends, between which things may happen."""

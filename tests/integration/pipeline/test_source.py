@@ -92,6 +92,7 @@ async def test_batch_and_stream_have_each_record_of_a_consumer_with_all_that_bel
     assert await asyncio.to_thread(world.written, name) == there
 
 
+@pytest.mark.slow
 async def test_conditions_leave_the_same_rows_whether_they_are_handed_on_or_not(world: World) -> None:
     topic, other = await world.topic(3), await world.topic(1)
     async with Producer(world.cluster.bootstrap, linger_ms=5) as producer:
@@ -136,6 +137,7 @@ async def test_conditions_leave_the_same_rows_whether_they_are_handed_on_or_not(
     assert list(tasks.values())[:4] == [1, 1, 1, 2], "only what can have rows is read"
 
 
+@pytest.mark.slow
 async def test_reading_begins_and_ends_at_offsets_or_times(world: World) -> None:
     topic = await world.topic(2)
     async with Producer(world.cluster.bootstrap) as producer:
@@ -167,6 +169,7 @@ async def test_reading_begins_and_ends_at_offsets_or_times(world: World) -> None
 # --- what goes wrong ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -183,6 +186,7 @@ async def test_what_is_wrong_is_said_through_all_that_spark_wraps_around_it(
     assert said in str(failed.value)
 
 
+@pytest.mark.slow
 async def test_what_retention_took_is_an_error_that_says_what_or_is_left_out(world: World, name: str) -> None:
     """(CORRECTNESS P3)"""
     topic = await world.topic(config=SMALL)
@@ -224,6 +228,7 @@ async def expire(world: World, topic: str) -> None:
         await admin.alter_topic(topic, set={"retention.bytes": "-1"})
 
 
+@pytest.mark.slow
 async def test_a_leader_that_is_killed_in_the_middle_of_a_read_costs_no_record_and_doubles_none(
     world: World, tmp_path: Path
 ) -> None:
@@ -262,6 +267,7 @@ async def leader_of(cluster: LocalCluster, topic: str) -> int:
 # --- streams ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_stream_that_is_started_again_goes_on_where_it_was_in_what_grew_meanwhile(
     world: World, name: str
 ) -> None:
@@ -286,6 +292,7 @@ def bare(rows: list[Row]) -> list[Row]:
     return [row._replace(headers=()) for row in rows]
 
 
+@pytest.mark.slow
 async def test_a_first_batch_that_fails_is_repeated_from_where_it_began_wherever_a_new_query_would_begin(
     world: World, name: str
 ) -> None:
@@ -304,6 +311,7 @@ async def test_a_first_batch_that_fails_is_repeated_from_where_it_began_wherever
     assert [row.offset for row in written] == list(range(14))
 
 
+@pytest.mark.slow
 async def test_available_now_is_what_was_there_at_its_begin_in_batches_of_a_limit(
     world: World, name: str
 ) -> None:
@@ -326,6 +334,7 @@ async def test_available_now_is_what_was_there_at_its_begin_in_batches_of_a_limi
     ]
 
 
+@pytest.mark.slow
 async def test_a_topic_that_is_created_again_is_a_loss_and_then_another_topic(
     world: World, name: str
 ) -> None:
@@ -350,6 +359,7 @@ async def test_a_topic_that_is_created_again_is_a_loss_and_then_another_topic(
     assert sorted(row.value or b"" for row in written) == [*numbered(10), *numbered(25, first=500)]
 
 
+@pytest.mark.slow
 async def test_a_stream_without_news_makes_no_batches_and_tells_a_group_how_far_it_is(
     world: World, name: str
 ) -> None:

@@ -8,6 +8,8 @@ from strandline import Admin, LocalCluster, Producer
 from tests.integration.groups.support.group_members import Members, loading, new_topic
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 
 async def grow(cluster: LocalCluster, topic: str, partitions: int) -> None:
     async with Admin(cluster.bootstrap) as admin:

@@ -18,6 +18,8 @@ from tests.integration.support.lives import judged
 from tests.integration.support.workload import workload
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 TOPICS, PARTITIONS = 20, 3
 
 

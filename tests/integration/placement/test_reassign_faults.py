@@ -25,6 +25,8 @@ from tests.integration.support.placements import expect, moved, reassign, standi
 from tests.integration.support.workload import workload
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 BROKERS = 5
 SPREAD = [(1, 2, 3), (2, 3, 4), (3, 4, 5), (4, 1, 2)]
 FACTORS = (2, 4, 3)

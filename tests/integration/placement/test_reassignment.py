@@ -15,6 +15,8 @@ from tests.integration.support.placements import cancel, moved, reassign, standi
 from tests.integration.support.workload import workload
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 async def shared(make_module_cluster: ClusterFactory) -> AsyncIterator[Harness]:
@@ -51,7 +53,7 @@ async def test_replicas_move_and_no_producer_notices(
         assert (await topic.state()).leader == after[0]
         await load.progress()
         history = await load.judge()
-    print(f"longest time without an acknowledgement: {load.longest_gap_s * 1000:.0f} ms")
+    print(f"longest time without an acknowledgement: {load.gap.longest_s * 1000:.0f} ms")
     assert history.failed == []
     assert await harness.session.exists(znodes.reassigned_topic(topic.name)) is None
     await topic.agreed()

@@ -18,6 +18,8 @@ from tests.integration.support.harness import SESSION_TIMEOUT_MS, Harness
 from tests.integration.support.workload import workload
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 SETTINGS_REFUSED = 2
 """The exit status of a process whose settings are wrong."""
 

@@ -19,6 +19,8 @@ from tests.integration.support.harness import Harness, Topic, present
 from tests.scraping import Scrape, scrape, scraped
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 KAFKA_TOPIC = "kafka_server_brokertopicmetrics_"
 REPLICAS = "kafka_server_replicamanager_"
 CONTROLLER = "kafka_controller_kafkacontroller_"

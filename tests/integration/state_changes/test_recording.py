@@ -14,6 +14,8 @@ from tests.integration.support.harness import Harness, Topic
 from tests.integration.support.state_changes import Witness, told, witness
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 
 def about(
     topic: Topic, happening: Happening, *, broker: int | None = None, left: int | None = None
@@ -134,7 +136,7 @@ async def test_an_unclean_election_tells_its_exact_loss(harness: Harness) -> Non
         )
         assert (election.broker, election.epoch, election.isr) == (2, unclean.leader_epoch, (2,))
         assert election.reason.startswith(
-            "handed over by broker 1: shutting down, and nobody in sync is alive; "
+            "handed over by broker 1: shutting down, and no replica in sync is alive; "
         )
         (cut,) = await reader.until(about(topic, Happening.TRUNCATE), what="the cut")
         assert (cut.broker, cut.state) == (1, RequestState.COMPLETED)

@@ -21,6 +21,8 @@ from tests.integration.support.state_changes import Told, told
 from tests.integration.support.workload import workload
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 TOPICS, PARTITIONS = 1_000, 3
 TOPICS_AT_ONCE = 100
 

@@ -128,6 +128,7 @@ async def following(cluster: LocalCluster, **query: Any) -> AsyncIterator[Follow
         task.cancel()
 
 
+@pytest.mark.slow
 async def test_who_follows_gets_each_step_once_in_order_though_controllers_die(
     cluster: LocalCluster, told: Told
 ) -> None:
@@ -144,6 +145,7 @@ async def test_who_follows_gets_each_step_once_in_order_though_controllers_die(
     assert follower.events == expected
 
 
+@pytest.mark.slow
 async def test_a_reader_gets_each_record_once_though_the_leaders_of_the_topic_die(
     cluster: LocalCluster, told: Told
 ) -> None:
@@ -181,6 +183,7 @@ async def test_a_reader_gets_each_record_once_though_the_leaders_of_the_topic_di
     assert offsets == sorted(set(offsets))
 
 
+@pytest.mark.slow
 async def test_what_happens_to_a_topic_can_be_watched_from_its_creation_to_the_loss_of_its_leader(
     own: Harness,
 ) -> None:

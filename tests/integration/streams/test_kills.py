@@ -12,7 +12,7 @@ from tests.integration.streams.application import SETTLE_S, feeding, fill, strea
 from tests.integration.streams.verdict import committed, exactly_once
 from tests.waiting import eventually
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 async def test_the_leader_dies_while_a_learner_restores(cluster: LocalCluster, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from strandline import LocalCluster
 from tests.integration.streams.application import Application, Feed, Member, feeding, streaming
 from tests.integration.streams.verdict import exactly_once
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 ROUNDS = 10
 MEMBERS_MAX = 4

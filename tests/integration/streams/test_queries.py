@@ -11,7 +11,7 @@ from tests.integration.streams.application import COMPONENTS_FED, feeding, strea
 from tests.integration.streams.counting import COMPONENTS
 from tests.integration.streams.verdict import exactly_once
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 async def test_every_key_is_found_at_the_member_that_is_named_as_its_owner(

@@ -11,7 +11,7 @@ from strandline import LocalCluster
 from tests.integration.streams.application import feeding, fill, streaming
 from tests.integration.streams.verdict import committed, exactly_once
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 AT_ONCE_S = 10.0
 """Far less than what a member that leaves may take, and far more than it takes."""

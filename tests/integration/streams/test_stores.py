@@ -13,7 +13,7 @@ from strandline import LocalCluster
 from tests.integration.streams.application import feeding, fill, streaming
 from tests.integration.streams.verdict import committed, exactly_once
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 USERS = 8_000
 

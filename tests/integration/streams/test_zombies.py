@@ -12,7 +12,7 @@ from strandline import LocalCluster
 from tests.integration.streams.application import Member, feeding, streaming
 from tests.integration.streams.verdict import exactly_once
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 async def test_an_owner_that_wakes_after_its_session_extends_no_changelog(

@@ -1,37 +1,71 @@
-"""Load on a topic while it is harmed, and a history of all that became of it.
+"""Load on a topic while it is harmed, and a check of all that became of it.
 
-Idempotent producers send numbered records with acks=all to every partition. A consumer follows all of
+Idempotent producers send numbered values with acks=all to every partition. A consumer follows all of
 them from their beginning, as users do; beside it one raw reader a partition sees each high watermark as
-it was sent. At the end a fresh consumer reads everything. What a history must look like stands in
-`history.py`.
+it was sent. At the end a fresh consumer reads everything. `strandline.auditing` judges their histories.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
-from strandline import Consumer, Producer, RecordMetadata
-from strandline.adapters.system.clock import SystemClock
-from strandline.errors import ErrorCode, StrandlineError
+from strandline import Consumer, ConsumerRecord, Producer
+from strandline.auditing import closed_topic
+from strandline.auditing.history import Acked, Failed, History
+from strandline.auditing.recording import Recorder
+from strandline.auditing.reference import Span
+from strandline.cli.load.feed import Feeder, Gap
+from strandline.errors import ErrorCode
 from strandline.ids import TopicPartition
-from strandline.records import decode
+from strandline.records import Record, decode
 from tests.integration.support.harness import Topic, present
-from tests.integration.support.history import History, Placed, Reader, Value, faults
 from tests.integration.support.raw import Ended
 from tests.waiting import eventually
 
 PRODUCERS = 2
-PACE_S = 0.004
-"""Between two records of one producer for one partition."""
+PER_S = 250.0
+"""Records of one producer for one partition."""
 UNANSWERED_MAX = 400
-"""Records of one producer under way: while nothing is acknowledged, no more are sent."""
+"""Records of one producer without an answer: while nothing is acknowledged, no more are sent."""
+VALUE_BYTES = 64
 
-_CLOCK = SystemClock()
+E = TypeVar("E", Acked, Failed)
+
+
+class Reading:
+    """A reader of partitions: its history, and where it stands."""
+
+    def __init__(self, name: str, partitions: Sequence[TopicPartition]) -> None:
+        self.recorder = Recorder(name, partitions[0].topic)
+        self.recorder.assigned(*(each.partition for each in partitions))
+        self.next_offsets = dict.fromkeys(partitions, 0)
+
+    def received(
+        self, name: TopicPartition, records: Sequence[Record | ConsumerRecord], watermark: int | None
+    ) -> None:
+        """Records of a partition, and its high watermark as far as the answer had it."""
+        self.recorder.received(name.partition, records)
+        if records:
+            self.next_offsets[name] = records[-1].offset + 1
+        if watermark is not None and watermark >= 0:
+            self.recorder.watermark(name.partition, watermark)
+
+    def reached(self, ends: dict[TopicPartition, int]) -> bool:
+        """True if it read up to the ends of its partitions."""
+        return all(offset >= ends[name] for name, offset in self.next_offsets.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """How the records of all producers ended."""
+
+    acknowledged: Sequence[Acked]
+    failed: Sequence[Failed]
 
 
 class Workload:
@@ -39,74 +73,57 @@ class Workload:
 
     def __init__(self, topic: Topic) -> None:
         self.topic = topic
-        self.raw = [Reader("raw reader", name.partition) for name in topic.partitions]
-        self.following = [Reader("following consumer", name.partition) for name in topic.partitions]
-        self.history = History(readers=[*self.raw, *self.following])
-        self.acknowledged: Counter[int] = Counter()
+        self.gap = Gap()
+        self.raw = [Reading(f"raw reader of {name.partition}", [name]) for name in topic.partitions]
+        self.following = Reading("following consumer", topic.partitions)
+        self._feeders: list[Feeder] = []
+        self._sent: list[History] = []
+        self._sending = 0
+        self._stop = asyncio.Event()
+
+    @property
+    def acknowledged(self) -> Counter[int]:
         """Records by partition."""
-        self.longest_gap_s = 0.0
-        """The longest time without any acknowledgement."""
-        self._last_ack = _CLOCK.monotonic()
-        self._unanswered: Counter[int] = Counter()
-        self._room = asyncio.Event()
-        self._sending = True
+        return sum((feeder.acknowledged for feeder in self._feeders), Counter())
 
     # --- producers -----------------------------------------------------------------------------
 
-    async def produce(self, producer_number: int, settings: dict[str, Any]) -> None:
-        """Send until `judge` says stop, then wait for every answer."""
+    async def produce(self, number: int, settings: dict[str, Any]) -> None:
+        """Send until `stop`, then wait for every answer."""
+        self._sending += 1
         async with Producer(self.topic.harness.cluster.bootstrap, **settings) as producer:
-            number = 0
-            while self._sending:
-                for name in self.topic.partitions:
-                    value = Value(name.partition, producer_number, number)
-                    self.history.sent.append(value)
-                    self._unanswered[producer_number] += 1
-                    future = await producer.send(name.topic, value.encode(), partition=name.partition)
-                    future.add_done_callback(partial(self._ended, value))
-                number += 1
-                await _CLOCK.sleep(PACE_S)
-                while self._unanswered[producer_number] >= UNANSWERED_MAX:
-                    self._room.clear()
-                    await self._room.wait()
-
-    def _ended(self, value: Value, future: asyncio.Future[RecordMetadata]) -> None:
-        self._unanswered[value.producer] -= 1
-        self._room.set()
-        error = future.exception()
-        if isinstance(error, StrandlineError):
-            self.history.failed.append((value, error.outcome))
-            return
-        now = _CLOCK.monotonic()
-        self.longest_gap_s = max(self.longest_gap_s, now - self._last_ack)
-        self._last_ack = now
-        metadata = future.result()
-        assert metadata.partition == value.partition, f"{value} was acknowledged as {metadata}"
-        self.acknowledged[value.partition] += 1
-        self.history.acknowledged.append(Placed(metadata.offset, value))
+            recorder = Recorder(f"producer {number}", self.topic.name)
+            self._sent.append(recorder.history)
+            feeder = Feeder(producer, self.topic.name, recorder, gap=self.gap, unanswered_max=UNANSWERED_MAX)
+            self._feeders.append(feeder)
+            await feeder.run(
+                self._stop,
+                rate=PER_S,
+                partitions=[name.partition for name in self.topic.partitions],
+                prefix=f"{number}.",
+                value_bytes=VALUE_BYTES,
+            )
+            self._sending -= 1
 
     async def progress(self, records: int = 20, *, deadline_s: float = 30) -> None:
-        """Return once so many more records were acknowledged in every partition."""
-        before = self.acknowledged.copy()
+        """Return once this number of further records was acknowledged in every partition."""
+        before = self.acknowledged
 
         def enough() -> bool:
+            now = self.acknowledged
             return all(
-                self.acknowledged[name.partition] >= before[name.partition] + records
-                for name in self.topic.partitions
+                now[name.partition] >= before[name.partition] + records for name in self.topic.partitions
             )
 
         await eventually(enough, deadline_s=deadline_s, what=f"{records} more acknowledged after {before}")
 
     # --- readers -------------------------------------------------------------------------------
 
-    async def consume(self, consumer: Consumer, readers: list[Reader], *, wait_ms: int) -> None:
+    @staticmethod
+    async def consume(consumer: Consumer, reading: Reading, *, wait_ms: int) -> None:
         """Take what there is."""
         for name, records in (await consumer.getmany(timeout_ms=wait_ms)).items():
-            reader = readers[name.partition]
-            reader.records += (Placed(record.offset, Value.decode(record.value)) for record in records)
-            watermark = consumer.highwater(name)
-            if watermark is not None:
-                reader.watermarks.append(watermark)
+            reading.received(name, records, consumer.highwater(name))
 
     async def follow(self) -> None:
         """Read everything as users do. Runs until cancelled."""
@@ -120,33 +137,32 @@ class Workload:
             consumer.assign(self.topic.partitions)
             yield consumer
 
-    async def follow_raw(self, reader: Reader) -> None:
-        """Read one partition as it grows, from whoever leads it. Runs until cancelled."""
+    async def follow_raw(self, reading: Reading) -> None:
+        """Read one partition as it grows, from its leader. Runs until cancelled."""
         epoch = -1
+        (name,) = reading.next_offsets
         while True:
-            leader, epoch = await self._leader(reader.partition, epoch)
-            stream = self.topic.harness.brokers.fetch(leader, self.topic.partitions[reader.partition])
+            leader, epoch = await self._leader(name.partition, epoch)
+            stream = self.topic.harness.brokers.fetch(leader, name)
             try:
                 while True:
-                    offset = reader.records[-1].offset + 1 if reader.records else 0
+                    offset = reading.next_offsets[name]
                     fetched = await stream.fetch(offset, leader_epoch=epoch)
                     if fetched is None:
                         continue
                     if fetched.error.code:
-                        # A leader of an older epoch than one seen is not believed: its news is old.
+                        # A leader of an older epoch than one seen is not believed: its answer is out of date.
                         assert fetched.error.code != ErrorCode.OFFSET_OUT_OF_RANGE, fetched.error.message
                         break
-                    if fetched.high_watermark >= 0:
-                        reader.watermarks.append(fetched.high_watermark)
-                    for record in decode(fetched.records, from_offset=offset):
-                        reader.records.append(Placed(record.offset, Value.decode(record.value)))
+                    records = list(decode(fetched.records, from_offset=offset))
+                    reading.received(name, records, fetched.high_watermark)
             except Ended:
                 continue
             finally:
                 stream.close()
 
     async def _leader(self, partition: int, epoch: int) -> tuple[int, int]:
-        """(leader, epoch) as the brokers tell them, not older than an epoch seen before."""
+        """(leader, epoch) as the brokers report them, not older than an epoch seen before."""
         harness = self.topic.harness
 
         async def found() -> tuple[int, int] | None:
@@ -159,45 +175,50 @@ class Workload:
         what = f"a leader of {self.topic.name}-{partition} in epoch {epoch} or later"
         return await present(found, deadline_s=60, what=what)
 
-    async def _read_all(self, ends: dict[TopicPartition, int]) -> None:
-        """What a fresh consumer finds, from the beginning to the high watermark."""
-        self.history.final = [Reader("fresh consumer", name.partition) for name in self.topic.partitions]
-        async with self._consumer() as consumer:
-
-            async def read() -> bool:
-                await self.consume(consumer, self.history.final, wait_ms=100)
-                return self._reached(self.history.final, ends)
-
-            await eventually(read, deadline_s=30, what=f"a fresh consumer reads up to {ends}")
-
-    @staticmethod
-    def _reached(readers: list[Reader], ends: dict[TopicPartition, int]) -> bool:
-        """True if these read up to the ends, from the beginning or not."""
-        read = [reader.records[-1].offset + 1 if reader.records else 0 for reader in readers]
-        return all(offset >= end for offset, end in zip(read, ends.values(), strict=True))
-
     # --- the end -------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """Send no more, and wait until every record has ended, well or badly."""
-        self._sending = False
+        """Send no more, and wait until every record is acknowledged or has failed."""
+        self._stop.set()
         await eventually(
-            lambda: not any(self._unanswered.values()), deadline_s=60, what="every record was answered"
+            lambda: not self._sending and not any(feeder.unanswered for feeder in self._feeders),
+            deadline_s=60,
+            what="every record was answered",
         )
 
-    async def judge(self) -> History:
-        """Stop, wait until the cluster is at rest, read everything, and hold it against the rules."""
+    async def judge(self) -> Ends:
+        """Stop, wait until the cluster is at rest, read everything, and judge the histories."""
         await self.stop()
         await self.topic.agreed()
         ends = {name: (await self.topic.end(name.partition))[0] for name in self.topic.partitions}
         await eventually(
-            lambda: self._reached(self.raw, ends) and self._reached(self.following, ends),
-            what=f"those who follow reach {ends}",
+            lambda: all(reading.reached(ends) for reading in (*self.raw, self.following)),
+            what=f"all readers reach {ends}",
         )
-        await self._read_all(ends)
-        found = faults(self.history)
-        assert not found, f"{len(found)} faults, the first of them:\n" + "\n".join(found[:20])
-        return self.history
+        fresh = await self._read_all(ends)
+        readers = [reading.recorder.history for reading in (*self.raw, self.following, fresh)]
+        spans = {(name.topic, name.partition): Span(0, end) for name, end in ends.items()}
+        found = closed_topic.findings([*self._sent, *readers], fresh.recorder.log(), spans)
+        assert not found, f"{len(found)} findings, the first of them:\n" + "\n".join(
+            each.sentence for each in found[:20]
+        )
+        return Ends(list(_of(Acked, self._sent)), list(_of(Failed, self._sent)))
+
+    async def _read_all(self, ends: dict[TopicPartition, int]) -> Reading:
+        """What a fresh consumer finds, from the beginning to the high watermark."""
+        fresh = Reading("fresh consumer", self.topic.partitions)
+        async with self._consumer() as consumer:
+
+            async def read() -> bool:
+                await self.consume(consumer, fresh, wait_ms=100)
+                return fresh.reached(ends)
+
+            await eventually(read, deadline_s=30, what=f"a fresh consumer reads up to {ends}")
+        return fresh
+
+
+def _of(kind: type[E], histories: Iterable[History]) -> Iterable[E]:
+    return (event for history in histories for event in history.events if isinstance(event, kind))
 
 
 @asynccontextmanager
@@ -207,7 +228,7 @@ async def workload(topic: Topic, *, producers: int = PRODUCERS, **settings: Any)
     async with asyncio.TaskGroup() as tasks:
         for number in range(producers):
             tasks.create_task(load.produce(number, settings))
-        followers = [tasks.create_task(load.follow_raw(reader)) for reader in load.raw]
+        followers = [tasks.create_task(load.follow_raw(reading)) for reading in load.raw]
         followers.append(tasks.create_task(load.follow()))
         try:
             yield load

@@ -17,7 +17,7 @@ from tests.pipeline.jobs.topic_records import SCHEMA, rows_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = SPARK_TIME
+pytestmark = [pytest.mark.slow, SPARK_TIME]
 
 AT = "2026-11-22 23:59:59.999"
 COLUMNS = ("key", "value", "topic", "partition", "offset", "at", "timestampType", "headers")

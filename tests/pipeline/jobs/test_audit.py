@@ -22,7 +22,7 @@ from tests.strandline.auditing.stories import Story, harm, sound
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = SPARK_TIME
+pytestmark = [pytest.mark.slow, SPARK_TIME]
 
 LOG = "topic string, partition int, offset bigint, value binary"
 ALL = 1_000_000

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from strandline.pipeline.jobs import lifecycle
 from tests.conftest import SPARK_TIME
 from tests.pipeline.jobs.topic_records import as_records, rows_of
@@ -11,7 +13,7 @@ from tests.pipeline.jobs.topic_records import as_records, rows_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = SPARK_TIME
+pytestmark = [pytest.mark.slow, SPARK_TIME]
 
 NOW_MS = 1_795_336_400_000
 

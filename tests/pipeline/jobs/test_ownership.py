@@ -13,7 +13,7 @@ from tests.pipeline.jobs.topic_records import as_records, rows_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = SPARK_TIME
+pytestmark = [pytest.mark.slow, SPARK_TIME]
 
 T0 = 1_795_336_400_000
 Told = tuple[dict[str, Any] | bytes, int]

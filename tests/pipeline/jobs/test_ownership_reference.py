@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from strandline.auditing.ownership import GroupEvent, Overlap, holdings, overlaps
 from strandline.pipeline.jobs import ownership
 from tests.conftest import SPARK_TIME
@@ -14,7 +16,7 @@ from tests.pipeline.jobs.topic_records import as_records, rows_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = SPARK_TIME
+pytestmark = [pytest.mark.slow, SPARK_TIME]
 
 GROUPS = 60
 EVENTS = 14

@@ -97,6 +97,14 @@ def test_a_compacted_topic_needs_keys_and_another_does_not() -> None:
         Checks("prices", find, "it").check(batch_of([{"value": b"v"}]))
 
 
+def test_rows_before_one_that_cannot_be_written_are_not_sent() -> None:
+    """(CORRECTNESS P4) No broker is there: an attempt to send them would end with another error."""
+    options = sink_options({"bootstrap": "127.0.0.1:1", "topic": "orders"})
+    good, bad = batch_of([{"value": b"v"}]), batch_of([{"value": b"x" * 1_950}])
+    with pytest.raises(MessageTooLarge):
+        write_rows(iter([good, good, bad]), options, TOPICS, Piece("q", 0, 0))
+
+
 def test_a_row_that_just_fits_is_one_that_a_broker_takes() -> None:
     """The bound counts the most that a row may take, as the producer does: what passes is not too large."""
     size = 2_000 - HEADER_BYTES - row_bytes((None, b"", (), 0))

@@ -59,7 +59,7 @@ def _observe(patches: pytest.MonkeyPatch, world: World) -> None:
 
 def _remove_at_once(self: StateChangeReceiver, effect: Record) -> None:
     self._queue.recorded(effect.entry)
-    self._news.set()
+    self._changed.set()
 
 
 _dump_isr = znodes.dump_isr
@@ -77,8 +77,8 @@ async def _delete_by_name(self: Executor, change: StateChange) -> Outcome:
 
 
 def _execute_all(self: StateQueue, key: Any) -> None:
-    lane = self._lanes.get(key)
-    while lane is not None and lane.waiting:
-        entry, change = lane.waiting.pop()
+    partition = self._partitions.get(key)
+    while partition is not None and partition.waiting:
+        entry, change = partition.waiting.pop()
         self._executing[entry.name, change.request_id] = change
         self._effects.append(Execute(entry.name, change))

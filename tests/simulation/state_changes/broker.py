@@ -210,8 +210,6 @@ class Session(BrokerSession):
             manager,
             coordination,
             endpoint,
-            manager.settings,
-            process.world.clock,
             _no_stream,
             process.recording,
             MemberKey(),
@@ -222,7 +220,7 @@ class Session(BrokerSession):
 
     @property
     def life(self) -> BrokerEpoch:
-        return self.membership.registration.epoch
+        return self.registration.own.epoch
 
     def follow(self, replica: Replica) -> None:
         self.unfollow(replica)

@@ -23,9 +23,9 @@ class Recording:
     def record(self, events: Sequence[StateChangeEvent], on_recorded: OnRecorded | None = None) -> None:
         self.under_way.append((tuple(events), on_recorded))
 
-    def keep(self, events: Sequence[StateChangeEvent]) -> None:
+    def record_durably(self, events: Sequence[StateChangeEvent]) -> None:
         assert self.outbox is not None
-        self.outbox.keep(events)
+        self.outbox.record_durably(events)
 
     async def meet(self, brokers: object) -> None:
         """What the controller's is told."""

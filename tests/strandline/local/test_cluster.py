@@ -68,6 +68,7 @@ async def test_it_serves_when_it_is_entered_and_is_gone_when_it_is_left() -> Non
     assert not any(pid is not None and running(pid) for pid in started)
 
 
+@pytest.mark.slow
 async def test_a_killed_broker_comes_back_on_its_port_and_its_data(make_cluster: ClusterFactory) -> None:
     cluster = await make_cluster(brokers=1, controllers=0)
     pid, address = cluster.pid(1), cluster.address(1)
@@ -83,6 +84,7 @@ async def test_a_killed_broker_comes_back_on_its_port_and_its_data(make_cluster:
         await cluster.start_broker(1)
 
 
+@pytest.mark.slow
 async def test_a_stopped_broker_leaves_zookeeper_before_it_is_gone(make_cluster: ClusterFactory) -> None:
     """SIGTERM is a clean shutdown: its registration does not wait for a timeout (DESIGN, "Running it")."""
     cluster = await make_cluster(
@@ -92,6 +94,7 @@ async def test_a_stopped_broker_leaves_zookeeper_before_it_is_gone(make_cluster:
     assert await registered(cluster) == {2}
 
 
+@pytest.mark.slow
 async def test_a_paused_broker_hangs_until_it_is_resumed(make_cluster: ClusterFactory) -> None:
     """It answers nothing and closes nothing, and ZooKeeper forgets it after the session timeout."""
     cluster = await make_cluster(
@@ -112,6 +115,7 @@ async def test_a_paused_broker_hangs_until_it_is_resumed(make_cluster: ClusterFa
     await eventually(both)
 
 
+@pytest.mark.slow
 async def test_settings_reach_the_broker_and_stay_with_it(make_cluster: ClusterFactory) -> None:
     """Also glibc's two thresholds, without which large messages cost page faults (PERFORMANCE)."""
     cluster = await make_cluster(
@@ -135,6 +139,7 @@ async def test_settings_reach_the_broker_and_stay_with_it(make_cluster: ClusterF
     assert {"STRANDLINE_KEEP_IN_SYNC_MS=750", "STRANDLINE_ELECTION_STEP_MS=99"} <= set(environment(1))
 
 
+@pytest.mark.slow
 async def test_a_broker_is_added_with_the_next_id(make_cluster: ClusterFactory) -> None:
     cluster = await make_cluster(brokers=1, controllers=0)
     assert await cluster.add_broker(rack="north") == 2
@@ -143,6 +148,7 @@ async def test_a_broker_is_added_with_the_next_id(make_cluster: ClusterFactory) 
     assert cluster.members()[-1].rack == "north"
 
 
+@pytest.mark.slow
 async def test_zookeeper_is_killed_and_started_under_the_brokers(make_cluster: ClusterFactory) -> None:
     cluster = await make_cluster(brokers=1, controllers=0)
     await cluster.kill_zookeeper()
@@ -193,6 +199,7 @@ async def test_a_pid_that_another_process_has_now_is_left_alone(tmp_path: Path) 
     await found.stop(clean=False)
 
 
+@pytest.mark.slow
 async def test_clusters_live_side_by_side(make_cluster: ClusterFactory) -> None:
     async with asyncio.TaskGroup() as group:
         starting = [group.create_task(make_cluster(brokers=1, controllers=0)) for _ in range(2)]

@@ -356,6 +356,7 @@ async def test_who_waits_is_told_when_the_restorer_stops(
         restorer.begin(changelog.task, changelog.name, store)
 
 
+@pytest.mark.slow
 async def test_a_broker_that_is_killed_and_comes_back_is_waited_for(
     cluster: LocalCluster, restorer: Restorer, open_store: OpenStore
 ) -> None:

@@ -197,6 +197,7 @@ async def test_slices_adapt_to_a_slow_processor_so_that_a_rebalance_is_quick(
     assert before < 2_000, "it moved only when all was done"
 
 
+@pytest.mark.slow
 async def test_brokers_that_are_away_for_a_while_are_waited_for(
     application: Application, cluster: LocalCluster
 ) -> None:

@@ -1,7 +1,7 @@
-"""One group: who is in it, what they agree on, and where its generation stands.
+"""One group: its members, the protocol they agree on, and the state of its generation.
 
-Bookkeeping only, each change at a cost that does not grow with the group. What happens when is decided
-in `rebalance` and `membership`.
+Bookkeeping only; the cost of a change does not grow with the group. The decisions are in `rebalance` and
+`member_requests`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Generic
 
 from strandline.broker.core.groups.effects import Token
-from strandline.broker.core.groups.kept import GROUP_BYTES, PENDING_BYTES, KeptBytes
 from strandline.broker.core.groups.limits import GROUP_BYTES_MAX, GroupLimits
 from strandline.broker.core.groups.records import (
     GENERATION_MAX,
@@ -22,6 +21,7 @@ from strandline.broker.core.groups.records import (
 from strandline.broker.core.groups.state.member import Member
 from strandline.broker.core.groups.state.offsets import Offsets
 from strandline.broker.core.groups.state.states import GroupState, transition
+from strandline.broker.core.groups.state_bytes import GROUP_BYTES, PENDING_BYTES, StateBytes
 from strandline.broker.core.groups.stored import check_stored_group, within_limits
 from strandline.errors import (
     FencedInstanceId,
@@ -35,32 +35,32 @@ from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import DescribedGroup, GroupProtocol, Joined, JoinGroup
 
 
-def following(generation: int) -> int:
-    """The generation after this one: after the last number comes 1, as in Kafka."""
+def next_generation(generation: int) -> int:
+    """The generation after this one: the last number is followed by 1, as in Kafka."""
     return generation + 1 if generation < GENERATION_MAX else 1
 
 
 @dataclass(slots=True)
 class Barrier:
-    """Where the members of a group in PreparingRebalance gather.
+    """How long a group in PreparingRebalance waits for its members.
 
-    An empty group gathers for the initial delay, and again for it each time somebody new came in the
-    meantime, but not beyond `until_s`. Any other gathers until all are there.
+    An empty group waits for the initial delay, and again each time new members joined meanwhile, but not
+    beyond `until_s`. Any other group waits until all members are there.
     """
 
     until_s: float
     initial: bool
     newcomers: bool = False
-    over: bool = False  # it waits for nobody any longer, only for the log
+    timed_out: bool = False  # it waits for no member, only for the log
 
 
 class Group(Generic[Token]):
-    """`members` is in the order in which they came."""
+    """One group. `members` is in the order in which they joined."""
 
     __slots__ = (
-        "_bytes",
+        "_all_bytes",
         "_joining",
-        "_kept",
+        "_own_bytes",
         "_stored_bytes",
         "_supported",
         "announced",
@@ -85,30 +85,30 @@ class Group(Generic[Token]):
         "unsynced",
     )
 
-    def __init__(self, name: str, now_ms: int, kept: KeptBytes) -> None:
+    def __init__(self, name: str, now_ms: int, state_bytes: StateBytes) -> None:
         self.name = name
-        self._bytes = kept  # of the whole coordinator
-        self._kept = 0  # of these, the group's own, without its offsets
-        self._keep(GROUP_BYTES)
+        self._all_bytes = state_bytes  # of the whole coordinator
+        self._own_bytes = 0  # the group's own share of these, without its offsets
+        self._add_bytes(GROUP_BYTES)
         self.state = GroupState.EMPTY
         self.generation = 0
-        self.protocol_type = ""  # what kind of members it has or had
+        self.protocol_type = ""  # the type of its present or past members
         self.protocol = ""  # the chosen one; empty while there is none
         self.leader = ""  # in `members`, or empty
         self.members: dict[str, Member[Token]] = {}
         self.statics: dict[str, str] = {}  # member by instance
-        self.pending: set[str] = set()  # ids given away, with which nobody joined yet
-        self.unsynced: set[str] = set()  # who was told of the generation and has not asked for its assignment
+        self.pending: set[str] = set()  # ids that were given and not yet used to join
+        self.unsynced: set[str] = set()  # members that have not yet asked for their assignment
         self.barrier: Barrier | None = None  # only in PreparingRebalance
-        self.start_write: int | None = None  # of the last generation's beginning, while under way
-        self.assign_write: int | None = None  # of this generation's assignment, while under way
+        self.start_write: int | None = None  # the write of the last generation's start, while in flight
+        self.assign_write: int | None = None  # the write of this generation's assignment, while in flight
         self.recovered = False  # its generation began elsewhere and has no assignment yet
-        self.announced = False  # the beginning of this generation was published, its end was not
+        self.announced = False  # the start of this generation was published, its end was not
         self.reason = ""
         self.caused_by = ""
         self.empty_since_ms = now_ms
-        self.offsets = Offsets(kept)
-        self.removals = 0  # of offsets, under way
+        self.offsets = Offsets(state_bytes)
+        self.removals = 0  # removals of offsets in flight
         self._supported: Counter[str] = Counter()  # members by protocol
         self._joining = 0  # members whose join waits
         self._stored_bytes = 0
@@ -116,7 +116,7 @@ class Group(Generic[Token]):
     # --- state -------------------------------------------------------------------------------
 
     def become(self, wanted: GroupState) -> None:
-        """Change the state. The assignment of a generation that is left behind means nothing any more."""
+        """Change the state. The assignment of a generation that is left behind is dropped."""
         self.state = transition(self.name, self.state, wanted)
         self.assign_write = None
         if wanted is not GroupState.PREPARING_REBALANCE:
@@ -124,12 +124,12 @@ class Group(Generic[Token]):
 
     @property
     def starting(self) -> bool:
-        """True while the members of a generation are not told of it yet."""
+        """True until the members of a generation are notified of it."""
         return self.state is GroupState.COMPLETING_REBALANCE and self.start_write is not None
 
-    def bury(self, reason: str) -> None:
-        """Dead, and without members, whatever was half done: only name, generation and offsets remain."""
-        self._keep(GROUP_BYTES - self._kept)
+    def become_dead(self, reason: str) -> None:
+        """Become Dead, without members and unfinished work: only name, generation and offsets remain."""
+        self._add_bytes(GROUP_BYTES - self._own_bytes)
         self.state = GroupState.DEAD
         self.members.clear()
         self.statics.clear()
@@ -143,7 +143,7 @@ class Group(Generic[Token]):
         self.reason = reason
 
     def summary(self) -> str:
-        """What it holds, for a log line."""
+        """The group's state in words, for a log line."""
         return (
             f"state {self.state.value}, generation {self.generation}, {len(self.members)} members "
             f"({', '.join(list(self.members)[:3])}), {len(self.pending)} pending, leader {self.leader!r}, "
@@ -172,57 +172,57 @@ class Group(Generic[Token]):
             self._joining -= 1
 
     def update(self, member: Member[Token], request: JoinGroup) -> None:
-        """The member says something new."""
+        """Adopt what a known member says in a new join."""
         self._count(member, -1)
-        member.say(request)
+        member.adopt(request)
         self._count(member, 1)
 
-    def give(self, member: Member[Token], assignment: bytes) -> None:
-        """The member's assignment in this generation."""
+    def set_assignment(self, member: Member[Token], assignment: bytes) -> None:
+        """Set the member's assignment in this generation."""
         self._count(member, -1)
         member.assignment = assignment
         self._count(member, 1)
 
-    def own(self, member: Member[Token], owned: dict[TopicPartition, None]) -> None:
-        """What the member has, by its own word."""
+    def set_owned(self, member: Member[Token], owned: dict[TopicPartition, None]) -> None:
+        """Set the partitions that the member reports to own."""
         self._count(member, -1)
         member.owned = owned
         self._count(member, 1)
 
-    def expect(self, member_id: str) -> None:
-        """An id was given, with which a member is to join."""
+    def add_pending(self, member_id: str) -> None:
+        """An id was given; a member is expected to join with it."""
         self.pending.add(member_id)
-        self._keep(PENDING_BYTES)
+        self._add_bytes(PENDING_BYTES)
 
-    def expect_no_more(self, member_id: str) -> None:
+    def remove_pending(self, member_id: str) -> None:
         if member_id in self.pending:
             self.pending.discard(member_id)
-            self._keep(-PENDING_BYTES)
+            self._add_bytes(-PENDING_BYTES)
 
-    def forgotten(self) -> None:
-        """The coordinator does not have it any more."""
-        self._keep(-self._kept)
+    def release_bytes(self) -> None:
+        """The coordinator has dropped this group."""
+        self._add_bytes(-self._own_bytes)
 
-    def _keep(self, added: int) -> None:
-        self._kept += added
-        self._bytes.total += added
+    def _add_bytes(self, added: int) -> None:
+        self._own_bytes += added
+        self._all_bytes.total += added
 
     def unassign(self, member: Member[Token]) -> None:
-        """The next assignment is made for what the member says now."""
+        """Drop the assignment: the next one is made for what the member says now."""
         self._count(member, -1)
         member.assignment, member.assigned_for = b"", None
         self._count(member, 1)
 
     def _count(self, member: Member[Token], sign: int) -> None:
         self._stored_bytes += sign * member.stored_bytes
-        self._keep(sign * member.kept_bytes)
+        self._add_bytes(sign * member.state_bytes)
         for protocol in member.protocols:
             self._supported[protocol.name] += sign
             if not self._supported[protocol.name]:
                 del self._supported[protocol.name]
 
     def find(self, member: str, instance: str | None) -> Member[Token]:
-        """The member that a request is from. Raises UnknownMemberId, or FencedInstanceId for a member whose
+        """The member that sent a request. Raises UnknownMemberId, or FencedInstanceId for a member whose
         instance is another process by now (KIP-345)."""
         if instance is not None:
             current = self.statics.get(instance)
@@ -238,13 +238,13 @@ class Group(Generic[Token]):
         return found
 
     def current(self, member_id: str, instance: str | None, generation: int) -> Member[Token]:
-        """The member that a request is from, if it speaks of the generation in force (G1).
+        """The member that sent a request, if it names the generation in force (G1).
 
         Raises as `find` does, or IllegalGeneration; RebalanceInProgress if the member has joined since.
         """
         member = self.find(member_id, instance)
         if generation != self.generation:
-            if member.joining is not None and following(generation) == self.generation:
+            if member.joining is not None and next_generation(generation) == self.generation:
                 raise self.rebalances()
             raise IllegalGeneration(
                 f"member {member_id!r} speaks of generation {generation}; group {self.name} is in "
@@ -253,14 +253,14 @@ class Group(Generic[Token]):
         return member
 
     def wait_to_join(self, member: Member[Token], token: Token) -> Token | None:
-        """The member's join waits; the call that waited before, if one did."""
+        """Let the member's join wait; returns the call that waited before, if there was one."""
         before, member.joining = member.joining, token
         if before is None:
             self._joining += 1
         return before
 
     def take_joining(self, member: Member[Token]) -> Token | None:
-        """The call that waits to join, which waits no more."""
+        """Take the member's waiting join, if there is one."""
         token, member.joining = member.joining, None
         if token is not None:
             self._joining -= 1
@@ -268,15 +268,15 @@ class Group(Generic[Token]):
 
     @property
     def complete(self) -> bool:
-        """True once all members wait to join, and nobody is about to join who was given an id for it."""
+        """True once all members wait to join, and no given id is still unused."""
         return self._joining == len(self.members) and not self.pending
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """As long as the most patient of its members allows."""
+        """The longest rebalance timeout of its members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
-    # --- what they agree on ------------------------------------------------------------------
+    # --- what the members agree on -----------------------------------------------------------
 
     def agrees(self, protocol_type: str, protocols: tuple[GroupProtocol, ...], member: str) -> bool:
         """True if all but `member` itself support one of these."""
@@ -290,12 +290,12 @@ class Group(Generic[Token]):
         )
 
     def supported(self) -> list[str]:
-        """What all members support."""
+        """The protocols that all members support."""
         return sorted(name for name, count in self._supported.items() if count == len(self.members))
 
     def check_room(self, added: int) -> None:
-        """Raises InvalidRequest if the group's record would grow over what a record may have."""
-        self._bytes.check(max(0, added), f"group {self.name}")
+        """Raises InvalidRequest if the group's record would grow beyond the bound of a record."""
+        self._all_bytes.check(max(0, added), f"group {self.name}")
         total = self._stored_bytes + len(self.protocol_type) + added
         if total > GROUP_BYTES_MAX:
             raise InvalidRequest(
@@ -303,24 +303,24 @@ class Group(Generic[Token]):
                 limit=GROUP_BYTES_MAX,
             )
 
-    def elect(self) -> str:
-        """The leader stays while it is a member; else it is whoever came first."""
+    def elect_leader(self) -> str:
+        """The leader stays while it is a member; else the first member leads."""
         return self.leader if self.leader in self.members else next(iter(self.members))
 
-    def chosen(self) -> str:
-        """The protocol with the most votes; of equals what the leader wants most."""
+    def choose_protocol(self) -> str:
+        """The protocol with the most votes; among equals the one that the leader prefers."""
         candidates = set(self.supported())
         assert candidates, f"the members of {self.name} support nothing together: {dict(self._supported)}"
         votes = Counter(member.vote(candidates) for member in self.members.values())
-        leader = self.members[self.elect()]
+        leader = self.members[self.elect_leader()]
         order = [protocol.name for protocol in leader.protocols]
         return max(votes, key=lambda name: (votes[name], -order.index(name)))
 
-    # --- as others see it --------------------------------------------------------------------
+    # --- views for others --------------------------------------------------------------------
 
     def joined(self, member: Member[Token], *, skip_assignment: bool = False) -> Joined:
-        """The generation, as this member is told of it."""
-        told = Joined(
+        """The answer that admits this member to the generation."""
+        joined_answer = Joined(
             member.member,
             self.generation,
             self.protocol,
@@ -330,8 +330,10 @@ class Group(Generic[Token]):
             caused_by=self.caused_by,
         )
         if member.member != self.leader:
-            return told
-        return replace(told, members=tuple(m.for_leader(self.protocol) for m in self.members.values()))
+            return joined_answer
+        return replace(
+            joined_answer, members=tuple(m.for_leader(self.protocol) for m in self.members.values())
+        )
 
     def described(self) -> DescribedGroup:
         return DescribedGroup(
@@ -347,7 +349,7 @@ class Group(Generic[Token]):
         )
 
     def record(self, assignments: dict[str, bytes], now_ms: int) -> tuple[bytes, bytes]:
-        """The group as it is written down, with these assignments."""
+        """The group's record for the log, with these assignments."""
         value = GroupValue(
             self.protocol_type,
             self.generation,
@@ -360,12 +362,12 @@ class Group(Generic[Token]):
 
     @classmethod
     def loaded(
-        cls, name: str, value: GroupValue, size: int, limits: GroupLimits, kept: KeptBytes
+        cls, name: str, value: GroupValue, size: int, limits: GroupLimits, state_bytes: StateBytes
     ) -> Group[Token]:
-        """The group as the log has it, `size` bytes. Raises UnreadableGroupRecord, InvalidRequest for what
-        no coordinator writes."""
+        """The group from its record, whose value has `size` bytes. Raises UnreadableGroupRecord,
+        InvalidRequest for a value that no coordinator writes."""
         check_stored_group(name, value, size)
-        group = cls(name, value.at_ms, kept)
+        group = cls(name, value.at_ms, state_bytes)
         group.generation = value.generation
         group.protocol_type = value.protocol_type
         group.protocol = value.protocol or ""
@@ -379,7 +381,7 @@ class Group(Generic[Token]):
         return group
 
     def rebalances(self) -> StrandlineError:
-        """Why the members have to join again."""
+        """The error that makes the members join again."""
         caused_by = f" (caused by {self.caused_by})" if self.caused_by else ""
         return RebalanceInProgress(
             f"group {self.name} rebalances (generation {self.generation}): {self.reason}{caused_by}"

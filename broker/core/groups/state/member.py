@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from typing import Generic
 
 from strandline.broker.core.groups.effects import Token
-from strandline.broker.core.groups.kept import MEMBER_BYTES, OWNED_BYTES
 from strandline.broker.core.groups.records import StoredMember
+from strandline.broker.core.groups.state_bytes import MEMBER_BYTES, OWNED_BYTES
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import DescribedMember, GroupMember, GroupProtocol, JoinGroup
 
 STORED_BYTES: int = 6 * 2 + 4 * 4
-"""Lengths and numbers of a member in a group's record, generously."""
+"""An upper bound of the bytes of a member's lengths and numbers in a group's record."""
 
 
 @dataclass(slots=True)
 class Member(Generic[Token]):
-    """`joining`, `syncing` and `heartbeat` are calls that wait for an answer."""
+    """A member. `joining`, `syncing` and `heartbeat` are calls that wait for an answer."""
 
     member: str
     instance: str | None
@@ -28,12 +28,13 @@ class Member(Generic[Token]):
     protocols: tuple[GroupProtocol, ...]  # never empty, no name twice
     assignment: bytes = b""  # of the current generation, once that is Stable
     assigned_for: bytes | None = None
-    """Under the chosen protocol, what the assignment was made for; None if that is what the member says now.
+    """The metadata under the chosen protocol that the assignment was made for; None if the member's
+    present metadata is that.
 
-    A process that takes a static member's place may say something else. This is what is written down, so
-    that whoever coordinates by then sees that it is news once the member joins again.
+    A process that takes a static member's place may say something else. This is what the log holds, so that
+    the coordinator by then sees the difference once the member joins again.
     """
-    recovered: bool = False  # loaded, and not heard of since: `protocols` has the chosen one only
+    recovered: bool = False  # loaded, and silent since: `protocols` has the chosen one only
     joining: Token | None = None
     syncing: Token | None = None
     heartbeat: Token | None = None
@@ -41,14 +42,14 @@ class Member(Generic[Token]):
 
     @property
     def stored_bytes(self) -> int:
-        """At most so much of a group's record is this member, before it has an assignment."""
+        """An upper bound of this member's bytes in a group's record, before it has an assignment."""
         ids = (self.member, self.instance or "", self.client_id, self.host)
         largest = max(len(self.assigned_for or b""), *(len(said.metadata) for said in self.protocols))
         return STORED_BYTES + largest + sum(len(text.encode()) for text in ids)
 
     @property
-    def kept_bytes(self) -> int:
-        """What the coordinator keeps of this member."""
+    def state_bytes(self) -> int:
+        """The bytes of memory that this member takes."""
         said = sum(len(protocol.metadata) + len(protocol.name) for protocol in self.protocols)
         return (
             MEMBER_BYTES
@@ -59,17 +60,17 @@ class Member(Generic[Token]):
         )
 
     def metadata(self, protocol: str) -> bytes:
-        """What it says under a protocol; empty if it does not support it."""
+        """The member's metadata for a protocol; empty if it does not support it."""
         for supported in self.protocols:
             if supported.name == protocol:
                 return supported.metadata
         return b""
 
-    def same(self, protocols: tuple[GroupProtocol, ...], chosen: str) -> bool:
-        """True if these tell nothing that the assignment was not made for.
+    def is_assigned_for(self, protocols: tuple[GroupProtocol, ...], chosen: str) -> bool:
+        """True if the assignment was made for these protocols.
 
-        Only what was said under the chosen protocol is written down, so of a loaded member no more can
-        be compared.
+        The log holds only the metadata of the chosen protocol, so for a loaded member only that is
+        compared.
         """
         if self.assigned_for is not None:
             return GroupProtocol(chosen, self.assigned_for) in protocols
@@ -78,13 +79,13 @@ class Member(Generic[Token]):
         return GroupProtocol(chosen, self.metadata(chosen)) in protocols
 
     def take_over(self, old: Member[Token], chosen: str) -> None:
-        """Go on with the assignment of the process whose place this one takes."""
+        """Continue with the assignment of the process that this one replaces."""
         self.assignment = old.assignment
         made_for = old.metadata(chosen) if old.assigned_for is None else old.assigned_for
         self.assigned_for = None if made_for == self.metadata(chosen) else made_for
 
-    def say(self, request: JoinGroup) -> None:
-        """Take over what a join says."""
+    def adopt(self, request: JoinGroup) -> None:
+        """Adopt the values of a join."""
         self.protocols = request.protocols
         self.assigned_for = None
         self.recovered = False
@@ -92,10 +93,10 @@ class Member(Generic[Token]):
         self.rebalance_timeout_ms = request.rebalance_timeout_ms
 
     def vote(self, candidates: set[str]) -> str:
-        """The one of the candidates that it wants most; it supports them all."""
+        """The candidate that the member prefers; it supports them all."""
         return next(protocol.name for protocol in self.protocols if protocol.name in candidates)
 
-    # --- as others see it --------------------------------------------------------------------
+    # --- views for others --------------------------------------------------------------------
 
     def for_leader(self, protocol: str) -> GroupMember:
         return GroupMember(self.member, self.metadata(protocol), self.instance)
@@ -125,7 +126,7 @@ class Member(Generic[Token]):
 
     @classmethod
     def loaded(cls, stored: StoredMember, protocol: str, timeouts_ms: tuple[int, int]) -> Member[Token]:
-        """`timeouts_ms`: of the session and of a rebalance."""
+        """A member from its record. `timeouts_ms`: of the session and of a rebalance."""
         return cls(
             stored.member,
             stored.instance,

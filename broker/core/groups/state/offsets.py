@@ -1,7 +1,7 @@
-"""The committed offsets of one group. What was not written down successfully is never seen here (G12).
+"""The committed offsets of one group. An offset that is not in the log is never visible here (G12).
 
-Results of writes may come in any order, so each offset remembers the write that it is from: a later one
-is never undone by the result of an earlier one, and what was removed does not come back.
+Results of writes may arrive in any order, so each offset remembers the write that it is from: the result of
+an earlier write never undoes a later one, and a removed offset does not come back.
 """
 
 from __future__ import annotations
@@ -9,92 +9,92 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from strandline.broker.core.groups.kept import OFFSET_BYTES, KeptBytes
+from strandline.broker.core.groups.state_bytes import OFFSET_BYTES, StateBytes
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import CommittedOffset
 
 FROM_THE_LOG: Final = -1
-"""The write of an offset that was loaded: before any other."""
+"""The write of an offset that was loaded: it precedes any other."""
 
 
-class _Kept(NamedTuple):
+class _Committed(NamedTuple):
     committed: CommittedOffset
     write_id: int
 
 
 class Offsets:
-    """Offsets by partition, and what is being written of them."""
+    """Offsets by partition, and the commits of them in flight."""
 
-    __slots__ = ("_bytes", "_kept", "_removed", "_writing")
+    __slots__ = ("_all_bytes", "_offsets", "_removed", "_writing")
 
-    def __init__(self, kept: KeptBytes | None = None) -> None:
-        self._bytes = kept or KeptBytes(0)  # of the whole coordinator
-        self._kept: dict[TopicPartition, _Kept] = {}
-        self._writing: dict[TopicPartition, int] = {}  # commits under way; never 0
-        self._removed: dict[TopicPartition, int] = {}  # by which write; only while commits are under way
+    def __init__(self, state_bytes: StateBytes | None = None) -> None:
+        self._all_bytes = state_bytes or StateBytes(0)  # of the whole coordinator
+        self._offsets: dict[TopicPartition, _Committed] = {}
+        self._writing: dict[TopicPartition, int] = {}  # commits in flight; never 0
+        self._removed: dict[TopicPartition, int] = {}  # the removing write; only while commits are in flight
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._offsets)
 
     def __iter__(self) -> Iterator[TopicPartition]:
-        return iter(self._kept)
+        return iter(self._offsets)
 
     @property
     def busy(self) -> bool:
-        """True while commits are under way."""
+        """True while commits are in flight."""
         return bool(self._writing)
 
     def get(self, name: TopicPartition) -> CommittedOffset | None:
-        kept = self._kept.get(name)
-        return None if kept is None else kept.committed
+        known = self._offsets.get(name)
+        return None if known is None else known.committed
 
     def everything(self) -> dict[TopicPartition, CommittedOffset]:
-        return {name: kept.committed for name, kept in self._kept.items()}
+        return {name: known.committed for name, known in self._offsets.items()}
 
     def written_or_being_written(self) -> list[TopicPartition]:
-        """Every partition that the log may have an offset of."""
-        return list(dict.fromkeys((*self._kept, *self._writing)))
+        """Every partition of which the log may hold an offset."""
+        return list(dict.fromkeys((*self._offsets, *self._writing)))
 
-    def _keep(self, name: TopicPartition, kept: _Kept) -> None:
+    def _set(self, name: TopicPartition, known: _Committed) -> None:
         self._drop(name)
-        self._kept[name] = kept
-        self._bytes.total += _size(name, kept.committed)
+        self._offsets[name] = known
+        self._all_bytes.total += _size(name, known.committed)
 
     def _drop(self, name: TopicPartition) -> None:
-        kept = self._kept.pop(name, None)
-        if kept is not None:
-            self._bytes.total -= _size(name, kept.committed)
+        known = self._offsets.pop(name, None)
+        if known is not None:
+            self._all_bytes.total -= _size(name, known.committed)
 
     def added_by(self, name: TopicPartition, committed: CommittedOffset) -> int:
-        """How many bytes more are kept once this is; below 0 if fewer."""
-        known = self._kept.get(name)
+        """The bytes that this offset would add; negative if it is smaller than the present one."""
+        known = self._offsets.get(name)
         return _size(name, committed) - (0 if known is None else _size(name, known.committed))
 
     # --- commits -----------------------------------------------------------------------------
 
     def load(self, name: TopicPartition, committed: CommittedOffset | None) -> None:
-        """An offset as the log has it; None: removed."""
+        """An offset from the log; None: removed."""
         if committed is None:
             self._drop(name)
         else:
-            self._keep(name, _Kept(committed, FROM_THE_LOG))
+            self._set(name, _Committed(committed, FROM_THE_LOG))
 
     def writing(self, names: Iterable[TopicPartition]) -> None:
-        """A commit of these is under way."""
+        """A commit of these is in flight."""
         for name in names:
             self._writing[name] = self._writing.get(name, 0) + 1
 
     def written(self, write_id: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """A commit that was under way is in the log."""
+        """A commit that was in flight is in the log."""
         for name, committed in offsets.items():
-            kept = self._kept.get(name)
-            latest = max(self._removed.get(name, FROM_THE_LOG), kept.write_id if kept else FROM_THE_LOG)
+            known = self._offsets.get(name)
+            latest = max(self._removed.get(name, FROM_THE_LOG), known.write_id if known else FROM_THE_LOG)
             if write_id > latest:
-                self._keep(name, _Kept(committed, write_id))
+                self._set(name, _Committed(committed, write_id))
         self.not_writing(offsets)
 
     def not_writing(self, names: Iterable[TopicPartition]) -> None:
-        """A commit of these is over, one way or the other."""
+        """A commit of these has ended, successfully or not."""
         for name in names:
             left = self._writing[name] - 1
             if left:
@@ -108,18 +108,18 @@ class Offsets:
     def remove(self, write_id: int, names: Iterable[TopicPartition]) -> None:
         """The tombstones of these are in the log."""
         for name in names:
-            kept = self._kept.get(name)
-            if kept is not None and kept.write_id < write_id:
+            known = self._offsets.get(name)
+            if known is not None and known.write_id < write_id:
                 self._drop(name)
             if name in self._writing:
                 self._removed[name] = max(write_id, self._removed.get(name, FROM_THE_LOG))
 
     def older_than(self, at_ms: int) -> list[TopicPartition]:
-        """What was committed at or before `at_ms` and is not being committed again."""
+        """Offsets that were committed at or before `at_ms` and are not being committed again."""
         return [
             name
-            for name, kept in self._kept.items()
-            if kept.committed.committed_at_ms <= at_ms and name not in self._writing
+            for name, known in self._offsets.items()
+            if known.committed.committed_at_ms <= at_ms and name not in self._writing
         ]
 
 

@@ -1,8 +1,8 @@
-"""The ledger of who owns which partitions, as the members report it.
+"""Records which partitions each member owns, as the members report it.
 
-It is what the coordinator knows about a member that vanishes: what it still had is lost. It lives in
-memory: after a change of coordinator it is empty until the members report again. Then a member that
-vanishes is only said to have left, which ends all that it owned.
+From it the coordinator knows what a member loses when it vanishes. It is held in memory: after a change of
+coordinator it is empty until the members report again. Until then, a member that vanishes is only reported
+as having left, which ends all that it owned.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Final
 
 from strandline.broker.core.groups.effects import EventKind, Token
-from strandline.broker.core.groups.kept import OWNED_BYTES
 from strandline.broker.core.groups.limits import cut
 from strandline.broker.core.groups.state.group import Group
-from strandline.broker.core.groups.turn import Desk
+from strandline.broker.core.groups.state_bytes import OWNED_BYTES
+from strandline.broker.core.groups.turn import Turn
 from strandline.errors import IllegalGeneration, InvalidRequest
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import OwnershipChange, OwnershipKind, ReportOwnership
@@ -28,21 +28,22 @@ _EVENTS: Final = {
 
 
 def report_ownership(
-    desk: Desk[Token],
+    turn: Turn[Token],
     group: Group[Token],
     token: Token,
     request: ReportOwnership,
     missing: Collection[TopicPartition] = (),
 ) -> None:
-    """Enter what a member did and publish it, in its order.
+    """Note the changes that a member reports, and publish them in its order.
 
-    A report may be of an earlier generation: the member did it then. Raises UnknownMemberId for who is no
-    member (any longer): what it had was published as lost when it went. Raises IllegalGeneration for a
-    generation that has not been, InvalidRequest for more partitions than a commit may have, in all changes
-    together or owned after them. What is `missing` is left out of what a member took: it does not exist.
+    A report may be about an earlier generation, in which the member made the change. Raises UnknownMemberId
+    if the sender is not a member (any longer): its partitions were published as lost when it left. Raises
+    IllegalGeneration for a generation that has not begun, InvalidRequest for more partitions than a commit
+    may have, in all changes together or owned after them. `missing` partitions do not exist: they are left
+    out of the partitions that a member took.
     """
     member = group.find(request.member, None)
-    most = desk.limits.offsets_per_commit_max
+    most = turn.limits.offsets_per_commit_max
     for change in request.changes:
         if change.generation > group.generation:
             raise IllegalGeneration(
@@ -61,10 +62,10 @@ def report_ownership(
             f"member {member.member!r} would own {len(owned)} partitions, more than {most}", limit=most
         )
     added = (len(owned) - len(member.owned)) * OWNED_BYTES
-    desk.kept.check(max(0, added), f"the report of member {member.member!r}")
-    group.own(member, owned)
+    turn.state_bytes.check(max(0, added), f"the report of member {member.member!r}")
+    group.set_owned(member, owned)
     for change in changes:
-        desk.publish(
+        turn.publish(
             _EVENTS[change.kind],
             group.name,
             change.generation,
@@ -73,11 +74,11 @@ def report_ownership(
             reason=cut(change.reason),
             partitions=change.partitions,
         )
-    desk.answer(token, None)
+    turn.answer(token, None)
 
 
 def _existing(change: OwnershipChange, missing: Collection[TopicPartition]) -> OwnershipChange:
-    """The change without what was taken and does not exist."""
+    """The change without assigned partitions that do not exist."""
     if change.kind is not OwnershipKind.ASSIGNED or not missing:
         return change
     return replace(change, partitions=tuple(name for name in change.partitions if name not in missing))

@@ -1,6 +1,6 @@
 """The states of a group, and every legal transition.
 
-    Empty                nobody is a member; offsets may be kept
+    Empty                it has no members; it may have offsets
     PreparingRebalance   the members gather for a new generation, or some of them have yet to come
     CompletingRebalance  a generation has begun; its leader has yet to assign
     Stable               every member of the generation may have its assignment

@@ -1,7 +1,7 @@
-"""What members say of their tasks, for the group's events.
+"""Publishes the members' reports about their tasks as events of the group.
 
-Tasks are the members' own, as their metadata is: which there are, and who has them, a coordinator never
-asks. It sees to it that whoever says something is a member, and passes it on.
+Tasks belong to the members, as their metadata does: a coordinator never asks which tasks there are or where
+they run. It checks that a report comes from a member, and passes it on.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import Final
 from strandline.broker.core.groups.effects import EventKind, GroupEvent, Token
 from strandline.broker.core.groups.limits import check_task, cut
 from strandline.broker.core.groups.state.group import Group
-from strandline.broker.core.groups.turn import Desk
+from strandline.broker.core.groups.turn import Turn
 from strandline.errors import IllegalGeneration, InvalidRequest
 from strandline.vocabulary.groups import ReportTasks, TaskChangeKind
 
 _EVENTS: Final = {kind: EventKind(f"task_{kind.value}") for kind in TaskChangeKind}
 
 
-def report_tasks(desk: Desk[Token], group: Group[Token], token: Token, request: ReportTasks) -> None:
-    """Publish what a member did with its tasks, in its order: all of it, or nothing.
+def report_tasks(turn: Turn[Token], group: Group[Token], token: Token, request: ReportTasks) -> None:
+    """Publish the changes of a member's tasks, in its order: all of them, or none.
 
-    A report may be of an earlier generation: the member did it then. Raises UnknownMemberId for who is no
-    member (any longer), IllegalGeneration for a generation that has not been, InvalidRequest for more changes
-    than a report may have, and for what is no task's name.
+    A report may be about an earlier generation, in which the member made the change. Raises UnknownMemberId
+    if the sender is not a member (any longer), IllegalGeneration for a generation that has not begun,
+    InvalidRequest for more changes than a report may have, and for an invalid task name.
     """
     member = group.find(request.member, None)
     if request.generation > group.generation:
@@ -31,7 +31,7 @@ def report_tasks(desk: Desk[Token], group: Group[Token], token: Token, request: 
             f"member {member.member!r} reports of generation {request.generation}; group {group.name} "
             f"is in generation {group.generation}"
         )
-    most = desk.limits.task_changes_per_report_max
+    most = turn.limits.task_changes_per_report_max
     if len(request.changes) > most:
         raise InvalidRequest(
             f"member {member.member!r} reports {len(request.changes)} changes of tasks, more than {most}",
@@ -40,7 +40,7 @@ def report_tasks(desk: Desk[Token], group: Group[Token], token: Token, request: 
     for change in request.changes:
         check_task(change.task)
     for change in request.changes:
-        desk.tell(
+        turn.publish_event(
             GroupEvent(
                 _EVENTS[change.kind],
                 group.name,
@@ -54,4 +54,4 @@ def report_tasks(desk: Desk[Token], group: Group[Token], token: Token, request: 
                 remaining_ms=change.remaining_ms,
             )
         )
-    desk.answer(token, None)
+    turn.answer(token, None)

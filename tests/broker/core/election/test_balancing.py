@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.broker.core.election.balancing import Standing, obstacle, to_balance
+from strandline.broker.core.election.balancing import LedPartition, obstacle, to_balance
 from strandline.ids import BrokerEpoch, BrokerId, Offset, PartitionId, PartitionKey, TopicId
 from strandline.vocabulary.metadata import Endpoint, IsrMember, Registration
 
@@ -22,7 +22,7 @@ def member(broker: int, *, life: int | None = None) -> IsrMember:
     return IsrMember(BrokerId(broker), BrokerEpoch(broker * 10 if life is None else life))
 
 
-ABLE = Standing(
+ABLE = LedPartition(
     KEY,
     ME,
     AR,
@@ -34,7 +34,7 @@ ABLE = Standing(
 """Broker 2 leads, and broker 1 may have it back."""
 
 
-def balanced(standing: Standing, **given: object) -> list[tuple[PartitionKey, BrokerId]]:
+def balanced(standing: LedPartition, **given: object) -> list[tuple[PartitionKey, BrokerId]]:
     arguments = {"live": LIVE, "drained": frozenset(), "now": NOW, "in_sync_s": GUARD_S, **given}
     return to_balance([standing], **arguments)  # type: ignore[arg-type]  # each call says what it changes
 

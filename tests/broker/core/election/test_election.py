@@ -13,7 +13,7 @@ from strandline.broker.core.election.election import (
     Ballot,
     Decision,
     Follow,
-    LeadOn,
+    KeepLeading,
     Stand,
     Wait,
     claim,
@@ -80,7 +80,7 @@ def test_a_leader_that_stands_is_followed() -> None:
 
 def test_a_leader_that_hears_of_its_own_vacancy_leads_on() -> None:
     """DESIGN .4: the notice of a handover may come when the election that it is about is won already."""
-    assert vote(1, led_by(1, 1, 2, 3), [1, 2, 3], leads=5, handed_over=True) == LeadOn()
+    assert vote(1, led_by(1, 1, 2, 3), [1, 2, 3], leads=5, handed_over=True) == KeepLeading()
 
 
 def test_the_first_live_member_in_replica_order_acts_at_once_the_others_later() -> None:
@@ -196,7 +196,7 @@ def test_a_leadership_of_record_that_is_not_exercised_is_a_vacancy() -> None:
     """CORRECTNESS E7, E9: a claim whose reply was lost is never resumed, but taken up in a new epoch."""
     state = led_by(1, 1, 2)
     assert vote(1, state, [1, 2]) == Stand(0, unclean=False)
-    assert vote(1, state, [1, 2], leads=5) == LeadOn()
+    assert vote(1, state, [1, 2], leads=5) == KeepLeading()
 
 
 def test_the_winner_removes_the_dead_leader_in_the_same_write() -> None:

@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.broker.core.election.election import Ballot, Decision, Follow, Say, Stand, Wait, claim, decide
+from strandline.broker.core.election.election import (
+    Ballot,
+    Decision,
+    Follow,
+    PublishStatement,
+    Stand,
+    Wait,
+    claim,
+    decide,
+)
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.vocabulary.log_statements import Loss, loss
 from strandline.vocabulary.metadata import (
@@ -88,7 +97,7 @@ class Cluster:
         """These write what they have."""
         for broker in brokers:
             decision = self.decide(broker)
-            assert isinstance(decision, Say), decision
+            assert isinstance(decision, PublishStatement), decision
             self.state = replace(self.state, statements=decision.statements)
 
     def standing(self) -> dict[int, Stand]:
@@ -184,7 +193,7 @@ def test_an_operator_may_have_one_elected_that_has_not_everything(others: str) -
     """DESIGN .4: for this epoch, and only if nobody who is alive may yet lead without a loss."""
     it = cluster(Machine(1, end=7), Machine(2, condition=ABSENT, alive=others != "dead"), isr=(1, 2))
     it.permitted = {1}
-    assert isinstance(it.decide(1), Say)
+    assert isinstance(it.decide(1), PublishStatement)
     it.say(1)
     if others == "lost":
         assert it.standing() == {}
@@ -268,7 +277,7 @@ def test_beside_a_living_sure_member_nobody_else_stands(
     it = cluster(*found, isr=sorted(isr))
     it.permitted = permitted
     for broker in order:
-        if it.machines[broker].alive and isinstance(it.decide(broker), Say):
+        if it.machines[broker].alive and isinstance(it.decide(broker), PublishStatement):
             it.say(broker)
     sure = [
         m.broker

@@ -67,11 +67,11 @@ def test_a_follower_joins_only_above_the_start_of_the_epoch() -> None:
 def test_a_target_that_was_reached_is_replaced_and_the_clock_starts_again() -> None:
     """Seed 003: each request has KeepInSyncTime of its own; a follower that keeps up is never late."""
     behind = progress(20, 0, behind_since=1.0, target=5)
-    behind.reached(Offset(3), Offset(20), now=1.5)
+    behind.note_position(Offset(3), Offset(20), now=1.5)
     assert (behind.target, behind.behind_since) == (5, 1.0)
-    behind.reached(Offset(5), Offset(20), now=1.9)
+    behind.note_position(Offset(5), Offset(20), now=1.9)
     assert (behind.target, behind.behind_since) == (20, 1.9)
-    behind.reached(Offset(20), Offset(20), now=2.0)
+    behind.note_position(Offset(20), Offset(20), now=2.0)
     assert behind.behind_since is None
 
 

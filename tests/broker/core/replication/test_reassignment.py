@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from strandline.broker.core.replication.reassignment import Assignment, heir, leaving, may_close
+from strandline.broker.core.replication.reassignment import Assignment, leaving, may_close, next_leader
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId
 from strandline.vocabulary.metadata import PartitionState
 from tests.broker.core.replication.moving_leader import CLOSE_S, EPOCH, Led, alive, ids, members, moving
@@ -395,4 +395,4 @@ def test_nobody_is_heir_in_another_life() -> None:
     """CORRECTNESS E4: a broker that came back is not the member that is listed."""
     live = alive(1, 2, 3)
     live[BrokerId(2)] = replace(live[BrokerId(2)], epoch=BrokerEpoch(99))
-    assert heir(BrokerId(1), ids(2, 3), members(2, 3), live) == 3
+    assert next_leader(BrokerId(1), ids(2, 3), members(2, 3), live) == 3

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from strandline.broker.core.replication.partition import PAST_FLOWS_MAX
+from strandline.broker.core.replication.partition import PAST_SUBSCRIPTIONS_MAX
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId
 from strandline.vocabulary.metadata import PartitionState
@@ -107,9 +107,9 @@ def test_who_is_assigned_again_has_told_nothing_yet() -> None:
 def test_who_never_was_assigned_is_remembered_within_a_bound() -> None:
     """CONTRIBUTING 7: anybody may open a stream and say that it is broker 999."""
     led = Led(Assignment(ids(1, 2, 3), 0))
-    for stranger in range(4, PAST_FLOWS_MAX + 100):
+    for stranger in range(4, PAST_SUBSCRIPTIONS_MAX + 100):
         led.fetch(stranger)
-    last = PAST_FLOWS_MAX + 99
+    last = PAST_SUBSCRIPTIONS_MAX + 99
     led.assign(Assignment(ids(1, 2, 3, 4, last), 1))
     assert led.core.outdated(BrokerId(last), BrokerEpoch(last * 10), 0)
     assert not led.core.outdated(BrokerId(4), BrokerEpoch(40), 0)

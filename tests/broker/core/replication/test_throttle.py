@@ -25,7 +25,7 @@ def test_a_batch_larger_than_the_bucket_passes_and_is_paid_for_afterwards() -> N
     """CORRECTNESS I10: nobody starves, whatever the size of a batch."""
     bucket = TokenBucket(RATE, now=0)
     assert bucket.reserve(bucket.portion, 0) == 0
-    bucket.put_right(bucket.portion, 10_000)
+    bucket.correct(bucket.portion, 10_000)
     assert bucket.reserve(0, 0) == 9.5
     assert bucket.reserve(0, 9.5) == 0
 
@@ -33,7 +33,7 @@ def test_a_batch_larger_than_the_bucket_passes_and_is_paid_for_afterwards() -> N
 def test_what_was_reserved_and_not_sent_is_there_for_others() -> None:
     bucket = TokenBucket(RATE, now=0)
     bucket.reserve(500, 0)
-    bucket.put_right(500, 0)
+    bucket.correct(500, 0)
     assert bucket.is_full(0)
     assert bucket.reserve(500, 0) == 0
 
@@ -61,7 +61,7 @@ def test_any_number_of_senders_keep_to_the_rate_and_take_turns(
     longest = 0.0
     while due[0][0] <= seconds:
         now, who, reserved = heapq.heappop(due)
-        bucket.put_right(reserved, batches[who])
+        bucket.correct(reserved, batches[who])
         sent[who] += batches[who]
         longest = max(longest, now - last[who])
         last[who] = now

@@ -34,13 +34,13 @@ LIFE = BrokerEpoch(50)
 EXPECTED = {
     "listed": {"reading"},
     "reading": {"read", "removing"},
-    "read": {"executing", "settling", "settled", "kept"},
+    "read": {"executing", "settling", "settled", "deferred"},
     "executing": {"settling"},
     "settling": {"settled", "reading"},
     "settled": {"recording", "reading"},
     "recording": {"removing", "settled"},
     "removing": {"reading"},
-    "kept": set(),
+    "deferred": set(),
 }
 
 

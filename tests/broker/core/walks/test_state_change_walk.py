@@ -23,6 +23,8 @@ from tests.simulation.state_changes.world import World
 WALKS = 50
 STEPS = 600
 WALKS_TO_NOTICE_MAX = 200
+RARE = {Rule.INCARNATION, Rule.END_BY_COMPARE_AND_SET}
+"""Of these rules a walk seldom makes use: it takes many to notice that they are gone."""
 
 
 @pytest.mark.timeout(300)
@@ -48,7 +50,10 @@ def test_every_request_ends_once_and_all_heals(record_property: Callable[[str, o
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("broken", list(Rule), ids=lambda rule: rule.name)
+@pytest.mark.parametrize(
+    "broken",
+    [pytest.param(rule, id=rule.name, marks=pytest.mark.slow if rule in RARE else ()) for rule in Rule],
+)
 def test_a_walk_without_a_rule_finds_a_violation(broken: Rule) -> None:
     """CONTRIBUTING 11: a rule that nobody breaks on purpose is not known to be tested."""
     with pytest.raises(Violation):

@@ -91,6 +91,7 @@ async def test_connect_waits_for_zookeeper_and_says_so(
     await session.close()
 
 
+@pytest.mark.slow
 async def test_connect_can_be_cancelled_while_it_waits(own_zookeeper: ZooKeeperProcess) -> None:
     await own_zookeeper.kill()
     waited: list[float] = []
@@ -119,6 +120,7 @@ async def test_a_short_outage_suspends_and_keeps_the_session(
     assert states == [LinkState.SUSPENDED, LinkState.CONNECTED]
 
 
+@pytest.mark.slow
 async def test_the_outcome_of_an_operation_under_way_is_unknown_when_the_link_breaks(
     own_zookeeper: ZooKeeperProcess, open_session: SessionFactory
 ) -> None:
@@ -133,6 +135,7 @@ async def test_the_outcome_of_an_operation_under_way_is_unknown_when_the_link_br
     assert isinstance(writing.result(), ConnectionLost)
 
 
+@pytest.mark.slow
 async def test_the_loop_is_never_blocked_by_what_waits_for_a_connection(
     own_zookeeper: ZooKeeperProcess, open_session: SessionFactory
 ) -> None:
@@ -150,6 +153,7 @@ async def test_the_loop_is_never_blocked_by_what_waits_for_a_connection(
     assert [write.result() for write in writes] == list(range(1, 5_001))
 
 
+@pytest.mark.slow
 async def test_a_server_that_hangs_is_noticed_though_requests_go_out(
     own_zookeeper: ZooKeeperProcess, open_session: SessionFactory
 ) -> None:
@@ -235,6 +239,7 @@ async def test_operations_around_an_expiry_all_come_to_an_end(
         assert session.state is LinkState.ENDED
 
 
+@pytest.mark.slow
 async def test_close_does_not_wait_for_a_server_that_hangs(
     own_zookeeper: ZooKeeperProcess, open_session: SessionFactory
 ) -> None:
@@ -245,6 +250,7 @@ async def test_close_does_not_wait_for_a_server_that_hangs(
     own_zookeeper.resume()
 
 
+@pytest.mark.slow
 async def test_close_while_suspended_returns(
     own_zookeeper: ZooKeeperProcess, open_session: SessionFactory
 ) -> None:

@@ -88,6 +88,7 @@ async def test_a_read_that_was_lost_with_the_link_is_sent_again() -> None:
     assert (len(reads), heard) == (2, [])
 
 
+@pytest.mark.slow
 async def test_zookeeper_counts_one_watch_whatever_happens(
     own_zookeeper: ZooKeeperProcess, open_session: SessionFactory
 ) -> None:

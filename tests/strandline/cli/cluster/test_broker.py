@@ -13,6 +13,8 @@ from strandline.vocabulary.state_changes import Command, StateChange
 from tests.strandline.cli.support.shell import Shell
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 GONE = 9
 """A broker that was here once: there is its queue, and nothing else of it."""
 

@@ -13,6 +13,8 @@ from tests.strandline.cli.support.cli_process import start
 from tests.strandline.cli.support.shell import Shell
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 async def cluster(make_module_cluster: ClusterFactory) -> LocalCluster:

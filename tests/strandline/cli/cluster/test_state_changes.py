@@ -19,6 +19,8 @@ from tests.strandline.cli.support.cli_process import start
 from tests.strandline.cli.support.shell import Shell
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 FOLLOWED_S_MAX = 30
 
 

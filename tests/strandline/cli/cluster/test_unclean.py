@@ -13,6 +13,8 @@ from tests.strandline.cli.support.cli_process import Ended
 from tests.strandline.cli.support.shell import Shell
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 QUICK = {"reconcile_ms": 500}
 
 

@@ -122,6 +122,7 @@ async def test_a_group_goes_on_where_it_has_committed_and_its_lag_is_right(shell
         assert standing(await described(shell, "lag"))[1] == (13, 13, 0)
 
 
+@pytest.mark.slow
 async def test_a_reset_is_shown_first_and_then_done(shell: Shell) -> None:
     """USERS 22: preview; what lies outside the log is clamped, and said."""
     async with produced(shell, "reset", 2, 10) as topic:
@@ -145,6 +146,7 @@ async def test_a_reset_is_shown_first_and_then_done(shell: Shell) -> None:
         assert b"reset  0" not in text.out
 
 
+@pytest.mark.slow
 async def test_a_reset_goes_to_names_and_times(shell: Shell) -> None:
     """docs/cli.md: earliest, latest, and the first record that is not older than a time."""
     async with produced(shell, "timed", 1, 2) as topic:
@@ -158,6 +160,7 @@ async def test_a_reset_goes_to_names_and_times(shell: Shell) -> None:
             assert [row["new"] for row in plan["partitions"]] == [new], to
 
 
+@pytest.mark.slow
 async def test_a_member_that_works_by_hand_tells_what_it_finished_and_committed(
     shell: Shell, member: StartMember
 ) -> None:
@@ -180,6 +183,7 @@ async def test_a_member_that_works_by_hand_tells_what_it_finished_and_committed(
         assert standing(await described(shell, "hand")) == {0: (12, 12, 0), 1: (12, 12, 0)}
 
 
+@pytest.mark.slow
 async def test_a_group_with_members_is_neither_reset_nor_deleted(shell: Shell, member: StartMember) -> None:
     """G1: only what its members commit counts, so the refusal names them and says to stop them."""
     async with produced(shell, "busy", 1, 5) as topic:
@@ -227,6 +231,7 @@ async def test_a_group_that_nobody_knows_is_a_failure(
     assert "nobody" not in {row["group"] for row in await shell.objects("group", "list")}
 
 
+@pytest.mark.slow
 async def test_what_a_reset_cannot_do_is_said_and_nothing_is_done(shell: Shell) -> None:
     """All partitions or none: a wrong one is named before any is touched."""
     async with produced(shell, "partly", 2, 3) as topic:
@@ -241,6 +246,7 @@ async def test_what_a_reset_cannot_do_is_said_and_nothing_is_done(shell: Shell) 
         assert standing(await described(shell, "partly")) == before
 
 
+@pytest.mark.slow
 async def test_two_members_share_the_partitions_and_a_sigterm_hands_over(
     shell: Shell, member: StartMember
 ) -> None:
@@ -289,6 +295,7 @@ async def test_two_members_share_the_partitions_and_a_sigterm_hands_over(
         assert len(places) == len(set(places)) == 141
 
 
+@pytest.mark.slow
 async def test_a_member_that_was_given_up_says_what_it_lost(shell: Shell, member: StartMember) -> None:
     """KIP-429, UNKNOWN_MEMBER_ID: what is gone is lost, not revoked, and a fault test sees the difference."""
     async with produced(shell, "given-up", 1, 3) as topic:
@@ -307,6 +314,7 @@ async def test_a_member_that_was_given_up_says_what_it_lost(shell: Shell, member
         assert first["at_ms"] < lost["at_ms"]
 
 
+@pytest.mark.slow
 async def test_a_group_on_both_protocols_warns_and_names_them(shell: Shell, member: StartMember) -> None:
     """KIP-429: a group may stay in case 3.b for ever, unless somebody is told."""
     async with produced(shell, "mixed", 2, 1) as topic:
@@ -329,6 +337,7 @@ async def test_a_group_on_both_protocols_warns_and_names_them(shell: Shell, memb
         assert b"1 eager, 1 cooperative" in text.out
 
 
+@pytest.mark.slow
 async def test_ctrl_c_lets_a_member_leave_in_good_order(shell: Shell) -> None:
     """What was printed is committed, and the others need not wait for a session to end."""
     async with produced(shell, "leaving", 1, 3) as topic:
@@ -351,6 +360,7 @@ async def test_ctrl_c_lets_a_member_leave_in_good_order(shell: Shell) -> None:
         assert (view["state"], standing(view)) == ("Empty", {0: (3, 3, 0)})
 
 
+@pytest.mark.slow
 async def test_the_groups_of_all_brokers_are_listed(shell: Shell, cluster: LocalCluster) -> None:
     """Their coordinators differ: each broker knows a part."""
     names = [f"spread-{number}" for number in range(9)]
@@ -373,6 +383,7 @@ async def test_an_unknown_topic_is_said_and_not_waited_for(shell: Shell) -> None
     assert "nowhere" in ended.err
 
 
+@pytest.mark.slow
 async def test_perf_rebalance_measures_both_protocols_and_cleans_up(shell: Shell) -> None:
     """KIP-429: an eager rebalance interrupts every partition, a cooperative one those that move."""
     rows = await shell.objects("perf", "rebalance", "--partitions", "12", "--members", "3", "--rounds", "1")

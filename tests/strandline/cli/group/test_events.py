@@ -206,6 +206,7 @@ async def told(cluster: LocalCluster, first: str) -> AsyncIterator[Told]:
         yield Told(writer)
 
 
+@pytest.mark.slow
 async def test_all_that_happened_is_shown_in_order_and_of_one_group_if_asked(
     shell: Shell, told: Told, first: str
 ) -> None:
@@ -230,6 +231,7 @@ async def test_all_that_happened_is_shown_in_order_and_of_one_group_if_asked(
     assert (nobody.status, nobody.out, nobody.err) == (0, b"", "")
 
 
+@pytest.mark.slow
 async def test_events_of_a_later_version_are_left_out_and_counted(shell: Shell, told: Told) -> None:
     await told.put(event("task_ready", "later"), {"version": 2, "group": "later"}, event("lost", "later"))
     ended = await shell("group", "events", "later", "-o", "json")
@@ -238,6 +240,7 @@ async def test_events_of_a_later_version_are_left_out_and_counted(shell: Shell, 
     assert ended.err == "records left out that are no events of this version: 1\n"
 
 
+@pytest.mark.slow
 async def test_following_shows_what_was_and_each_event_at_once_and_ends_quietly(
     shell: Shell, told: Told
 ) -> None:
@@ -262,6 +265,7 @@ async def test_following_shows_what_was_and_each_event_at_once_and_ends_quietly(
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
+@pytest.mark.slow
 async def test_where_no_group_has_been_there_is_nothing_and_who_follows_waits_for_the_first(
     make_cluster: ClusterFactory,
 ) -> None:

@@ -12,6 +12,8 @@ import pytest
 from tests.strandline.cli.support.cli_process import start, strandline
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.slow
+
 
 def _runs(pid: int) -> bool:
     """A zombie that nobody has waited for yet has ended, too."""

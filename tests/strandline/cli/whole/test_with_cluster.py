@@ -161,6 +161,7 @@ async def test_status_shows_processes_and_partitions(shell: Shell, cluster: Loca
     assert all(row["leader"] in (1, 2, 3) and row["epoch"] >= 0 for row in rows)
 
 
+@pytest.mark.slow
 async def test_verify_tells_the_life_of_every_record(shell: Shell) -> None:
     """DESIGN .11: a line for each record sent, acked with its offset, and received."""
     topic = await shell.topic("verified")
@@ -180,6 +181,7 @@ async def test_verify_tells_the_life_of_every_record(shell: Shell) -> None:
     assert read.objects[-1]["received"] == 50
 
 
+@pytest.mark.slow
 async def test_a_batch_that_cannot_be_decoded_is_named_and_can_be_left_out(
     shell: Shell, cluster: LocalCluster
 ) -> None:
@@ -209,6 +211,7 @@ async def test_a_batch_that_cannot_be_decoded_is_named_and_can_be_left_out(
     assert verified.objects[-1]["received"] == 1
 
 
+@pytest.mark.slow
 async def test_sigterm_ends_verify_with_its_summary(shell: Shell) -> None:
     """DESIGN .11: a fault test stops its clients, and then knows everything that they know."""
     topic = await shell.topic("stopped")
@@ -271,6 +274,7 @@ async def test_an_unknown_topic_is_said_before_any_input_is_waited_for(shell: Sh
     assert b"nowhere" in err
 
 
+@pytest.mark.slow
 async def test_segments_are_read_without_a_cluster(
     shell: Shell, cluster: LocalCluster, tmp_path: Path
 ) -> None:
@@ -292,6 +296,7 @@ async def test_segments_are_read_without_a_cluster(
     assert [line["position"] for line in verified.objects] == [0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", ["many", "send", "batch"])
 async def test_perf_produce_measures_and_cleans_up(shell: Shell, api: str) -> None:
     """DESIGN .11: each measurement creates and deletes its own topic."""
@@ -304,6 +309,7 @@ async def test_perf_produce_measures_and_cleans_up(shell: Shell, api: str) -> No
     assert not [each for each in await shell.objects("topic", "list") if each["topic"].startswith("perf-")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", ["batches", "many", "one"])
 async def test_perf_consume_reads_all(shell: Shell, api: str) -> None:
     """DESIGN .11: `perf consume`."""
@@ -311,6 +317,7 @@ async def test_perf_consume_reads_all(shell: Shell, api: str) -> None:
     assert figures["records"] >= 5000
 
 
+@pytest.mark.slow
 async def test_perf_latency_reports_both_ways(shell: Shell) -> None:
     """DESIGN .11: to the acknowledgement, and to a consumer."""
     (figures,) = await shell.objects("perf", "latency", "--records", "50")

@@ -9,6 +9,8 @@ from strandline.errors import GroupIdNotFound, InvalidGroupId
 from strandline.vocabulary.groups import ListedGroup
 from tests.conftest import ClusterFactory
 
+pytestmark = pytest.mark.slow
+
 
 async def test_a_killed_coordinator_is_followed_with_all_that_was_committed(
     make_cluster: ClusterFactory,

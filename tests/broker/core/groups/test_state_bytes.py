@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from strandline.broker.core.groups.kept import KeptBytes
+from strandline.broker.core.groups.state_bytes import StateBytes
 from strandline.errors import InvalidRequest, UnknownTopicOrPartition
 from strandline.ids import TopicPartition
 from strandline.vocabulary.groups import (
@@ -21,8 +21,8 @@ from tests.broker.core.groups.support.stage import GROUP, LIMITS, Stage, partiti
 SMALL = replace(LIMITS, group_state_bytes_max=64 * 1024, group_members_max=10_000)
 
 
-def kept(stage: Stage) -> KeptBytes:
-    return stage.core._desk.kept
+def kept(stage: Stage) -> StateBytes:
+    return stage.core._turn.state_bytes
 
 
 def taken(*numbers: int, generation: int = 1) -> OwnershipChange:
@@ -105,6 +105,6 @@ def test_nothing_is_counted_of_what_is_gone() -> None:
     before = kept(stage).total
     stage.leave(*(LeavingMember(member) for member in ("a", "b", "c", "never came")))
     assert 0 < kept(stage).total < before
-    assert stage.elsewhere().core._desk.kept.total == kept(stage).total
+    assert stage.elsewhere().core._turn.state_bytes.total == kept(stage).total
     stage.delete()
     assert kept(stage).total == 0

@@ -1,7 +1,7 @@
-"""How many bytes a coordinator keeps in memory for its groups, and the bound on that.
+"""The bytes of memory that a coordinator's groups take, and their bound.
 
-Groups, members and offsets have bounds of their own, but their product is more than a broker has. The sizes
-are estimates of what CPython takes, rounded up.
+Groups, members and offsets each have bounds, but the product of these exceeds a broker's memory. The sizes
+are estimates for CPython, rounded up.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ OWNED_BYTES: Final = 256
 
 
 @dataclass(slots=True)
-class KeptBytes:
-    """Of all groups of a coordinator."""
+class StateBytes:
+    """The bytes of all groups of a coordinator."""
 
     most: int
     total: int = 0
 
     def check(self, added: int, what: str) -> None:
-        """Raises InvalidRequest if there is no room for this many bytes more."""
+        """Raises InvalidRequest if there is no room for `added` more bytes."""
         if self.total + added > self.most:
             raise InvalidRequest(
                 f"{what} needs {added} bytes of the coordinator, which keeps {self.total} of at most "

@@ -1,4 +1,4 @@
-"""What members ask for: to join, to have their assignment, to be known alive, to leave.
+"""Handles the requests of members: join, sync, heartbeat and leave.
 
 A request is refused by raising, before anything has changed; else its token waits with its member, or is
 answered.
@@ -15,7 +15,7 @@ from strandline.broker.core.groups.state.group import Group
 from strandline.broker.core.groups.state.member import Member
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.core.groups.timers import Timer, TimerKind
-from strandline.broker.core.groups.turn import Desk, unwritten
+from strandline.broker.core.groups.turn import Turn, unwritten
 from strandline.errors import (
     FencedInstanceId,
     GroupMaxSizeReached,
@@ -34,17 +34,17 @@ from strandline.vocabulary.groups import (
 )
 
 HELD_SHARE_MAX: Final = 0.5
-"""Of its session timeout a member's heartbeat is held at most so much, whatever it asks for: else an
+"""The largest share of its session timeout for which a heartbeat is held, whatever it asks for: else an
 answer could come after the session's end."""
 
 
-class Membership(Generic[Token]):
+class MemberRequests(Generic[Token]):
     """Decides on the requests of members."""
 
-    __slots__ = ("_desk", "_rebalance")
+    __slots__ = ("_rebalance", "_turn")
 
-    def __init__(self, desk: Desk[Token], rebalance: Rebalance[Token]) -> None:
-        self._desk = desk
+    def __init__(self, turn: Turn[Token], rebalance: Rebalance[Token]) -> None:
+        self._turn = turn
         self._rebalance = rebalance
 
     # --- join --------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ class Membership(Generic[Token]):
     def join(
         self, group: Group[Token], token: Token, request: JoinGroup, new_member_id: str, host: str
     ) -> None:
-        """A new member, or one that takes part in the next generation."""
+        """Admit a new member, or one that takes part in the next generation."""
         if request.member:
             self._join_again(group, token, request, host)
         elif request.instance is not None and request.instance in group.statics:
@@ -64,9 +64,9 @@ class Membership(Generic[Token]):
             self._add(group, token, request, new_member_id, host)
         else:
             self._check_newcomer(group, request, new_member_id, host)
-            group.expect(new_member_id)
-            self._desk.start(Timer(TimerKind.PENDING, group.name, new_member_id), request.session_timeout_ms)
-            self._desk.answer(token, MemberIdGiven(new_member_id))
+            group.add_pending(new_member_id)
+            self._turn.start(Timer(TimerKind.PENDING, group.name, new_member_id), request.session_timeout_ms)
+            self._turn.answer(token, MemberIdGiven(new_member_id))
 
     def _join_again(self, group: Group[Token], token: Token, request: JoinGroup, host: str) -> None:
         if request.member in group.pending:
@@ -86,7 +86,7 @@ class Membership(Generic[Token]):
 
     def _check_newcomer(self, group: Group[Token], request: JoinGroup, new_member_id: str, host: str) -> None:
         self._check_agrees(group, request, "")
-        most = self._desk.limits.group_members_max
+        most = self._turn.limits.group_members_max
         if len(group.members) + len(group.pending) >= most:
             raise GroupMaxSizeReached(
                 f"group {group.name} has {len(group.members)} members and {len(group.pending)} about to "
@@ -121,11 +121,11 @@ class Membership(Generic[Token]):
             group.protocol_type = request.protocol_type
         group.add(member)
         group.wait_to_join(member, token)
-        self._rebalance.heard_of(group, member)
+        self._rebalance.restart_session(group, member)
         if group.barrier is not None:
             group.barrier.newcomers = True
         reason = _because(f"member {member_id} joined", request.reason)
-        self._desk.publish(
+        self._turn.publish(
             EventKind.MEMBER_JOINED,
             group.name,
             group.generation,
@@ -135,17 +135,17 @@ class Membership(Generic[Token]):
         self._rebalance.begin(group, reason, member_id)
 
     def _rejoin(self, group: Group[Token], token: Token, member: Member[Token], request: JoinGroup) -> None:
-        """A member that is known. If it says nothing new in the middle of a generation, it is told of that
-        again, as its answer may have got lost; a leader that joins when all is stable wants a new one."""
-        same = member.same(request.protocols, group.protocol)
+        """A known member joins. Without news in the middle of a generation, it gets that generation's answer
+        again, as the first may have got lost; a leader that joins a stable group starts a rebalance."""
+        same = member.is_assigned_for(request.protocols, group.protocol)
         group.update(member, request)
-        self._rebalance.heard_of(group, member)
+        self._rebalance.restart_session(group, member)
         leads = member.member == group.leader
         if same and (group.state is COMPLETING or (group.state is GroupState.STABLE and not leads)):
             if group.starting:
                 self._wait_to_join(group, member, token)
             else:
-                self._desk.answer(token, group.joined(member))
+                self._turn.answer(token, group.joined(member))
             return
         self._wait_to_join(group, member, token)
         what = (
@@ -156,7 +156,7 @@ class Membership(Generic[Token]):
     def _wait_to_join(self, group: Group[Token], member: Member[Token], token: Token) -> None:
         before = group.wait_to_join(member, token)
         if before is not None:
-            self._desk.answer(before, _superseded(member, "join"))
+            self._turn.answer(before, _superseded(member, "join"))
 
     # --- static members ----------------------------------------------------------------------
 
@@ -171,12 +171,12 @@ class Membership(Generic[Token]):
     ) -> None:
         """An instance returns as another process: it takes the old one's place, which is fenced (KIP-345).
 
-        If the group is stable and would choose the same protocol again, its generation and assignment
-        stand; the others hear nothing of it. What the new process says may differ for all that: of a member
-        that owned something it always does. It finds out by itself whether the assignment fits, and joins
-        again if not. A leader that returns is told not to assign again (KIP-814, G13).
+        If the group is stable and would choose the same protocol again, its generation and assignment stand,
+        and the other members do not notice. The new process's metadata may still differ, and always does
+        if the old process owned something. The new process checks by itself whether the assignment fits, and
+        joins again if not. A leader that returns must not assign again (KIP-814, G13).
         """
-        desk = self._desk
+        turn = self._turn
         leads = group.leader == old.member
         member: Member[Token] = self._new(request, member_id, host)
         member.take_over(old, group.protocol)
@@ -190,36 +190,36 @@ class Membership(Generic[Token]):
         if leads:
             group.leader = member_id
         group.wait_to_join(member, token)
-        self._rebalance.heard_of(group, member)
-        desk.publish(
+        self._rebalance.restart_session(group, member)
+        turn.publish(
             EventKind.MEMBER_JOINED,
             group.name,
             group.generation,
             member=member_id,
             reason=cut(request.reason),
         )
-        if group.state is not GroupState.STABLE or group.chosen() != group.protocol:
+        if group.state is not GroupState.STABLE or group.choose_protocol() != group.protocol:
             self._rebalance.begin(group, _because(reason, request.reason), member_id)
             return
         assignments = {m.member: m.assignment for m in group.members.values()}
-        desk.append(
-            (group.record(assignments, desk.now.wall_ms),),
+        turn.append(
+            (group.record(assignments, turn.now.wall_ms),),
             lambda _, error: self._replaced(group, member, error),
         )
 
     def _replaced(self, group: Group[Token], member: Member[Token], error: StrandlineError | None) -> None:
-        """The new member of an instance is written down. If a rebalance began meanwhile, it joined that."""
+        """The new member of an instance is in the log. If a rebalance began meanwhile, it joined that."""
         if group.state is not GroupState.STABLE or group.members.get(member.member) is not member:
             return
         token = group.take_joining(member)
         if token is None:
             return
-        self._rebalance.heard_of(group, member)
+        self._rebalance.restart_session(group, member)
         if error is not None:
-            self._desk.answer(token, unwritten(f"member {member.member} of group {group.name}", error))
+            self._turn.answer(token, unwritten(f"member {member.member} of group {group.name}", error))
         else:
             leads = group.leader == member.member
-            self._desk.answer(token, group.joined(member, skip_assignment=leads))
+            self._turn.answer(token, group.joined(member, skip_assignment=leads))
 
     # --- sync --------------------------------------------------------------------------------
 
@@ -241,46 +241,46 @@ class Membership(Generic[Token]):
             raise RebalanceInProgress(f"generation {group.generation} of group {group.name} has yet to begin")
         if group.state is COMPLETING and member.member == group.leader and group.assign_write is None:
             self._rebalance.assign(group, request.assignments)
-        self._rebalance.heard_of(group, member)
+        self._rebalance.restart_session(group, member)
         group.unsynced.discard(member.member)
         if group.state is GroupState.STABLE:
-            self._desk.answer(token, member.assignment)
+            self._turn.answer(token, member.assignment)
             return
         if member.syncing is not None:
-            self._desk.answer(member.syncing, _superseded(member, "sync"))
+            self._turn.answer(member.syncing, _superseded(member, "sync"))
         member.syncing = token
 
     # --- heartbeat ---------------------------------------------------------------------------
 
     def heartbeat(self, group: Group[Token], token: Token, request: Heartbeat) -> None:
-        """Held until a rebalance begins or the member has waited long enough; its session begins anew at
-        the arrival and at the answer."""
-        desk = self._desk
+        """Held until a rebalance begins or the member has waited long enough; its session restarts at the
+        arrival and at the answer."""
+        turn = self._turn
         member = group.current(request.member, request.instance, request.generation)
-        self._rebalance.heard_of(group, member)
+        self._rebalance.restart_session(group, member)
         if group.state is PREPARING:
             raise group.rebalances()
         if member.heartbeat is not None:
-            desk.answer(member.heartbeat, None)
+            turn.answer(member.heartbeat, None)
             member.heartbeat = None
         if request.max_wait_ms <= 0:
-            desk.timers.cancel(Timer(TimerKind.HEARTBEAT, group.name, member.member))
-            desk.answer(token, None)
+            turn.timers.cancel(Timer(TimerKind.HEARTBEAT, group.name, member.member))
+            turn.answer(token, None)
             return
         member.heartbeat = token
         held_ms = min(request.max_wait_ms, member.session_timeout_ms * HELD_SHARE_MAX)
-        desk.start(Timer(TimerKind.HEARTBEAT, group.name, member.member), held_ms)
+        turn.start(Timer(TimerKind.HEARTBEAT, group.name, member.member), held_ms)
 
     def heartbeat_due(self, group: Group[Token], member: Member[Token]) -> None:
         assert member.heartbeat is not None, f"a timer for a heartbeat of {member.member}, which has none"
-        self._desk.answer(member.heartbeat, None)
+        self._turn.answer(member.heartbeat, None)
         member.heartbeat = None
-        self._rebalance.heard_of(group, member)
+        self._rebalance.restart_session(group, member)
 
     # --- leave -------------------------------------------------------------------------------
 
     def leave(self, group: Group[Token], leaving: tuple[LeavingMember, ...]) -> tuple[LeftMember, ...]:
-        """All who leave in one request cause one rebalance."""
+        """All members that leave in one request cause one rebalance."""
         left: list[LeftMember] = []
         reasons: list[tuple[str, str]] = []
         for one in leaving:
@@ -297,12 +297,12 @@ class Membership(Generic[Token]):
             others = f", and {len(reasons) - 1} more" if len(reasons) > 1 else ""
             self._rebalance.begin(group, reason + others, caused_by)
         elif group.barrier is not None:
-            self._rebalance.maybe_complete(group)  # it may have waited for somebody who was about to join
+            self._rebalance.maybe_complete(group)  # it may have waited for an id that was about to join
         return tuple(left)
 
     def _leave(self, group: Group[Token], one: LeavingMember) -> str | None:
-        """The member that is out now; None if it was none yet, or is static and stays: a process that
-        ends does not end its instance, only somebody who names the instance does (KIP-345)."""
+        """The member that left; None if it had not joined yet, or is static and stays: a process that ends
+        does not end its instance, only a request that names the instance does (KIP-345)."""
         if one.instance is None and one.member in group.pending:
             self.forget_pending(group, one.member)
             return None
@@ -318,21 +318,21 @@ class Membership(Generic[Token]):
     # --- timers ------------------------------------------------------------------------------
 
     def session_due(self, group: Group[Token], member: Member[Token]) -> None:
-        """Out, unless it waits for an answer of ours: then the silence is not its own."""
+        """Removes a silent member, unless it waits for an answer of this coordinator."""
         if member.joining is not None or member.syncing is not None:
-            self._rebalance.heard_of(group, member)
+            self._rebalance.restart_session(group, member)
             return
         reason = f"not heard of for {member.session_timeout_ms} ms"
         self._rebalance.dismiss(group, member, reason)
         self._rebalance.begin(group, f"member {member.member} was {reason}", member.member)
 
     def pending_due(self, group: Group[Token], member_id: str) -> None:
-        group.expect_no_more(member_id)
+        group.remove_pending(member_id)
         self._rebalance.maybe_complete(group)
 
     def forget_pending(self, group: Group[Token], member_id: str) -> None:
-        group.expect_no_more(member_id)
-        self._desk.timers.cancel(Timer(TimerKind.PENDING, group.name, member_id))
+        group.remove_pending(member_id)
+        self._turn.timers.cancel(Timer(TimerKind.PENDING, group.name, member_id))
 
 
 def _because(what: str, reason: str) -> str:

@@ -1,0 +1,91 @@
+"""Processes of a measurement that take commands on standard input and write JSON lines to standard output.
+
+Both ends: `WorkerProcesses` starts and commands them, `commands` is what each of them reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+END_S_MAX: Final = 30.0
+LINE_BYTES_MAX: Final = 64 << 20
+READY: Final = "ready"
+"""The first line of a worker: what comes after it is not the time that a Python process takes to start."""
+
+
+class WorkerProcesses:
+    """Runs `python -m MODULE ARGUMENT…` once for each list of arguments, from entry to exit."""
+
+    def __init__(self, module: str, arguments: Sequence[Sequence[str]]) -> None:
+        self._commands = [(sys.executable, "-m", module, *each) for each in arguments]
+        self._processes: list[Process] = []
+
+    def __len__(self) -> int:
+        return len(self._commands)
+
+    @property
+    def exit_codes(self) -> list[int]:
+        """Of the workers that have ended."""
+        return [each.returncode for each in self._processes if each.returncode is not None]
+
+    async def __aenter__(self) -> Self:
+        for command in self._commands:
+            self._processes.append(
+                await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, limit=LINE_BYTES_MAX)
+            )
+        for process in self._processes:
+            assert process.stdout is not None
+            await process.stdout.readline()  # ready, or the end of a worker that failed
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End the input of all workers, and kill those that do not end by themselves."""
+        self.end_input()
+        try:
+            async with asyncio.timeout(END_S_MAX):
+                for process in self._processes:
+                    await process.wait()
+        except TimeoutError:
+            for process in self._processes:
+                if process.returncode is None:
+                    process.kill()
+
+    def send(self, command: str, *workers: int) -> None:
+        """Send a command to these workers, by number; to all of them if none is named."""
+        for number in workers or range(len(self._processes)):
+            stdin = self._processes[number].stdin
+            assert stdin is not None
+            stdin.write(f"{command}\n".encode())
+
+    def end_input(self) -> None:
+        """Workers end when their input does."""
+        for process in self._processes:
+            assert process.stdin is not None
+            process.stdin.close()
+
+    async def lines(self, worker: int) -> AsyncIterator[Mapping[str, Any]]:
+        """The lines of a worker, by number, until it ends."""
+        process = self._processes[worker]
+        assert process.stdout is not None
+        while line := await process.stdout.readline():
+            yield json.loads(line)
+        await process.wait()
+
+
+async def commands() -> AsyncIterator[list[str]]:
+    """The words of each command, until the input ends. The first step reports that this worker is ready."""
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
+    )
+    print(READY, flush=True)
+    while words := (await reader.readline()).decode().split():
+        yield words

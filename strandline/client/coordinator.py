@@ -1,0 +1,114 @@
+"""Finds the broker that coordinates a group, and finds it anew when the group moves."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from strandline.client.cluster import Cluster
+from strandline.client.retry import retry
+from strandline.client.wire.groups import FIND_COORDINATOR
+from strandline.config import ClientSettings
+from strandline.errors import (
+    BrokerNotAvailable,
+    CoordinatorNotAvailable,
+    NotCoordinator,
+    OutcomeUnknown,
+    StrandlineError,
+)
+from strandline.ports import Clock, Method, Request, Response, Transport
+from strandline.vocabulary.metadata import Endpoint
+
+logger = logging.getLogger(__name__)
+
+
+class Coordinator:
+    """The coordinator of one group, as far as it is known."""
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        cluster: Cluster,
+        transport: Transport,
+        settings: ClientSettings,
+        clock: Clock,
+    ) -> None:
+        self.group = group
+        self._cluster = cluster
+        self._transport = transport
+        self._settings = settings
+        self._clock = clock
+        self._known: Endpoint | None = None
+        self._finding = asyncio.Lock()
+
+    async def find(self, *, tries_max: int | None = None) -> Endpoint:
+        """The coordinator; without `tries_max` the search goes on until it is found.
+
+        Raises an error that another try does not help, and the last one after `tries_max`.
+        """
+        async with self._finding:
+            if self._known is None:
+                self._known = await retry(
+                    lambda: self._cluster.call_any(FIND_COORDINATOR, self.group),
+                    f"group {self.group} has no coordinator yet",
+                    settings=self._settings,
+                    clock=self._clock,
+                    tries_max=tries_max,
+                )
+            return self._known
+
+    async def call(
+        self, method: Method[Request, Response], request: Request, *, timeout_s: float | None = None
+    ) -> Response:
+        """Find the coordinator and call it once. Raises as `call_at`."""
+        return await self.call_at(await self.find(), method, request, timeout_s=timeout_s)
+
+    async def call_at(
+        self,
+        known: Endpoint,
+        method: Method[Request, Response],
+        request: Request,
+        *,
+        timeout_s: float | None = None,
+    ) -> Response:
+        """Call the coordinator that `find` returned, by default within the request timeout.
+
+        Raises what it answers, and BrokerNotAvailable or OutcomeUnknown; the next `find` searches then.
+        """
+        limit_s = self._cluster.request_timeout_s if timeout_s is None else timeout_s
+        with self.watching(known):
+            try:
+                return await self._transport.call(known.address, method, request, timeout_s=limit_s)
+            except BrokerNotAvailable as error:
+                raise BrokerNotAvailable(
+                    f"coordinator {known.id} advertised {known.address}, unreachable from here"
+                ) from error
+
+    @contextmanager
+    def watching(self, known: Endpoint) -> Iterator[None]:
+        """Wraps a call to the coordinator, and forgets it if the call's error means that it is lost."""
+        try:
+            yield
+        except (NotCoordinator, CoordinatorNotAvailable, BrokerNotAvailable, OutcomeUnknown) as error:
+            self.lost(known, error)
+            raise
+
+    def lost(self, known: Endpoint | None, error: StrandlineError) -> None:
+        """Forget this coordinator, unless another one is known by now. `error` may point to the next one."""
+        if known is not None and known == self._known:
+            logger.info("group %s: its coordinator, broker %d, is lost: %s", self.group, known.id, error)
+            hint = error.leader
+            self._known = None if hint is None else Endpoint(hint.broker_id, hint.host, hint.port)
+
+    def lost_at(self, address: str, error: StrandlineError) -> None:
+        """As `lost`, for a coordinator that was called by its address."""
+        if self._known is not None and self._known.address == address:
+            self.lost(self._known, error)
+
+
+def no_answer(group: str, timeout_s: float) -> CoordinatorNotAvailable:
+    """The error to raise when the time is up and no call has failed yet."""
+    return CoordinatorNotAvailable(f"group {group}: no answer from a coordinator within {timeout_s:.1f} s")
