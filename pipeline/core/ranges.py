@@ -77,7 +77,7 @@ def created_again(name: TopicPartition, start: int, old: str, new: str) -> DataL
 
 def deleted(name: TopicPartition, start: int) -> DataLoss:
     """The loss of a deleted topic's unread records."""
-    return DataLoss(name, start, None, "the topic does not exist any more")
+    return DataLoss(name, start, None, "the topic no longer exists")
 
 
 def begin_in_log(wanted: OffsetRange, bounds: Bounds) -> tuple[OffsetRange, DataLoss | None]:

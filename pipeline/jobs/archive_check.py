@@ -188,7 +188,7 @@ async def _logs(bootstrap: str, topic: str) -> Logs:
     async with ClusterFacts(bootstrap) as facts:
         snapshot = await facts.snapshot(Selection(topics=(topic,)))
     if snapshot.missing:
-        raise SettingsError(f"there is no topic {topic!r} any more: there is nothing to compare with")
+        raise SettingsError(f"topic {topic!r} no longer exists: there is nothing to compare with")
     async with Admin(bootstrap) as admin:
         (described,) = (await admin.metadata([topic])).topics
     bounds = {name.partition: bounds for name, bounds in snapshot.bounds.items()}

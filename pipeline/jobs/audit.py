@@ -129,7 +129,7 @@ def _silent(
     for topic in topics:
         if not any(topic in known for known in topics_of):
             raise InvalidRequest(
-                f"no history tells anything of topic {topic!r}: there is nothing to judge it by"
+                f"no history has an event of topic {topic!r}: there is nothing to judge it by"
             )
     return [str(path) for path, known in zip(histories, topics_of, strict=True) if known.isdisjoint(topics)]
 

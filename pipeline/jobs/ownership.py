@@ -39,7 +39,7 @@ _MEMBER: Final = "…"
 
 def group_events(records: DataFrame, group: str | None = None) -> DataFrame:
     """One row for each event in the records of the topic, of one group or all: offset, event, group,
-    generation, at_ms, member, reason, caused_by, partitions; told_ms is when the coordinator recorded it.
+    generation, at_ms, member, reason, caused_by, partitions; recorded_ms is when the coordinator recorded it.
 
     Task events are left out, and records that are no event of this version.
     """
@@ -48,9 +48,9 @@ def group_events(records: DataFrame, group: str | None = None) -> DataFrame:
     )
     parsed = once.select(
         "first.offset",
-        F.unix_millis("first.timestamp").alias("told_ms"),
+        F.unix_millis("first.timestamp").alias("recorded_ms"),
         F.from_json(F.col("value").cast("string"), _EVENT).alias("parsed"),
-    ).select("offset", "told_ms", "parsed.*")
+    ).select("offset", "recorded_ms", "parsed.*")
     known = parsed.where(
         (F.col("version") == VERSION)
         & F.col("event").isNotNull()
@@ -89,7 +89,9 @@ def moments(events: DataFrame) -> DataFrame:
     A member that left has an event for every partition that it ever had.
     """
     bounds = generations(events)
-    latest = F.least(F.coalesce("told_ms", "at_ms"), F.coalesce("next_started_ms", "told_ms", "at_ms"))
+    latest = F.least(
+        F.coalesce("recorded_ms", "at_ms"), F.coalesce("next_started_ms", "recorded_ms", "at_ms")
+    )
     at = F.least(latest, F.greatest("at_ms", F.coalesce("stable_ms", "at_ms")))
     placed = events.join(bounds, ["group", "generation"]).withColumn("at_ms", at)
     columns = [*_PARTITION, "member", "event", "at_ms", "generation", "reason", "offset"]
@@ -328,7 +330,9 @@ def run(spark: SparkSession, bootstrap: str, group: str | None = None) -> Owners
         kept(gaps(owned, events)) as free,
         kept(rebalances(events)) as turns,
     ):
-        (last,) = events.agg(F.coalesce(F.max(F.least("at_ms", "told_ms")), F.lit(0)).alias("ms")).collect()
+        (last,) = events.agg(
+            F.coalesce(F.max(F.least("at_ms", "recorded_ms")), F.lit(0)).alias("ms")
+        ).collect()
         if group is not None and not last.ms:
             raise GroupIdNotFound(f"nothing has happened to a group {group!r}")
         return Ownership(

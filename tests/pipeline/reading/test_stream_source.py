@@ -204,7 +204,7 @@ def test_a_topic_that_is_gone_is_an_error_or_left_out(
     stream.batch()
     del world.topics["t"]
     stream.restart()
-    with pytest.raises(DataLost, match=r"^t-0 has lost from offset 5 on: the topic does not exist any more"):
+    with pytest.raises(DataLost, match=r"^t-0 has lost from offset 5 on: the topic no longer exists"):
         stream.batch()
     stream.restart(failOnDataLoss="false")
     with caplog.at_level(logging.WARNING):
