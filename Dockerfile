@@ -30,7 +30,7 @@ RUN groupadd --gid 10001 strandline \
  && install --directory --owner strandline --group strandline /var/lib/strandline/data
 COPY --from=strandline-packages /opt/strandline /opt/strandline
 COPY docker/healthy.py /opt/strandline/healthy.py
-# The two limits halve the cost of large messages under glibc (docs/operations.md).
+# The two limits halve the cost of large messages under glibc (docs/run/operations.md).
 ENV PATH=/opt/strandline/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1 \

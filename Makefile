@@ -37,7 +37,7 @@ chaos: setup  ## Tests and rounds of faults in containers, with a Docker engine 
 	@$(PYTHON) -m strandline.chaos.containers $(SHELL) -c '$(PYTHON) -m pytest -m containers --numprocesses=0 tests/chaos && $(PYTHON) -m strandline.chaos --containers $(ARGS)'
 
 .PHONY: soak
-soak: setup  ## Harm clusters for hours: make soak ARGS="--hours 8". docs/chaos.md.
+soak: setup  ## Harm clusters for hours: make soak ARGS="--hours 8". docs/understand/chaos.md.
 	@$(PYTHON) -m strandline.chaos $(ARGS)
 
 .PHONY: check
@@ -45,7 +45,7 @@ check: setup  ## Run every static check: format, lint, types, layers, generated 
 	@$(PYTHON) -m checks $(ARGS)
 
 .PHONY: bench
-bench: setup  ## Measure (docs/performance.md says what).
+bench: setup  ## Measure (docs/run/performance.md says what).
 	@$(PYTHON) -m bench $(ARGS)
 
 .PHONY: setup

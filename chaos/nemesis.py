@@ -210,7 +210,7 @@ class Nemesis:
             case FaultKind.UNREACHABLE | FaultKind.REFUSED:
                 await self._join_others(member, Cut(fault.kind))
             case FaultKind.DISK_FULL:
-                # A replica that failed stays so until its broker is restarted (docs/operations.md).
+                # A replica that failed stays so until its broker is restarted (docs/run/operations.md).
                 await world.free_disk(member)
                 await world.terminate(member)
                 await world.start(member)

@@ -1,4 +1,7 @@
-"""One round: load, faults, healing, and what is found wrong. docs/chaos.md says what its files hold."""
+"""One round: load, faults, healing, and what is found wrong.
+
+docs/understand/chaos.md says what its files hold.
+"""
 
 from __future__ import annotations
 

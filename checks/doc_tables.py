@@ -1,4 +1,4 @@
-"""Tables that docs/ takes from the code: settings with defaults and bounds, errors, commands, metrics.
+"""Makes the tables that docs/ takes from the code: settings, limits, errors, commands, metrics.
 
 A page marks the place: `<!-- table: settings BrokerSettings -->` … `<!-- end of table -->`. Descriptions
 are the docstrings that stand under the fields; they are read from the source, so that nothing pays for them

@@ -1,4 +1,4 @@
-"""The pages say what the code says: links, settings, errors, and the tests behind docs/correctness.md.
+"""Compares the pages with the code: links, settings, errors, and the tests behind docs/correctness.md.
 
 As a command (`make docs`) it rewrites what it can instead of complaining.
 """
@@ -12,7 +12,8 @@ from pathlib import Path
 from checks import doc_tables, links, rows
 
 CORRECTNESS = Path("docs/correctness.md")
-OPERATIONS = Path("docs/operations.md")
+CORRECTNESS_TESTS = Path("docs/correctness-tests.md")
+OPERATIONS = Path("docs/run/operations.md")
 PACKAGES = ("strandline", "broker", "controller", "producer", "consumer", "streams", "pipeline", "chaos")
 
 
@@ -23,8 +24,9 @@ def pages(root: Path) -> list[Path]:
 
 def current(page: Path, root: Path) -> str:
     """What the page should say, given the code and the tests as they are."""
-    text = doc_tables.rewrite(page.read_text())
-    return rows.rewrite(text, rows.holders(root)) if page == root / CORRECTNESS else text
+    if page == root / CORRECTNESS_TESTS:
+        return rows.listed((root / CORRECTNESS).read_text(), rows.holders(root))
+    return doc_tables.rewrite(page.read_text())
 
 
 def unsaid(page: str, root: Path) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Relative links in Markdown lead somewhere: to a file of the tree, and to a heading where they name one."""
+"""Finds links to files or headings that do not exist, and code spans that name files that are gone."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pathlib import Path
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
+SPAN = re.compile(r"`([a-z_]+/[\w./-]+)`")
+"""What may be a path of the tree: `broker/core`, but not `{topic}/{partition}`."""
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -20,8 +22,12 @@ def anchors(markdown: str) -> set[str]:
 
 
 def problems(page: Path, root: Path) -> Iterator[str]:
-    """Links of one page that lead nowhere."""
-    for link in LINK.findall(FENCE.sub("", page.read_text())):
+    """Links of one page that lead nowhere, and paths that it names of files that are not there."""
+    text = FENCE.sub("", page.read_text())
+    for name in SPAN.findall(text):
+        if (root / name.split("/")[0]).is_dir() and not (root / name).exists():
+            yield f"{page.relative_to(root)}: names {name}: no such file"
+    for link in LINK.findall(text):
         if re.match(r"[a-z]+:", link):
             continue
         name, _, anchor = link.partition("#")

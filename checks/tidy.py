@@ -70,12 +70,8 @@ def problems(root: Path) -> list[str]:
 
 
 def crowded(names: list[str]) -> Iterator[str]:
-    """Folders that hold more files than one looks over: a folder is a room, with one concern."""
-    folders = Counter(
-        str(Path(name).parent)
-        for name in set(names)
-        if name.endswith(".py") and not name.startswith(GENERATED)
-    )
+    """Folders with more files than a reader takes in at once: a folder is a room, with one concern."""
+    folders = Counter(str(Path(name).parent) for name in set(names) if not name.startswith(GENERATED))
     for folder, files in sorted(folders.items()):
         if files > FOLDER_FILES_MAX:
             yield f"{folder}: {files} files, more than {FOLDER_FILES_MAX}: make rooms of it"

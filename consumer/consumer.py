@@ -222,7 +222,7 @@ class Consumer(Client[ConsumerSettings]):
         self._in_group().extend_processing(arguments.processing_s(seconds))
 
     def report_tasks(self, changes: Iterable[TaskChange]) -> None:
-        """Have the group's events tell what this member did with tasks, in this order (docs/groups.md).
+        """Have the group's events tell what this member did with tasks, in this order (docs/use/groups.md).
 
         Behind what became of partitions until now. Nobody waits for it, and it is tried a few times at most;
         who is in no generation of the group tells nothing. Raises InvalidRequest.

@@ -56,7 +56,7 @@ def columns(*, include_headers: bool) -> StructType:
 
 
 class StrandlineDataSource(DataSource):
-    """Reads and writes topics. docs/pipeline.md has the options."""
+    """Reads and writes topics. docs/use/spark.md has the options."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,4 +1,4 @@
-"""Stream applications: the public names of `strandline.streams` (docs/streams.md).
+"""Stream applications: the public names of `strandline.streams` (docs/use/streams.md).
 
 They need the extra `streams`, for the store of each task: `pip install 'strandline[streams]'`. The names are
 imported on first use (PEP 562), so that a module of this package does not load RocksDB with it.

@@ -54,7 +54,7 @@ class TaskStatus:
 
 
 class Streams(Startable):
-    """Runs a topology together with all other members of the same `application_id` (docs/streams.md).
+    """Runs a topology together with all other members of the same `application_id` (docs/use/streams.md).
 
     `bootstrap` as for a producer; `settings` are those of `StreamsSettings`. Raises SettingsError and
     TopologyError at once for invalid ones.

@@ -1,4 +1,4 @@
-"""What the pages tell people to type does what they say (README.md, docs/clients.md)."""
+"""What the pages tell people to type does what they say (README.md, docs/use, docs/run)."""
 
 from __future__ import annotations
 
@@ -15,11 +15,15 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def blocks(page: str, language: str) -> list[str]:
+    """The code blocks of a page in this language, in order."""
+    return re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
 def example(page: str, language: str, containing: str) -> str:
     """The one code block of a page in this language that contains these words."""
-    blocks = re.findall(rf"^```{language}\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
-    (found,) = [block for block in blocks if containing in block]
-    return str(found)
+    (found,) = [block for block in blocks(page, language) if containing in block]
+    return found
 
 
 def run(command: list[str], directory: Path, *, timeout_s: float = 50) -> str:
@@ -42,10 +46,10 @@ def run(command: list[str], directory: Path, *, timeout_s: float = 50) -> str:
     ("page", "containing", "printed"),
     [
         ("README.md", "high water 11:42", "b'high water 11:42'\n"),
-        ("README.md", "low water", "b'low water 17:58'\n"),
-        ("README.md", "by-harbour", "{'Hamburg': 2}\n"),
-        ("docs/clients.md", "asyncio.run", "0 b'world' b'hello'\n"),
-        ("docs/state-changes.md", "asyncio.run", "leader of orders-0: first election\n"),
+        ("docs/use/groups.md", "low water", "b'low water 17:58'\n"),
+        ("docs/use/streams.md", "LocalCluster", "{'Hamburg': 2}\n"),
+        ("docs/use/clients.md", "asyncio.run", "0 b'world' b'hello'\n"),
+        ("docs/run/state-changes.md", "asyncio.run", "leader of orders-0: first election\n"),
     ],
 )
 def test_the_example_prints_its_record(page: str, containing: str, printed: str, tmp_path: Path) -> None:
@@ -53,7 +57,7 @@ def test_the_example_prints_its_record(page: str, containing: str, printed: str,
 
 
 def test_the_shell_example_reads_back_what_it_wrote(tmp_path: Path) -> None:
-    script = example("README.md", "sh", "seq 1").replace("make setup && . .venv/bin/activate\n", "")
+    script = example("docs/use/cli.md", "sh", "seq 1").replace("make setup && . .venv/bin/activate\n", "")
     try:
         printed = run(["bash", "-euo", "pipefail", "-c", script], tmp_path)
     finally:
@@ -64,7 +68,8 @@ def test_the_shell_example_reads_back_what_it_wrote(tmp_path: Path) -> None:
 @pytest.mark.timeout(150)
 def test_the_shell_example_of_a_group_shows_where_it_stands_and_reads_everything_once(tmp_path: Path) -> None:
     """Its pause is for people; here it ends once all is committed. The shares are all that was written."""
-    cluster, group = (example("README.md", "sh", words) for words in ("seq 1", "group describe"))
+    cluster = example("docs/use/cli.md", "sh", "seq 1")
+    group = example("docs/use/groups.md", "sh", "sleep 8")
     written = "".join(line + "\n" for line in cluster.splitlines() if re.search(" (create|produce) ", line))
     committed = "until strandline group describe harbour | grep -qE '^lag +0$'; do sleep 1; done"
     script = re.sub("^sleep 8.*$", committed, group, flags=re.MULTILINE)
@@ -80,9 +85,26 @@ def test_the_shell_example_of_a_group_shows_where_it_stands_and_reads_everything
     assert sorted(records) == list(range(1, 100_001))
 
 
+@pytest.mark.timeout(200)
+def test_the_tutorial_reads_every_record_though_a_member_and_a_broker_are_killed(tmp_path: Path) -> None:
+    """Its pauses are for people; here they end once the group has committed everything."""
+    (tmp_path / "worker.py").write_text(example("docs/use/tutorial.md", "python", "RebalanceListener"))
+    script = "".join(blocks("docs/use/tutorial.md", "sh")).replace("make setup && . .venv/bin/activate\n", "")
+    committed = "until strandline group describe harbour | grep -qE '^lag +0$'; do sleep 1; done"
+    script, pauses = re.subn("^sleep 8.*$", committed, script, flags=re.MULTILINE)
+    assert pauses == 3
+    try:
+        printed = run(["bash", "-euo", "pipefail", "-c", script], tmp_path, timeout_s=150)
+    finally:
+        run(["strandline", "down"], tmp_path)
+    assert printed.count("acked 1000, failed 0") == 3
+    assert re.search("was not heard of for 3000 ms", printed), printed
+    assert re.search("^3000$", printed, re.MULTILINE), printed
+
+
 def test_the_shell_example_of_state_changes_shows_who_leads_and_what_waits(tmp_path: Path) -> None:
     """What is recorded a moment later is not shown yet: the example is run with a look until it is."""
-    script = example("docs/state-changes.md", "sh", "--backlog").replace("strandline down\n", "")
+    script = example("docs/run/state-changes.md", "sh", "--backlog").replace("strandline down\n", "")
     shown = "strandline state-changes --topic orders --partition 1"
     looking = f"until {shown} | grep elected; do :; done"
     assert shown in script

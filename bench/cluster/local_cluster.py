@@ -1,7 +1,7 @@
 """How long a local cluster takes until it serves, and to stop: medians, and the parts of it.
 
 Run as `python -m bench.cluster.local_cluster [--brokers 3] [--rounds 5]`. The goal is 3 s for three brokers,
-a controller and ZooKeeper (docs/performance.md).
+a controller and ZooKeeper (docs/run/performance.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The records of `__group_events`: each is one event of a group, as JSON (docs/groups.md, "Events")."""
+"""The records of `__group_events`: each is one event of a group, as JSON (docs/use/groups.md, "Events")."""
 
 from __future__ import annotations
 

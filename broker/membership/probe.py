@@ -1,6 +1,6 @@
 """Whether the process behind a port is gone, asked without waiting for its session to end.
 
-docs/replication.md, Election, says what follows from it.
+docs/understand/replication.md, Election, says what follows from it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Asks brokers whether they are there: at once when a stream with one broke, again and again while it is
 suspected, and before something rests on its being reachable from here.
 
-What follows from the answers: `strandline.broker.membership.peers`, and docs/replication.md, Election.
+What follows from the answers: `strandline.broker.membership.peers`, and docs/understand/replication.md,
+Election.
 """
 
 from __future__ import annotations

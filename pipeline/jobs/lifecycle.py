@@ -1,8 +1,8 @@
 """Measures the durations, the backlog and the open ends of state-change requests, from `__state_changes`.
 
-docs/state-changes.md has the records. A record may be written twice by a writer that does not know whether it
-is in the log: the first of one (id, state) counts. Times are milliseconds since 1970, by the clock of the
-process that did the step; if clocks differ enough for an end to precede its begin, the duration is 0 ms.
+docs/run/state-changes.md has the records. A record may be in the log twice: the first of one (id, state)
+counts. Times are milliseconds since 1970, by the clock of the process that did the step; if clocks differ
+enough for an end to precede its begin, the duration is 0 ms.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Computes the owners of partitions over time, gaps without an owner, and overlaps, from `__group_events`.
 
-docs/groups.md has the records. All events of a group are in one partition of the topic, in the order of its
-coordinator's decisions. An event may occur twice, as the same line: the second one is dropped.
+docs/use/groups.md has the records. All events of a group are in one partition of the topic, in the order of
+its coordinator's decisions. An event may occur twice, as the same line: the second one is dropped.
 
 **Clocks.** Decisions of the coordinator have its time. Actions of a member have the member's time, whose
 clock may be arbitrarily wrong. But they happened in a generation, after it was stable and before the next one

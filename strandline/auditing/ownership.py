@@ -1,6 +1,6 @@
 """Who held which partition of a group when, and whether ever two did: from `__group_events`. Pure.
 
-docs/groups.md has the events. This says what the job on Spark finds in more than memory holds
+docs/use/groups.md has the events. This says what the job on Spark finds in more than memory holds
 (`pipeline/jobs/ownership.py`), in the same steps: times are moved into the bounds that the coordinator's
 clock sets, holdings are made of them, and overlaps of these.
 

@@ -879,7 +879,7 @@ Global___BrokerDescription: _TypeAlias = BrokerDescription  # noqa: Y015
 
 @_typing.final
 class StateChangesRequest(_message.Message):
-    """The records of `__state_changes`, as JSON objects of the schema in docs/state-changes.md."""
+    """The records of `__state_changes`, as JSON objects of the schema in docs/run/state-changes.md."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

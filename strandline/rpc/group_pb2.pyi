@@ -785,7 +785,7 @@ Global___ReportOwnershipResponse: _TypeAlias = ReportOwnershipResponse  # noqa: 
 
 @_typing.final
 class ReportTasksRequest(_message.Message):
-    """A member's task changes (docs/streams.md), in order. They become part of the group's events only."""
+    """A member's task changes (docs/use/streams.md), in order. They become part of the group's events only."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -12,7 +12,7 @@ The last three are ends. A request has exactly one end: it is decided by a compa
 znode that queues the request, and stays there until `__state_changes` has its records.
 
 An **event** is one record of the internal topic `__state_changes`: a step of a request, or an event
-that no request caused, such as an election. docs/state-changes.md has the schema. A writer that
+that no request caused, such as an election. docs/run/state-changes.md has the schema. A writer that
 does not know whether its record was written may write it twice; both records have the same
 `identity`.
 """

@@ -1,4 +1,4 @@
-"""Reports task changes to the group's events (docs/groups.md, "Events")."""
+"""Reports task changes to the group's events (docs/use/groups.md, "Events")."""
 
 from __future__ import annotations
 

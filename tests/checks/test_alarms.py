@@ -1,4 +1,4 @@
-"""What docs/operations.md says to alarm on is there to be scraped."""
+"""What docs/run/operations.md says to alarm on is there to be scraped."""
 
 from __future__ import annotations
 

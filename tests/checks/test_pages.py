@@ -1,4 +1,4 @@
-"""Links lead somewhere, tables say what the code says, and forbidden words are found (docs/testing.md)."""
+"""Links lead somewhere, tables are current, forbidden words are found (docs/understand/testing.md)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,14 @@ def test_a_link_to_a_missing_file_or_heading_is_found(tmp_path: Path) -> None:
         "a.md: link to c.md: no such file",
         "a.md: link to b.md#no: no such heading",
     ]
+
+
+def test_a_path_of_a_file_that_is_gone_is_found_and_another_word_with_a_slash_is_not(tmp_path: Path) -> None:
+    (tmp_path / "broker").mkdir()
+    (tmp_path / "broker/log.py").write_text("")
+    page = tmp_path / "a.md"
+    page.write_text("`broker/log.py`, `broker/index.py`, `text/plain`, `broker/`\n```\n`broker/x.py`\n```\n")
+    assert list(links.problems(page, tmp_path)) == ["a.md: names broker/index.py: no such file"]
 
 
 def test_a_table_shows_name_default_bounds_and_docstring() -> None:

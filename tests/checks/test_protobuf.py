@@ -1,4 +1,4 @@
-"""Generated code that is stale, missing or left over is found (docs/testing.md)."""
+"""Generated code that is stale, missing or left over is found (docs/understand/testing.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/correctness.md is held to what the tests say (docs/testing.md)."""
+"""docs/correctness.md is held to what the tests say (docs/understand/testing.md)."""
 
 from __future__ import annotations
 
@@ -41,22 +41,22 @@ def test_a_row_is_held_by_docstrings_of_module_class_and_test_and_by_a_tests_nam
     }
 
 
-PAGE = "".join(f"| {row} | a hole | a rule | open: not yet |\n" for row in rows.ROWS)
+PAGE = "".join(f"| {row} | a hole | a rule |\n" for row in rows.ROWS)
+HELD = {row: [f"tests/test_a.py::test_{row.lower()}"] for row in rows.ROWS}
 
 
-def test_every_row_stands_once_with_a_test_or_a_reason() -> None:
-    assert list(rows.problems(PAGE, {}, set())) == []
-    assert list(rows.problems(PAGE.replace("| T1 |", "| Z1 |", 1), {}, set())) == [
-        "row T1 stands 0 times, not once"
+def test_every_row_stands_once_and_has_a_test() -> None:
+    assert list(rows.problems(PAGE, HELD, set())) == []
+    assert list(rows.problems(PAGE.replace("| T1 |", "| Z1 |", 1), HELD, set())) == [
+        "row T1 stands 0 times, not once",
+        "row T1: cited by tests/test_a.py::test_t1, but not listed",
     ]
-    silent = PAGE.replace("open: not yet", "", 1)
-    assert list(rows.problems(silent, {}, set())) == [
-        "row T1: no test cites it, and it does not say why it is open"
-    ]
+    without = {row: tests for row, tests in HELD.items() if row != "T1"}
+    assert list(rows.problems(PAGE, without, set())) == ["row T1: no test cites it"]
 
 
 def test_a_row_needs_a_test_that_make_test_runs() -> None:
-    held = {"T1": ["tests/test_a.py::test_b", "tests/test_c.py"]}
+    held = HELD | {"T1": ["tests/test_a.py::test_b", "tests/test_c.py"]}
     assert list(rows.problems(PAGE, held, {"tests/test_c.py"})) == []
     assert list(rows.problems(PAGE, held, {"tests/test_c.py", "tests/test_a.py::test_b"})) == [
         "row T1: every test that holds it is slow; `make test` needs one too"
@@ -88,12 +88,15 @@ def test_a_mark_leaves_out_a_module_a_class_or_a_test(
     assert rows.left_out(tmp_path) == {f"tests/test_a.py{name}" for name in left_out}
 
 
-def test_a_row_that_a_test_cites_lists_the_test_instead_of_a_reason() -> None:
-    assert rows.rewrite(PAGE.replace("open: not yet", "a test that is gone"), {}).count(
-        "open: no test yet"
-    ) == len(rows.ROWS)
-    held = {"T1": ["tests/broker/test_log.py::test_a", "tests/broker/test_log.py::test_b"]}
-    line = rows.rewrite(PAGE, held).splitlines()[0]
-    assert line == (
-        "| T1 | a hole | a rule | [broker/test_log.py](../tests/broker/test_log.py): `test_a`, `test_b` |"
+def test_a_page_lists_the_tests_of_each_row_under_the_headings_of_the_rows() -> None:
+    correctness = "# Holes\n\n## Logs\n\n| T1 | a hole | a rule |\n\n## Groups\n\n| G1 | a hole | a rule |\n"
+    held = {
+        "T1": ["tests/broker/test_log.py::test_a", "tests/broker/test_log.py::test_b"],
+        "G1": ["tests/test_g.py"],
+    }
+    assert rows.listed(correctness, held) == rows.BEGIN + (
+        "\n\n## Logs\n\n| row | held by |\n| --- | --- |\n"
+        "| T1 | [broker/test_log.py](../tests/broker/test_log.py): `test_a`, `test_b` |\n"
+        "\n## Groups\n\n| row | held by |\n| --- | --- |\n"
+        "| G1 | [test_g.py](../tests/test_g.py): all of it |\n"
     )

@@ -46,7 +46,7 @@ async def test_the_active_one_tells_of_the_cluster_and_of_every_brokers_queue(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
     """Brokers that are registered and do nothing: nobody leads, and the requests for them grow old. One of
-    them is gone: its queue is told all the same (docs/operations.md, "What to alarm on")."""
+    them is gone: its queue is told all the same (docs/run/operations.md, "What to alarm on")."""
     session, dying = await open_session(), await open_session()
     await register(session, [1, 2])
     await register(dying, [3])

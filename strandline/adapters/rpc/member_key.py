@@ -5,7 +5,7 @@ it with their calls. Clients do not read ZooKeeper, so they do not have it. An a
 suffice: on one machine clients have the addresses of brokers, and behind a NAT a broker does not
 have its own.
 
-The key is as secret as ZooKeeper and the network between the members are (docs/operations.md).
+The key is as secret as ZooKeeper and the network between the members are (docs/run/operations.md).
 """
 
 from __future__ import annotations

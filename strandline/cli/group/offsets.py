@@ -166,7 +166,7 @@ def _reset(name: TopicPartition, target: Target, committed: int | None, bounds: 
 
 
 def plan_json(group: str, resets: Sequence[Reset], *, executed: bool) -> dict[str, Any]:
-    """The shape of `group reset-offsets -o json` (docs/cli.md)."""
+    """The shape of `group reset-offsets -o json` (docs/use/cli.md)."""
     return {
         "group": group,
         "executed": executed,

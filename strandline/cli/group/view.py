@@ -204,7 +204,7 @@ def _runs(numbers: Iterable[int]) -> str:
 
 
 def view_json(view: GroupView) -> dict[str, Any]:
-    """The shape of `group describe -o json` (docs/cli.md)."""
+    """The shape of `group describe -o json` (docs/use/cli.md)."""
     group, coordinator = view.description.group, view.description.coordinator
     return {
         "group": group.group,

@@ -227,7 +227,7 @@ def test_what_is_no_figure_of_a_task_is_one_that_nobody_knows(lag: int, rate: fl
 
 @pytest.mark.parametrize("rate", [nan, inf, -inf, -1.5])
 def test_an_event_is_json_whatever_a_member_sends(rate: float) -> None:
-    """Another client's numbers come as they are: JSON has no word for these (docs/groups.md, "Events")."""
+    """Another client's numbers come as they are: JSON has no word for these (docs/use/groups.md)."""
     request = group_pb2.ReportTasksRequest(group="g", member="m", generation=1)
     request.changes.add(task="t-0", lag=-9, records_per_s=rate, remaining_ms=-(2**63), at_ms=5)
     request.changes.add(task="t-1", lag=0, records_per_s=1e308, remaining_ms=2**63 - 1, at_ms=-5)

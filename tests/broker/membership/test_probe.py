@@ -1,4 +1,4 @@
-"""What a broker makes of another one's port (docs/replication.md, Election)."""
+"""What a broker makes of another one's port (docs/understand/replication.md, Election)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Bad arguments of the public calls, with a real broker: refused by name where they are given, nothing is
-sent, and the client goes on (docs/groups.md)."""
+sent, and the client goes on (docs/use/groups.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever stops gives everything up in order: committed, told, and read on by others (docs/groups.md)."""
+"""Whoever stops gives everything up in order: committed, told, and read on by others (docs/use/groups.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a group keeps of what its members read, and how they end (docs/groups.md)."""
+"""What a group keeps of what its members read, and how they end (docs/use/groups.md)."""
 
 from __future__ import annotations
 
@@ -251,7 +251,7 @@ async def test_members_that_commit_by_hand_handle_each_record_once(
     cluster: LocalCluster, protocol: str
 ) -> None:
     """Nothing crashes: a partition changes hands when its handler has ended and its commit is answered, and
-    no commit hangs or fails, however often the group rebalances (docs/groups.md)."""
+    no commit hangs or fails, however often the group rebalances (docs/use/groups.md)."""
     topic, group = await new_topic(cluster, PARTITIONS), new_group()
     members = [ByHand(cluster, topic, group, protocol, early=number % 2 == 0) for number in range(4)]
     async with loading(cluster, {topic: PARTITIONS}) as load, asyncio.TaskGroup() as tasks:

@@ -1,4 +1,4 @@
-"""Consumers share a group, with real brokers: who reads what, and what is read again (docs/groups.md)."""
+"""Consumers share a group, with real brokers: who reads what, and what is read again (docs/use/groups.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members that die, hang or cannot reach anybody, and a coordinator that dies (docs/groups.md)."""
+"""Members that die, hang or cannot reach anybody, and a coordinator that dies (docs/use/groups.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups whose members change their ways or come back as who they were (docs/groups.md)."""
+"""Groups whose members change their ways or come back as who they were (docs/use/groups.md)."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ async def test_a_static_member_comes_back_without_a_rebalance(cluster: LocalClus
 
 @pytest.mark.parametrize("protocol", ["eager", "cooperative"])
 async def test_a_static_member_comes_back_for_another_topic(cluster: LocalCluster, protocol: str) -> None:
-    """docs/groups.md, "The end": what it gets at first was made for its former life; it does not take what
-    it does not want, and the group rebalances."""
+    """docs/use/groups.md, "The end": what it gets at first was made for its former life; it does not take
+    what it does not want, and the group rebalances."""
     old, new = await new_topic(cluster, 4), await new_topic(cluster, 4)
     settings = {"session_timeout_ms": 30_000, "rebalance_protocol": protocol}
     async with Members(cluster, [old], **settings) as members:

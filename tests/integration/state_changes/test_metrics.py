@@ -1,5 +1,5 @@
 """Metrics and health of a whole cluster of processes, through what goes wrong with it
-(docs/operations.md, "Metrics", "What to alarm on")."""
+(docs/run/operations.md, "Metrics", "What to alarm on")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members and brokers that are killed under a stream application (docs/streams.md)."""
+"""Members and brokers that are killed under a stream application (docs/use/streams.md)."""
 
 from __future__ import annotations
 

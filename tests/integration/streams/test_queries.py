@@ -1,4 +1,4 @@
-"""What a member knows of the state: its own, and whose the rest is (docs/streams.md)."""
+"""What a member knows of the state: its own, and whose the rest is (docs/use/streams.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members of a stream application that come and go, while lines come all the time (docs/streams.md)."""
+"""Members of a stream application that come and go, while lines come all the time (docs/use/streams.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standbys: copies of a state that follow its changelog, to take over at once (docs/streams.md)."""
+"""Standbys: copies of a state that follow its changelog, to take over at once (docs/use/streams.md)."""
 
 from __future__ import annotations
 

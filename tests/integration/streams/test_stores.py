@@ -1,4 +1,4 @@
-"""What a member finds on its disk when it comes back: everything, nothing, or rubbish (docs/streams.md)."""
+"""What a member finds on its disk after a restart: everything, nothing, or rubbish (docs/use/streams.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a task begins of whose inputs nothing is kept (docs/streams.md)."""
+"""Where a task begins of whose inputs nothing is kept (docs/use/streams.md)."""
 
 from __future__ import annotations
 

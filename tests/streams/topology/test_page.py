@@ -1,4 +1,4 @@
-"""docs/streams-api.md: its code runs as it stands there, block after block, and prints what it says."""
+"""docs/use/streams.md: the code that describes an application runs as it stands there, block after block."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 import strandline.streams
 from strandline.streams.topology.topology import Topology
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "streams-api.md").read_text()
-BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "use" / "streams.md").read_text()
+DESCRIBING = PAGE[PAGE.index("## Describing an application") : PAGE.index("## How tasks run")]
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```", DESCRIBING, re.MULTILINE | re.DOTALL)
 
 
 def test_the_code_of_the_page_runs_and_prints_what_it_says() -> None:
@@ -21,7 +22,7 @@ def test_the_code_of_the_page_runs_and_prints_what_it_says() -> None:
     with contextlib.redirect_stdout(printed):
         for language, code in BLOCKS:
             if language == "python":
-                exec(compile(code, "docs/streams-api.md", "exec"), names)
+                exec(compile(code, "docs/use/streams.md", "exec"), names)
     assert printed.getvalue() == "".join(text for language, text in BLOCKS if language == "text")
     topology = names["topology"]
     assert isinstance(topology, Topology)

@@ -1,4 +1,4 @@
-"""Who leads when nobody in sync can without a loss (CORRECTNESS E2, E3; docs/replication.md)."""
+"""Who leads when nobody in sync can without a loss (CORRECTNESS E2, E3; docs/understand/replication.md)."""
 
 from __future__ import annotations
 

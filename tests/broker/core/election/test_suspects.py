@@ -1,4 +1,4 @@
-"""Suspicions end, and suspects are probed again and again until they do (docs/replication.md, Election)."""
+"""Suspicions end, and suspects are probed until they do (docs/understand/replication.md, Election)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cluster in numbers, as the active controller's metrics tell it (docs/operations.md, "Metrics")."""
+"""The cluster in numbers, as the active controller's metrics tell it (docs/run/operations.md, "Metrics")."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ class Oven:
 
 
 async def test_a_scrape_shows_gauges_counters_and_histograms() -> None:
-    """docs/operations.md, "Metrics": Prometheus' text format, labels escaped, buckets added up."""
+    """docs/run/operations.md, "Metrics": Prometheus' text format, labels escaped, buckets added up."""
     oven = Oven()
     for took_ms in (0.5, 1, 7, 100):
         oven.baking_ms.observe(took_ms)

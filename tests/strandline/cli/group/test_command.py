@@ -148,7 +148,7 @@ async def test_a_reset_is_shown_first_and_then_done(shell: Shell) -> None:
 
 @pytest.mark.slow
 async def test_a_reset_goes_to_names_and_times(shell: Shell) -> None:
-    """docs/cli.md: earliest, latest, and the first record that is not older than a time."""
+    """docs/use/cli.md: earliest, latest, and the first record that is not older than a time."""
     async with produced(shell, "timed", 1, 2) as topic:
         await shell.objects("produce", topic, stdin=b"late\n")
         *_, late = await shell.objects(

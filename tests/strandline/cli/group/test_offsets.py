@@ -43,7 +43,7 @@ def target(text: str) -> Target:
     ],
 )
 def test_a_target_is_a_name_an_offset_a_shift_or_a_time(text: str, meant: Target) -> None:
-    """docs/cli.md: a sign makes a shift of a number."""
+    """docs/use/cli.md: a sign makes a shift of a number."""
     assert target(text) == meant
 
 
@@ -136,7 +136,7 @@ def test_no_plan_leaves_the_log(to: Target, start: int, size: int, committed: in
 
 
 def test_the_json_shape_is_the_documented_one() -> None:
-    """docs/cli.md: the shape of `group reset-offsets`."""
+    """docs/use/cli.md: the shape of `group reset-offsets`."""
     assert plan_json("g", plan(95, {A: 40}, {A: Bounds(10, 90)}), executed=False) == {
         "group": "g",
         "executed": False,

@@ -115,7 +115,7 @@ def test_members_of_another_protocol_type_are_not_read_as_consumers() -> None:
 
 
 def test_the_json_shape_is_the_documented_one() -> None:
-    """docs/cli.md: the shape of `group describe`."""
+    """docs/use/cli.md: the shape of `group describe`."""
     shape = view_json(group_view(described(member("m1", A, owned=())), {A: CommittedOffset(3)}, {A: 5}))
     assert shape == {
         "group": "g",
