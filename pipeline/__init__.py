@@ -1,7 +1,7 @@
-"""Spark over topics: what `pipeline/` has for its users.
+"""Spark over topics: the public names of `strandline.pipeline`.
 
-It needs the extra `spark`: `pip install 'strandline[spark]'`. The names are found when they are asked for:
-who reads with a Spark of their own loads nothing that starts one.
+It needs the extra `spark`: `pip install 'strandline[spark]'`. The names are imported on first use, so that a
+reader with a Spark session of its own loads nothing that starts one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What goes wrong between Spark and strandline. Spark wraps what a source raises: each message says all."""
+"""Errors between Spark and strandline. Spark wraps exceptions of a source, so each message is complete."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from strandline.errors import Outcome, SettingsError, StrandlineError
 
 
 class InvalidOption(SettingsError):
-    """An option of the source or the sink is wrong; the message names it, its value, and what to change."""
+    """An option of the source or the sink is invalid; the message names it, its value, and what to change."""
 
 
 class InvalidSchema(StrandlineError):
-    """The columns asked for, or given, are not those of the source or the sink."""
+    """The requested or given columns are not those of the source or the sink."""
 
 
 class DataLost(StrandlineError):
-    """Records that were to be read are in the log no more."""
+    """Records to be read are no longer in the log."""
 
 
 class ReadStalled(StrandlineError):
-    """Nothing of a range came for as long as `pollTimeoutMs` allows, and nothing says that it is lost."""
+    """No record of a range arrived within `pollTimeoutMs`, and nothing shows that it is lost."""
 
     outcome = Outcome.RETRIABLE
 
 
 class NoOffset(StrandlineError):
-    """No record is as young as the time to begin at."""
+    """Every record is older than the starting time."""

@@ -1,8 +1,8 @@
-"""One event loop in a thread of this process, for those who are called from outside of any loop.
+"""One event loop in a thread of this process, for callers outside of any loop.
 
-Spark calls sources and sinks from plain threads, again and again, in processes that live on from one task
-to the next; gRPC's asyncio belongs to one loop a process. So everything that strandline's clients do here
-is done on this loop, which starts when it is first needed and lives as long as the process.
+Spark calls sources and sinks from plain threads, repeatedly, in processes that are reused for several tasks;
+gRPC's asyncio is bound to one loop of a process. So all of strandline's clients run on this loop, which
+starts on first use and lives as long as the process.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any, Final, Generic, TypeVar
 Result = TypeVar("Result")
 
 END_S_MAX: Final = 2.0
-"""How long a call that is cancelled, or the process that ends, waits for what was begun to clean up."""
+"""How long a cancelled call, or the end of the process, waits for cleanup."""
 
 
 class LoopThread:
-    """An event loop that runs in a daemon thread of its own."""
+    """An event loop in its own daemon thread."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -34,11 +34,11 @@ class LoopThread:
         self._loop.run_forever()
 
     def call(self, work: Coroutine[Any, Any, Result], timeout_s: float | None = None) -> Result:
-        """Run a coroutine on the loop, and wait for what it returns or raises.
+        """Run a coroutine on the loop, and return or raise its result.
 
-        Raises TimeoutError after `timeout_s` seconds. When the caller does not wait to the end, for that
-        or another reason, the coroutine is cancelled, and given a moment to clean up. Raises RuntimeError
-        when called on the loop itself, which would wait for itself.
+        Raises TimeoutError after `timeout_s` seconds. If the caller stops waiting, for that or another
+        reason, the coroutine is cancelled, and given a moment to clean up. Raises RuntimeError when called on
+        the loop's own thread, which would wait for itself.
         """
         if threading.current_thread() is self._thread:
             work.close()
@@ -54,7 +54,7 @@ class LoopThread:
             raise
 
     def close(self) -> None:
-        """Cancel all that runs, and end the thread. Nothing can be called any more."""
+        """Cancel all tasks, and end the thread. No call is possible afterwards."""
         if self._loop.is_closed():
             return
         if self._thread.is_alive():
@@ -67,7 +67,7 @@ class LoopThread:
 
 
 class _Call(Generic[Result]):
-    """Work that its caller may stop waiting for at any moment, even before it began."""
+    """A coroutine whose caller may stop waiting at any moment, even before it began."""
 
     def __init__(self, work: Coroutine[Any, Any, Result]) -> None:
         self._work = work
@@ -76,7 +76,7 @@ class _Call(Generic[Result]):
         self._ended = threading.Event()
 
     async def run(self) -> Result:
-        """What the work returns or raises."""
+        """The coroutine's result or error."""
         self._task = asyncio.current_task()
         try:
             if self._abandoned:
@@ -87,7 +87,7 @@ class _Call(Generic[Result]):
             self._ended.set()
 
     def abandon(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Cancel the work, and wait a moment until it has cleaned up. Nothing, if it has ended."""
+        """Cancel the coroutine, and wait a moment for its cleanup. No effect if it has ended."""
         if not self._ended.is_set():
             loop.call_soon_threadsafe(self._cancel)
             self._ended.wait(END_S_MAX)
@@ -111,7 +111,7 @@ def _result(future: Future[Result], timeout_s: float | None) -> Result:
         return future.result(timeout_s)
     except TimeoutError:
         if future.done():
-            raise  # it is the work's own
+            raise  # the coroutine's own error
         raise TimeoutError(f"not done after {timeout_s} s") from None
 
 
@@ -122,11 +122,11 @@ def _wait_for(future: Future[None]) -> None:
         return
 
 
-# --- the one of this process ----------------------------------------------------------------
+# --- the loop of this process ---------------------------------------------------------------
 
 
 class _Process:
-    """What this process has: no loop at first, and none again in the child of a fork."""
+    """The loop of this process: none at first, and none after a fork in the child."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -141,9 +141,10 @@ class _Process:
             return self._thread
 
     def forked(self) -> None:
-        """Only the thread that forked is here: the loop's is not, and the lock may be held by nobody.
+        """Runs in a forked child, which has only the forking thread: the loop's is missing, and the lock may
+        be held.
 
-        The parent's loop is kept, untouched: to close it would take from the parent what it waits for.
+        The parent's loop is kept untouched: closing it would disturb the parent.
         """
         self._lock = threading.Lock()
         if self._thread is not None:
@@ -157,7 +158,7 @@ os.register_at_fork(after_in_child=_process.forked)
 
 
 def loop_thread() -> LoopThread:
-    """The loop of this process, started if it is not there yet. From any thread."""
+    """The loop of this process, started if necessary. From any thread."""
     return _process.loop_thread()
 
 

@@ -3,8 +3,8 @@
     spark.dataSource.register(StrandlineDataSource)
     spark.read.format("strandline").option("bootstrap", "127.0.0.1:9092").option("subscribe", "orders").load()
 
-Spark pickles what is here and unpickles it in Python workers, which it forks; so gRPC is imported only where
-something is asked of a broker.
+Spark pickles these objects and unpickles them in forked Python workers; so gRPC is imported only where a
+broker is called.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 FORMAT: Final = "strandline"
 
 _PUSHING: Final = "pyspark.sql.worker.data_source_pushdown_filters"
-"""The module of the Python worker in which Spark plans a query whose conditions it hands on."""
+"""The module of the Python worker in which Spark plans a query and pushes down its conditions."""
 
 _COLUMNS: Final = (
     StructField("key", BinaryType()),
@@ -91,7 +91,7 @@ class StrandlineDataSource(DataSource):
 
 
 def check_columns(asked: StructType, *, include_headers: bool) -> None:
-    """Raises InvalidSchema if somebody asks for others than there are."""
+    """Raises InvalidSchema if other columns are requested."""
     there = columns(include_headers=include_headers)
     if [(f.name, f.dataType) for f in asked.fields] != [(f.name, f.dataType) for f in there.fields]:
         raise InvalidSchema(

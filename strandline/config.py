@@ -170,7 +170,8 @@ class BrokerSettings(ListenerSettings):
     """How often a leader that is not the first assigned replica checks whether the first one can
     lead again. That replica must have been in sync for this long."""
     reassignment_bytes_per_s: int = Field(default=0, ge=0)
-    """What a leader sends, over all partitions, to replicas that a reassignment adds; 0: no limit.
+    """The rate at which a leader sends to replicas that a reassignment adds, over all partitions;
+    0: no limit.
     Members of the ISR, and replicas that are nearly caught up, are never slowed down."""
     reassignment_close_ms: int = Field(default=30_000, ge=1)
     """How long a replica that a reassignment removes may continue to fetch after it was asked to

@@ -54,6 +54,6 @@ IN_GROUP: Final = frozenset({_S.RELEASING, _S.JOINING, _S.ASSIGNING, _S.SYNCING,
 """The states in which the member takes part in the group, or is about to."""
 
 
-def transition(who: object, current: State, wanted: State) -> State:
+def transition(subject: object, current: State, wanted: State) -> State:
     """Returns `wanted` if it may follow `current`. Raises IllegalTransition with the values."""
-    return states.transition(f"member {who}", current, wanted, LEGAL)
+    return states.transition(f"member {subject}", current, wanted, LEGAL)

@@ -1,4 +1,5 @@
-"""Batches of the log as Arrow columns, without a Python object for each record where their layout allows."""
+"""Converts batches of the log to Arrow columns, without a Python object for each record where their layout
+allows."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ CREATE_TIME: Final = 0
 LOG_APPEND_TIME: Final = 1
 
 BYTES_MAX: Final = 2**31 - 1
-"""Of the records of one Arrow batch: its positions have 32 bits."""
+"""The most bytes of records in one Arrow batch: its positions have 32 bits."""
 
 _TIMESTAMP: Final = pa.timestamp("us", "UTC")
 _HEADERS: Final = pa.list_(
@@ -51,27 +52,26 @@ _SCHEMA_WITH_HEADERS: Final = _SCHEMA.append(pa.field("headers", _HEADERS))
 _CODEC_MASK: Final = 0x07
 _INT64_MAX: Final = 2**63 - 1
 _SIZES_MAX: Final = 8
-"""Changes of size within a batch whose layout others are likely to have, too."""
+"""A layout with more changes of size is not reused: other batches are unlikely to have it."""
 _SAFE: Final = 2**61
-"""Two such numbers add up to one that 64 bits hold."""
+"""Two such numbers have a sum that fits 64 bits."""
 _MS_MAX: Final = _INT64_MAX // 1000
-"""The largest time that microseconds in 64 bits can tell, either side of 1970."""
+"""The largest absolute time that fits 64 bits as microseconds since 1970."""
 
 
 def arrow_schema(*, include_headers: bool) -> pa.Schema:
-    """The source's columns: Spark takes batches of exactly these names, types and nullability."""
+    """The source's columns: Spark accepts only batches with exactly these names, types and nullability."""
     return _SCHEMA_WITH_HEADERS if include_headers else _SCHEMA
 
 
 def record_batch(
     batches: Iterable[FetchedBatch], *, include_headers: bool = False, stop: int | None = None
 ) -> pa.RecordBatch:
-    """The records wanted of all these batches, in order, as one Arrow batch of the source's columns.
+    """The wanted records of all these batches, in order, as one Arrow batch of the source's columns.
 
-    Of each batch those from its `from_offset` on are wanted, and below `stop`, if that is given. `headers`
-    are null where a record has none; a timestamp that microseconds in 64 bits cannot tell is null.
-
-    Raises UndecodableBatch, and ValueError if the records, decompressed, are more than BYTES_MAX bytes.
+    Wanted are the records of each batch from its `from_offset` on, and below `stop`, if that is given.
+    `headers` are null for a record without any; a timestamp that does not fit 64 bits as microseconds is
+    null. Raises UndecodableBatch, and ValueError if the decompressed records exceed BYTES_MAX bytes.
     """
     bodies = [body for body in map(_opened, batches) if body.batch.header.record_count or body.size]
     if (size := sum(body.size for body in bodies)) > BYTES_MAX:
@@ -89,7 +89,7 @@ def record_batch(
 
 
 class _Body(NamedTuple):
-    """A batch's records, not compressed (any more): they lie in `buffer` from `begin` to `end`."""
+    """A batch's uncompressed records, in `buffer` from `begin` to `end`."""
 
     batch: FetchedBatch
     buffer: bytes
@@ -117,7 +117,8 @@ def _opened(batch: FetchedBatch) -> _Body:
 
 
 def _parts(name: TopicPartition, bodies: Sequence[_Body], stop: int | None) -> Iterator[list[pa.Array]]:
-    """The columns of batches of a partition: those that can be read side by side, and each of the others."""
+    """The columns of one partition's batches: consecutive plain batches are read together, each other batch
+    alone."""
     together = _SideBySide.of(bodies)
     for plain, group in groupby(range(len(bodies)), key=together.is_plain):
         if plain:
@@ -135,7 +136,7 @@ def _columns(
     name: TopicPartition, keys: pa.Array, values: pa.Array, offsets: pa.Array, timestamps: pa.Array,
     types: pa.Array, headers: pa.Array,
 ) -> list[pa.Array]:  # fmt: skip
-    """In the order of the schema."""
+    """The columns in the order of the schema."""
     topic, partition = pa.scalar(name.topic, pa.string()), pa.scalar(name.partition, pa.int32())
     count = len(offsets)
     topics, partitions = pa.repeat(topic, count), pa.repeat(partition, count)
@@ -143,13 +144,13 @@ def _columns(
 
 
 def _below(stop: int | None, offsets: Sequence[int] | Numbers) -> int:
-    """How many records come before the one that is not wanted any more."""
+    """How many records have an offset below `stop`."""
     if stop is None or not len(offsets) or offsets[-1] < stop:
         return len(offsets)
     return bisect_left(offsets, stop)
 
 
-# --- one by one -----------------------------------------------------------------------------
+# --- record by record ------------------------------------------------------------------------
 
 
 def _read_each(name: TopicPartition, body: _Body, stop: int | None) -> list[pa.Array]:
@@ -159,20 +160,20 @@ def _read_each(name: TopicPartition, body: _Body, stop: int | None) -> list[pa.A
     if offsets and not -_INT64_MAX <= min(offsets) <= max(offsets) <= _INT64_MAX:
         raise body.batch.undecodable(CorruptMessage("a record has an offset of more than 64 bits"))
     rows = slice(_below(stop, offsets))
-    told = [ms * 1000 if -_MS_MAX <= ms <= _MS_MAX else None for ms in timestamps[rows]]
+    micros = [ms * 1000 if -_MS_MAX <= ms <= _MS_MAX else None for ms in timestamps[rows]]
     return _columns(
         name,
         pa.array(keys[rows], pa.binary()),
         pa.array(values[rows], pa.binary()),
         pa.array(offsets[rows], pa.int64()),
-        pa.array(told, _TIMESTAMP),
-        pa.repeat(pa.scalar(_timestamp_type(header), pa.int32()), len(told)),
+        pa.array(micros, _TIMESTAMP),
+        pa.repeat(pa.scalar(_timestamp_type(header), pa.int32()), len(micros)),
         pa.array([of_one or None for of_one in headers[rows]], _HEADERS),
     )
 
 
 def _as_fetched(body: _Body) -> FetchedBatch:
-    """The same batch, not compressed."""
+    """The same batch, uncompressed."""
     header = body.batch.header
     if header.codec is Codec.NONE:
         return body.batch
@@ -188,7 +189,7 @@ def _timestamp_type(header: BatchHeader) -> int:
     return LOG_APPEND_TIME if header.is_log_append_time else CREATE_TIME
 
 
-# --- side by side ---------------------------------------------------------------------------
+# --- vectorized -----------------------------------------------------------------------------
 
 
 class _SideBySide:
@@ -200,7 +201,7 @@ class _SideBySide:
         self._bodies, self._buffer = bodies, pa.py_buffer(buffer)
         self._counts = [len(of_one) - 1 for of_one in bounds]
         self._rows = [0, *accumulate(self._counts)]
-        """Where each batch begins among all records found."""
+        """The index of each batch's first record among all records."""
         self._fields = read_fields(
             view,
             np.concatenate([of_one[:-1] for of_one in bounds]),
@@ -215,7 +216,7 @@ class _SideBySide:
 
     @classmethod
     def of(cls, bodies: Sequence[_Body]) -> _SideBySide:
-        """Batches that follow each other in one buffer are read where they are, others brought together."""
+        """Batches that are consecutive in one buffer are read in place, others are copied together."""
         first = bodies[0].buffer
         if len(first) <= BYTES_MAX and all(
             before.buffer is after.buffer and before.end <= after.begin for before, after in pairwise(bodies)
@@ -226,7 +227,7 @@ class _SideBySide:
         return cls(bodies, b"".join(views), begins[:-1])
 
     def _in_order(self, deltas: Numbers) -> Flags:
-        """True for each record with an offset of its batch, above that of the record before."""
+        """True for each record whose offset lies in its batch, above that of the previous record."""
         last = _each([body.batch.header.last_offset_delta for body in self._bodies], self._counts)
         fits = (deltas >= 0) & (deltas <= last)
         ascends = np.ones(len(deltas), np.bool_)
@@ -235,11 +236,11 @@ class _SideBySide:
         return fits & ascends
 
     def is_plain(self, index: int) -> bool:
-        """True if all records of a batch are sound; False, too, if they were not even found."""
+        """True if all records of a batch are sound; False also if their bounds were not found."""
         return self._plain[index]
 
     def columns(self, name: TopicPartition, first: int, last: int, stop: int | None) -> list[pa.Array]:
-        """Of the records wanted in the batches from `first` up to `last`, all of them plain."""
+        """The columns of the wanted records in the batches `first` to `last`, all of which are plain."""
         rows = slice(self._rows[first], self._rows[last])
         fields = Fields._make(column[rows] for column in self._fields)
         headers = [body.batch.header for body in self._bodies[first:last]]
@@ -262,7 +263,7 @@ class _SideBySide:
         )
 
     def _wanted(self, first: int, last: int, offsets: Numbers, stop: int | None) -> slice | Numbers:
-        """Which of the records from `from_offset` on, and below `stop`: all of them, nearly always."""
+        """The indexes of the records from `from_offset` on and below `stop`; nearly always all of them."""
         spans, whole = [], True
         for index in range(first, last):
             batch = self._bodies[index].batch
@@ -277,7 +278,7 @@ class _SideBySide:
         return slice(None) if whole else np.concatenate(spans)
 
     def _cut(self, starts: Numbers, ends: Numbers, nulls: Flags) -> pa.Array:
-        """Bytes from the buffer. Values and what stands between them alternate; every other one is taken."""
+        """Bytes from the buffer. Values and the bytes between them alternate; every other piece is taken."""
         count = len(starts)
         if nulls.all():
             return pa.nulls(count, pa.binary())
@@ -293,10 +294,11 @@ class _SideBySide:
 def _all_bounds(
     bodies: Sequence[_Body], begins: Sequence[int], buffer: bytes, view: Bytes
 ) -> Iterator[Numbers]:
-    """The bounds of each batch's records; of none, where they are not found or its numbers are too large.
+    """The bounds of each batch's records; empty if they are not found or the batch's numbers are too large.
 
-    Batches of records of one size are often all alike, so one of as many records and bytes as another is
-    guessed to have its bounds. Whoever reads the records finds out: a wrong guess makes them unsound.
+    Batches of records of one size often have the same layout, so a batch with the same number of records and
+    bytes as another is assumed to have its bounds. Reading the records checks this: a wrong assumption makes
+    them unsound.
     """
     known: dict[tuple[int, int], Numbers] = {}
     for body, begin in zip(bodies, begins, strict=True):
@@ -315,12 +317,12 @@ def _all_bounds(
 
 
 def _base_time(header: BatchHeader) -> int:
-    """What the timestamps of a batch count from; of one with the time of its append, what all of them are."""
+    """The base of a batch's timestamps; with log append time, the timestamp of all its records."""
     return header.max_timestamp if header.is_log_append_time else header.base_timestamp
 
 
 def _each(of_batches: Sequence[int], counts: Sequence[int]) -> Numbers:
-    """A number of each batch for each of its records."""
+    """Repeats each batch's number for each of its records."""
     return np.repeat(np.array(of_batches, np.int64), counts)
 
 

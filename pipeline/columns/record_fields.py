@@ -1,9 +1,9 @@
-"""Where the fields of many records stand in one buffer, found without a Python object for each.
+"""Finds the fields of many records in one buffer without a Python object for each record.
 
-Records of a batch follow each other, each behind its length. So first their bounds are found: at once
-where a run of records has one length, which is so for most producers, else one after the other. Then all
-records are read side by side, field by field, with NumPy. Whatever is not plainly a record without
-headers is not sound: `strandline.records` has to look at it, and says what is wrong with it.
+The records of a batch are consecutive, each after its length. First their bounds are found: at once for a run
+of records with equal length, which most producers write, else one after the other. Then all records are read
+together, field by field, with NumPy. Any record that is not plain and without headers is unsound:
+`strandline.records` decodes it, and reports what is wrong with it.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Flags = npt.NDArray[np.bool_]
 RECORD_BYTES_MIN: Final = 7
 
 _RUN_MIN: Final = 8
-"""A run of fewer records was no gain, and the next ones are found one by one."""
+"""A shorter run is no gain; then the next records are searched one by one."""
 
 _WALK_MIN: Final = 32
 _VARINT_BYTES_MAX: Final = 9
 """A longer one may not fit a signed number of 64 bits."""
 
 _NULL: Final = 1
-"""The length -1, zigzag."""
+"""The length -1 in zigzag encoding."""
 
 
 class Fields(NamedTuple):
-    """An element for each record. Positions are those in the buffer; of null they are equal."""
+    """One element for each record. Positions are those in the buffer; null has an empty range."""
 
     timestamp_deltas: Numbers
     offset_deltas: Numbers
@@ -45,14 +45,15 @@ class Fields(NamedTuple):
     value_ends: Numbers
     value_nulls: Flags
     sound: Flags
-    """True if the record has no headers and its lengths add up. All else is meaningless where it is False."""
+    """True if the record has no headers and its lengths are consistent. If False, its other fields are
+    meaningless."""
 
 
 def record_bounds(buffer: bytes, view: Bytes, begin: int, end: int, count: int) -> Numbers | None:
-    """Where each of `count` records begins, and where the last one ends, which is `end`.
+    """The start of each of `count` records, and the end of the last one, which is `end`.
 
-    None if lengths lead elsewhere. `view` is the buffer for NumPy. That each record is as long as it says
-    is for `read_fields` to find out.
+    None if the lengths lead elsewhere. `view` is the buffer for NumPy. `read_fields` checks that each record
+    has the length that it claims.
     """
     if not 0 < count <= (end - begin) // RECORD_BYTES_MIN:
         return None
@@ -82,19 +83,19 @@ def record_bounds(buffer: bytes, view: Bytes, begin: int, end: int, count: int) 
 
 
 def _length(buffer: bytes, at: int) -> tuple[int, int]:
-    """The length that stands at a position, and the position after it."""
+    """The length at a position, and the position after it."""
     if (raw := buffer[at]) < 0x80:
         return raw >> 1 ^ -(raw & 1), at + 1
     return decode_varint(buffer, at)
 
 
 def _repeats(buffer: bytes, at: int, size: int, length: bytes, count: int) -> bool:
-    """True if it seems worth to look for a run: the next few records are of the same size."""
+    """True if a run is likely: the next few records have the same size."""
     return count >= _RUN_MIN and all(buffer.startswith(length, at + nth * size) for nth in range(1, _RUN_MIN))
 
 
 def _run(rest: Bytes, width: int, size: int, most: int) -> int:
-    """How many records from the first on are of one size: how often its length is there again."""
+    """The number of records of equal size from the first one on, found by their repeated length."""
     most = min(most, len(rest) // size)
     same = rest[0 : most * size : size] == rest[0]
     for at in range(1, width):
@@ -104,10 +105,10 @@ def _run(rest: Bytes, width: int, size: int, most: int) -> int:
 
 
 def _walk(buffer: bytes, at: int, count: int) -> array[int]:
-    """The bounds of some records, one after the other, wherever their lengths lead.
+    """The bounds of `count` records, one after the other, as their lengths lead.
 
-    Whether a length is odd, which is to say negative, is not asked here, in the loop: `read_fields` does.
-    Raises IndexError, OverflowError or ValueError where nothing can be read.
+    An odd length, which is a negative one, is not checked in this loop: `read_fields` checks it. Raises
+    IndexError, OverflowError or ValueError if the bytes cannot be read.
     """
     bounds = array("q", (at,))
     add = bounds.append
@@ -124,10 +125,10 @@ def _walk(buffer: bytes, at: int, count: int) -> array[int]:
 
 
 def read_fields(view: Bytes, starts: Numbers, ends: Numbers) -> Fields:
-    """The fields of records that should begin and end there, which makes no record sound that does not."""
+    """The fields of records with the given bounds; a record that does not match its bounds is unsound."""
     length, at = _varints(view, starts)
     sound = (length & 1 == 0) & (at + (length >> 1) == ends)
-    timestamps, at = _varints(view, at + 1)  # past the attributes, none of whose bits is in use
+    timestamps, at = _varints(view, at + 1)  # after the attributes, all of whose bits are unused
     offsets, at = _varints(view, at)
     sound &= (timestamps >= 0) & (offsets >= 0)
     key, key_starts = _varints(view, at)
@@ -142,9 +143,10 @@ def read_fields(view: Bytes, starts: Numbers, ends: Numbers) -> Fields:
 
 
 def _ends(raw: Numbers, starts: Numbers, limits: Numbers, sound: Flags) -> tuple[Numbers, Flags]:
-    """Where fields of these raw lengths end, and which are null; what is neither is not sound."""
+    """The ends of fields with these raw lengths, and which are null; a field that is invalid makes its record
+    unsound."""
     nulls = raw == _NULL
-    lengths = raw >> 1  # of null: 0
+    lengths = raw >> 1  # 0 for null
     ends = starts + lengths
     sound &= (nulls | (raw & 1 == 0)) & (ends <= limits)
     return ends, nulls
@@ -155,10 +157,10 @@ def _unzigzag(raw: Numbers) -> Numbers:
 
 
 def _varints(view: Bytes, at: Numbers) -> tuple[Numbers, Numbers]:
-    """The numbers that stand at these positions, still zigzag, and the positions after them.
+    """The numbers at these positions, still zigzag-encoded, and the positions after them.
 
-    -1 for one that is too long. A position outside of the buffer is taken for its nearest byte: what was
-    read there ends outside, too.
+    -1 for one that is too long. A position outside the buffer is clipped to the nearest byte: such a field
+    also ends outside.
     """
     first = view.take(at, mode="clip")
     raw = first.astype(np.int64)
@@ -175,7 +177,7 @@ def _varints(view: Bytes, at: Numbers) -> tuple[Numbers, Numbers]:
         if shift == 7 * _VARINT_BYTES_MAX:
             raw[which] = -1
             break
-        # The bit that says "another follows" stood where this byte's lowest bit belongs.
+        # The continuation bit of the previous byte is at the position of this byte's lowest bit.
         raw[which] -= 1 << shift
         byte = view.take(after[which], mode="clip").astype(np.int64)
         raw[which] += byte << shift

@@ -1,8 +1,8 @@
-"""Under which producer id and epoch a piece of a query's batch is written (KIP-98).
+"""Computes the producer id and epoch under which a piece of a query's batch is written (KIP-98).
 
-Whoever repeats the piece, in whatever process, comes to the same identity: so brokers recognize what is in
-the log already. A producer id is that of a query's Spark partition, and its epoch the number of the batch:
-once a batch is written, no broker takes an older one's records any more.
+Every process that repeats the piece computes the same identity, so brokers recognize what is already in the
+log. The producer id belongs to a query's Spark partition, and its epoch is the number of the batch: once a
+batch is written, no broker accepts an older one's records.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from typing import Final
 from strandline.client.messages import ProducerIdentity
 
 PRODUCER_ID_MIN: Final = 1 << 62
-"""Brokers hand out producer ids from 0 on; those that are computed begin here."""
+"""Brokers assign producer ids from 0 on; computed ids begin here."""
 HASH_BITS: Final = 61
 EPOCHS: Final = 1 << 15
-"""Epochs have 15 bits: with every so many batches a query's partition has another producer id."""
+"""Epochs have 15 bits: after this number of batches a query's partition gets another producer id."""
 
 
 def identity_of(query: str, spark_partition: int, batch: int, generation: int = 0) -> ProducerIdentity:
-    """Who writes this partition of this batch. `query`: a streaming query's id, or any text of one's own.
+    """The identity that writes this partition of this batch. `query`: a streaming query's id, or any unique
+    text.
 
-    `generation`: how often what was written under the generation before had left the log already, when it
-    was to be looked at.
+    `generation`: how often the records of the previous generation had already left the log when they were
+    searched for.
     """
     turn, epoch = divmod(batch, EPOCHS)
     name = f"{query}\n{spark_partition}\n{turn}\n{generation}".encode()

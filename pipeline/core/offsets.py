@@ -1,14 +1,13 @@
-"""Offsets of partitions as JSON: what users write into options, and what Spark keeps in a checkpoint.
+"""Offsets of partitions as JSON, in users' options and in Spark's checkpoints.
 
-Both look as Kafka's do, `{"orders": {"0": 12, "1": 7}}`. Spark compares those of a stream as text, so they
-are written in one order always: topics by name, partitions by number. A stream's have two more keys, which
-no topic can have for a name:
+Both have Kafka's format, `{"orders": {"0": 12, "1": 7}}`. Spark compares the offsets of a stream as text, so
+they are always in the same order: topics by name, partitions by number. A stream's offsets have two more
+keys, which no topic name can equal:
 
 * `@ids`: the topics' ids. A topic that was deleted and created again under its name is another one, and
-  an offset of the first says nothing of the second.
-* `@since`: in the end of a stream's first batch, where that batch began. Nobody else remembers it: a query
-  that is killed in its first batch would ask again for the offsets to start with, and `latest` are others
-  then.
+offsets of the old one do not apply to it.
+* `@since`: in the end of a stream's first batch, the begin of that batch. It is stored nowhere else: a query
+that is killed in its first batch would compute its start again, and `latest` would have moved by then.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from strandline.pipeline.errors import InvalidOption
 from strandline.vocabulary.topics import is_topic_name
 
 LATEST: Final = -1
-"""In the place of an offset: after the last committed record."""
+"""Instead of an offset: after the last committed record."""
 EARLIEST: Final = -2
-"""In the place of an offset: where the log starts."""
+"""Instead of an offset: the start of the log."""
 
 IDS: Final = "@ids"
 SINCE: Final = "@since"
@@ -36,7 +35,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 def parse(option: str, text: str, *, least: int) -> dict[TopicPartition, int]:
-    """A number for each partition, as a user writes it. Raises InvalidOption for one below `least`."""
+    """A number for each partition, from a user's option. Raises InvalidOption for one below `least`."""
     found: dict[TopicPartition, int] = {}
     for topic, numbers in _object(option, text).items():
         if not isinstance(numbers, dict):
@@ -53,7 +52,7 @@ def parse(option: str, text: str, *, least: int) -> dict[TopicPartition, int]:
 
 
 def parse_partitions(option: str, text: str) -> list[TopicPartition]:
-    """Partitions by topic, as `assign` has them: `{"orders": [0, 1]}`. Raises InvalidOption."""
+    """Partitions by topic, in the format of `assign`: `{"orders": [0, 1]}`. Raises InvalidOption."""
     found: dict[TopicPartition, None] = {}
     for topic, numbers in _object(option, text).items():
         if not isinstance(numbers, list):
@@ -85,7 +84,7 @@ def _object(option: str, text: str) -> dict[str, Any]:
 
 
 def _once(option: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON, in which each name may stand once: of two numbers, which one is meant?"""
+    """A JSON object with unique names: of two numbers, the intended one would be unclear."""
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
@@ -107,20 +106,20 @@ def _check_some(option: str, text: str, found: Mapping[TopicPartition, object]) 
 
 
 def as_json(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """By topic and partition, each in order."""
+    """Offsets by topic and partition, both in order."""
     written: dict[str, dict[str, int]] = {}
     for name in sorted(offsets):
         written.setdefault(name.topic, {})[str(name.partition)] = offsets[name]
     return written
 
 
-def said(offsets: Offsets) -> str:
-    """In a message for people."""
+def as_text(offsets: Offsets) -> str:
+    """Offsets as text for a message."""
     return json.dumps(as_json(offsets))
 
 
 def listed(names: Iterable[TopicPartition], *, most: int = 10) -> str:
-    """In a message for people: not more of them than anybody reads."""
+    """Partitions as text for a message, limited to `most` names."""
     ordered = sorted(names)
     more = f" and {len(ordered) - most} more" if len(ordered) > most else ""
     return ", ".join(map(str, ordered[:most])) + more
@@ -128,7 +127,7 @@ def listed(names: Iterable[TopicPartition], *, most: int = 10) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StreamOffset:
-    """How far a stream is. `offsets` are those to read next; `ids` are of the topics in them."""
+    """The position of a stream. `offsets` are those to read next; `ids` are of their topics."""
 
     offsets: Offsets
     ids: Mapping[str, str] = field(default_factory=dict)
@@ -146,7 +145,7 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Self:
-        """What `as_json` wrote once. Raises InvalidOption for what no stream of strandline wrote."""
+        """The inverse of `as_json`. Raises InvalidOption for data that strandline did not write."""
         try:
             since = written.get(SINCE)
             return cls(

@@ -1,7 +1,6 @@
-"""The options of the source, as they come from Spark: a dictionary of texts, whose keys have any case.
+"""The options of the source, which Spark passes as a dictionary of texts with keys in any case.
 
-Names and meanings are Kafka's. Every error names the option as its documentation writes it, the value, and
-what to change.
+Names and meanings are Kafka's. Every error names the option as documented, its value, and what to change.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from strandline.vocabulary.topics import is_topic_name
 BOOTSTRAP: Final = "bootstrap"
 KAFKA_BOOTSTRAP: Final = "kafka.bootstrap.servers"
 GROUP_IDS: Final = ("kafka.group.id", "groupIdPrefix")
-"""Accepted as Kafka's source accepts them; this one is in no group."""
+"""Accepted for compatibility with Kafka's source; this source is in no group."""
 
 ASSIGN, SUBSCRIBE, SUBSCRIBE_PATTERN = "assign", "subscribe", "subscribePattern"
 _SELECTIONS: Final = (ASSIGN, SUBSCRIBE, SUBSCRIBE_PATTERN)
@@ -52,7 +51,7 @@ SOURCE_OPTIONS: Final = (
     *GROUP_IDS,
 )
 SPARKS_OWN: Final = ("path",)
-"""Options that Spark itself adds."""
+"""Options that Spark adds."""
 STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "commitGroup")
 BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 
@@ -63,14 +62,14 @@ _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": MINUTES_MS, "min": MINUTES_MS, "h"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is read: these partitions, these topics, or all topics whose whole name matches."""
+    """What to read: these partitions, these topics, or all topics whose whole name matches a pattern."""
 
     partitions: tuple[TopicPartition, ...] = ()
     topics: tuple[str, ...] = ()
     pattern: str = ""
 
     def matching(self, names: Iterable[str]) -> list[str]:
-        """The topics of a pattern. The system's own are meant only by a pattern that begins with `__`."""
+        """The topics that match the pattern. Internal topics match only a pattern that begins with `__`."""
         regex = re.compile(self.pattern)
         internal = self.pattern.startswith(INTERNAL_PREFIX)
         return sorted(
@@ -82,19 +81,20 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Where reading begins or ends: one of these. LATEST and EARLIEST may stand for an offset."""
+    """Where reading begins or ends: exactly one of these. LATEST and EARLIEST may replace an offset."""
 
     edge: int | None = None
     """LATEST or EARLIEST, for all partitions."""
     offsets: Offsets | None = None
     time_ms: int | None = None
-    """Of the first record not older, in all partitions; milliseconds since the Unix epoch."""
+    """The time of the first record that is not older, in all partitions; milliseconds since the Unix epoch.
+    """
     times_ms: Offsets | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What a reader was asked for. `stream` says whether it is one that goes on."""
+    """The options of a reader. `stream`: whether it is a stream reader."""
 
     bootstrap: str
     selection: Selection
@@ -102,7 +102,7 @@ class SourceOptions:
     starting: Bound
     ending: Bound
     time_missing_is_latest: bool
-    """Where no record is as young as the time to begin at: begin at the end, instead of an error."""
+    """If every record is older than the starting time: begin at the end, instead of an error."""
     fail_on_data_loss: bool
     max_offsets: int | None
     min_offsets: int | None
@@ -117,7 +117,7 @@ class SourceOptions:
 
 
 def source_options(given: Mapping[str, str], *, stream: bool) -> SourceOptions:
-    """Read the options of a batch or stream reader. Raises InvalidOption."""
+    """Parse the options of a batch or stream reader. Raises InvalidOption."""
     read = _Options(given)
     read.check_names(stream)
     least, most = read.whole("minOffsetsPerTrigger", 1), read.whole("maxOffsetsPerTrigger", 1)
@@ -157,7 +157,7 @@ def includes_headers(given: Mapping[str, str]) -> bool:
 
 
 def bootstrap(given: Mapping[str, str]) -> str:
-    """Where brokers are, `host:port` with commas. Raises InvalidOption without."""
+    """The brokers' addresses, `host:port` separated by commas. Raises InvalidOption if they are missing."""
     read = _Options(given)
     ours, kafkas = read.text(BOOTSTRAP), read.text(KAFKA_BOOTSTRAP)
     if ours is not None and kafkas is not None and ours != kafkas:
@@ -169,7 +169,7 @@ def bootstrap(given: Mapping[str, str]) -> str:
 
 
 def refuse_unknown(given: Iterable[str], known: Iterable[str]) -> None:
-    """Raises InvalidOption for a name that is none, with the nearest one that is."""
+    """Raises InvalidOption for an unknown name, with the closest known one."""
     names = {name.lower(): name for name in (*known, *SPARKS_OWN)}
     for key in given:
         if key.lower() in names:
@@ -185,7 +185,7 @@ def refuse_unknown(given: Iterable[str], known: Iterable[str]) -> None:
 
 
 class _Options:
-    """Typed looks at texts."""
+    """Typed access to option texts."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = {key.lower(): value for key, value in given.items()}
@@ -198,7 +198,7 @@ class _Options:
                 raise InvalidOption(f"{name} = {self._given[name.lower()]!r}: {other}, leave it out")
 
     def text(self, name: str) -> str | None:
-        """None if it is not given. Raises InvalidOption if it is empty."""
+        """None if the option is absent. Raises InvalidOption if it is empty."""
         found = self._given.get(name.lower())
         if found is not None and not found.strip():
             raise InvalidOption(f"{name} is empty: give a value, or leave it out")
@@ -222,7 +222,7 @@ class _Options:
         return found.lower() == "true"
 
     def one_of(self, name: str, choices: tuple[str, ...]) -> str:
-        """The first of them is the default."""
+        """One of the choices; the first one is the default."""
         found = self.text(name)
         if found is None:
             return choices[0]
@@ -265,8 +265,8 @@ def _selection(read: _Options) -> Selection:
 
 
 def _bound(read: _Options, which: str, default: int, *, forbidden: int | None) -> Bound:
-    """The strongest of a time for all, times for each, and offsets. `forbidden` is the edge where there would
-    be nothing to read, or no end."""
+    """In this order: a time for all partitions, times by partition, offsets. `forbidden` is the edge at which
+    nothing would be read, or reading would not end."""
     for_all = read.whole(f"{which}Timestamp", 0)
     by_partition, by_offset = f"{which}OffsetsByTimestamp", f"{which}Offsets"
     times, given = read.text(by_partition), read.text(by_offset)

@@ -1,4 +1,4 @@
-"""From one batch of a stream to the next: how far, and what of that is lost."""
+"""Computes the next position of a stream, and the data that was lost before it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strandline.pipeline.core.ranges import DataLoss, OffsetRange, created_again
 
 
 def behind(begun: StreamOffset, latest: StreamOffset) -> list[TopicPartition]:
-    """Partitions whose log ends before what was read of it already, though their topic is the same."""
+    """Partitions of unchanged topics whose log ends before the position already read."""
     return sorted(
         name
         for name, start in begun.offsets.items()
@@ -20,7 +20,7 @@ def behind(begun: StreamOffset, latest: StreamOffset) -> list[TopicPartition]:
 
 
 def starts_in(begun: StreamOffset, ids: Mapping[str, str]) -> dict[TopicPartition, int]:
-    """Where a batch begins in the topics of these ids; a partition that is missing begins at 0."""
+    """The starts of a batch in the topics with these ids; a missing partition begins at 0."""
     return {
         name: offset
         for name, offset in begun.offsets.items()
@@ -29,7 +29,7 @@ def starts_in(begun: StreamOffset, ids: Mapping[str, str]) -> dict[TopicPartitio
 
 
 def until(target: StreamOffset, begun: StreamOffset, latest: StreamOffset) -> StreamOffset:
-    """No further than `target`: what came later is not there yet, be it records, partitions or topics."""
+    """`latest`, but at most `target`: later records, partitions and topics are left out."""
     ends = {
         name: max(min(end, target.offsets[name]), min(end, begun.offsets.get(name, 0)))
         for name, end in latest.offsets.items()
@@ -39,7 +39,7 @@ def until(target: StreamOffset, begun: StreamOffset, latest: StreamOffset) -> St
 
 
 def to_read(begun: StreamOffset, latest: StreamOffset, log_starts: Offsets) -> dict[TopicPartition, int]:
-    """For each partition the first offset that is still there to be read."""
+    """For each partition the first offset that can still be read."""
     starts = starts_in(begun, latest.ids)
     return {name: max(starts.get(name, 0), log_starts.get(name, 0)) for name in latest.offsets}
 
@@ -47,10 +47,10 @@ def to_read(begun: StreamOffset, latest: StreamOffset, log_starts: Offsets) -> d
 def advance(
     begun: StreamOffset, latest: StreamOffset, log_starts: Offsets, *, most: int | None, first: bool
 ) -> StreamOffset:
-    """The end of the batch that begins at `begun`: `latest`, or `most` offsets on.
+    """The end of the batch that begins at `begun`: `latest`, or at most `most` offsets later.
 
-    What logs have no more does not count: a batch goes over it, however much it is. The `first` batch of a
-    stream says where it begins.
+    Offsets that the logs no longer have do not count: a batch skips them, however many they are. The `first`
+    batch of a stream contains its begin.
     """
     starts = starts_in(begun, latest.ids)
     there = to_read(begun, latest, log_starts)
@@ -60,24 +60,24 @@ def advance(
 
 
 def same_place(one: StreamOffset, other: StreamOffset) -> bool:
-    """Whether there is nothing between them."""
+    """Whether there is nothing between two positions."""
     topics = {name.topic for name in one.offsets}
     return dict(one.offsets) == dict(other.offsets) and all(_same(topic, one, other) for topic in topics)
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What there is between two offsets of a stream: ranges, some of them empty, and what is lost."""
+    """The range of each partition between two positions of a stream, possibly empty, and the losses."""
 
     ranges: Sequence[OffsetRange]
     losses: Sequence[DataLoss]
 
 
 def step(begun: StreamOffset, ended: StreamOffset) -> Step:
-    """What there is to read from `begun` to `ended`, and what is lost in between.
+    """The ranges to read from `begun` to `ended`, and what was lost in between.
 
-    Partitions that are new begin at 0, and so do those of a topic that was created again. Those that `ended`
-    has no more went with their topic.
+    New partitions begin at 0, and so do those of a topic that was created again. Partitions that are missing
+    in `ended` were deleted with their topic.
     """
     if ended.since is not None:
         begun = replace(begun, offsets=ended.since, ids=ended.ids)
@@ -96,5 +96,5 @@ def step(begun: StreamOffset, ended: StreamOffset) -> Step:
 
 
 def _same(topic: str, one: StreamOffset, other: StreamOffset) -> bool:
-    """Whether it is one topic, as far as both know its id."""
+    """Whether the topic is the same, as far as both positions know its id."""
     return one.ids.get(topic, other.ids.get(topic)) == other.ids.get(topic, one.ids.get(topic))

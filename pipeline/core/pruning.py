@@ -1,7 +1,7 @@
-"""What the conditions of a query say of where its rows can be: less is read then, and no other row found.
+"""Derives from the conditions of a query where its rows can be, so that less is read.
 
-Spark still looks at every row that is read. So a condition that is not understood here, or only in part,
-costs time and nothing else.
+Spark still checks every row that is read. So a condition that is not understood here, or only in part, costs
+time but never a wrong result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Condition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """Whole numbers from `least` to `most`, both included, and only those `among`, where these are given."""
+    """The whole numbers from `least` to `most`, both included; if `among` is given, only those in it."""
 
     least: int | None = None
     most: int | None = None
@@ -42,7 +42,7 @@ class Interval:
     def narrowed(
         self, least: int | None = None, most: int | None = None, among: frozenset[int] | None = None
     ) -> Interval:
-        """The part of it that is also in another one."""
+        """The intersection with another interval."""
         if among is not None:
             least, most = min(among), max(among)
         return Interval(
@@ -57,7 +57,7 @@ EVERYTHING = Interval()
 
 @dataclass(frozen=True, slots=True)
 class Pruning:
-    """Where rows can be; `topics` None: in any."""
+    """Where rows can be; `topics` None: in any topic."""
 
     topics: frozenset[str] | None = None
     partitions: Interval = EVERYTHING
@@ -66,7 +66,7 @@ class Pruning:
 
 
 def pruning(conditions: Iterable[Condition]) -> Pruning:
-    """What all of these conditions together say."""
+    """The conjunction of all conditions."""
     topics: frozenset[str] | None = None
     where = {PARTITION: EVERYTHING, OFFSET: EVERYTHING, TIMESTAMP: EVERYTHING}
     for column, operator, values in conditions:
@@ -97,7 +97,7 @@ def _narrowed(interval: Interval, operator: str, numbers: list[int]) -> Interval
 
 
 def pruned(wanted: Iterable[OffsetRange], by: Pruning) -> list[OffsetRange]:
-    """The parts of ranges where rows can be, as far as topics, partitions and offsets say; none is empty."""
+    """The parts of ranges where rows can be, judged by topics, partitions and offsets; none is empty."""
     found = []
     for one in wanted:
         if (by.topics is None or one.topic in by.topics) and one.partition in by.partitions:

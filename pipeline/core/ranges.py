@@ -1,4 +1,4 @@
-"""Which offsets a query reads, in which pieces, and what of them the log has no more."""
+"""Offset ranges of a query, their division into pieces, and the data that the log has lost."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class OffsetRange:
 
     @property
     def size(self) -> int:
-        """How many offsets; compaction may have left fewer records."""
+        """The number of offsets; compaction may have left fewer records."""
         return self.end - self.start
 
     def __str__(self) -> str:
@@ -36,7 +36,7 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class DataLoss:
-    """Offsets from `start` to before `end` that cannot be read any more; `end` None: who knows how many."""
+    """Offsets from `start` to before `end` that can no longer be read; `end` None: unknown."""
 
     name: TopicPartition
     start: int
@@ -52,53 +52,53 @@ class DataLoss:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Where a log starts, and its high watermark."""
+    """The start of a log, and its high watermark."""
 
     start: int
     end: int
 
 
 def begun_later(name: TopicPartition, start: int, log_start: int, end: int) -> DataLoss:
-    """The loss of what lies below the start of a log."""
+    """The loss of offsets below the start of a log."""
     why = f"the log starts at offset {log_start}, retention has deleted what was before"
     return DataLoss(name, start, min(log_start, end), why)
 
 
 def ended_earlier(name: TopicPartition, start: int, end: int, log_end: int) -> DataLoss:
-    """The loss of what a log had once, and has no more above its high watermark of now."""
+    """The loss of offsets above the current high watermark of a log, which had them once."""
     return DataLoss(name, start, end, f"the log ends at offset {log_end} now, it was truncated")
 
 
 def created_again(name: TopicPartition, start: int, old: str, new: str) -> DataLoss:
-    """The loss of what was not read of a topic when it was deleted."""
+    """The loss of a deleted topic's unread records."""
     why = f"the topic was deleted, and another one has its name now (id {new} in place of {old})"
     return DataLoss(name, start, None, why)
 
 
 def deleted(name: TopicPartition, start: int) -> DataLoss:
-    """The loss of what was not read of a topic when it was deleted."""
-    return DataLoss(name, start, None, "the topic does not exist any more")
+    """The loss of a deleted topic's unread records."""
+    return DataLoss(name, start, None, "the topic no longer exists")
 
 
 def begin_in_log(wanted: OffsetRange, bounds: Bounds) -> tuple[OffsetRange, DataLoss | None]:
-    """The part of a range that a log has not deleted, and what it has."""
+    """The part of a range that the log still has, and the loss of the rest."""
     if wanted.start >= bounds.start or not wanted.size:
         return wanted, None
     loss = begun_later(wanted.name, wanted.start, bounds.start, wanted.end)
     return replace(wanted, start=min(bounds.start, wanted.end)), loss
 
 
-# --- in pieces --------------------------------------------------------------------------------
+# --- division into pieces --------------------------------------------------------------------
 
 
 def pieces(ranges: Iterable[OffsetRange], *, at_least: int, records_max: int | None) -> list[OffsetRange]:
-    """The ranges, none of them empty, cut so that none has more than `records_max` offsets and there are
-    `at_least` as many, if there are as many offsets. Together they are the same offsets, in order.
+    """The ranges, without empty ones, cut so that none has more than `records_max` offsets and there are
+    `at_least` that many pieces, if there are enough offsets. Together they have the same offsets, in order.
     """
     wanted = [one for one in ranges if one.size > 0]
     counts = [1 if records_max is None else -(-one.size // records_max) for one in wanted]
     missing = at_least - sum(counts)
-    # The one whose pieces are the largest is cut into one more, until there are enough.
+    # The range with the largest pieces is cut into one more, until there are enough.
     largest = [
         (-one.size / count, index, count)
         for index, (one, count) in enumerate(zip(wanted, counts, strict=True))
@@ -114,20 +114,20 @@ def pieces(ranges: Iterable[OffsetRange], *, at_least: int, records_max: int | N
 
 
 def _cut(whole: OffsetRange, count: int) -> list[OffsetRange]:
-    """Into pieces whose sizes differ by one at most."""
+    """Cut a range into pieces whose sizes differ by at most one."""
     edges = [whole.start + whole.size * number // count for number in range(count + 1)]
     return [replace(whole, start=start, end=end) for start, end in pairwise(edges) if start < end]
 
 
-# --- how much at a time -----------------------------------------------------------------------
+# --- limits of a batch -----------------------------------------------------------------------
 
 
 def limited(starts: Offsets, ends: Offsets, most: int) -> dict[TopicPartition, int]:
-    """Ends for a batch of `most` offsets: as many in all, or all there are. A partition that `starts` has
-    not begins at 0, and one whose end is not above its start keeps its end.
+    """The ends of a batch of `most` offsets in total, or of all that there are. A partition missing in
+    `starts` begins at 0, and one whose end is not above its start keeps its end.
 
-    Each partition's share is in proportion to what there is of it, and at least one offset. Where `most` is
-    less than there are partitions, they take turns: the batch after this one goes on behind its last.
+    Each partition's share is proportional to its backlog, and at least one offset. If `most` is less than the
+    number of partitions, they take turns: the next batch continues after the last partition of this one.
     """
     backlog = {name: ends[name] - starts.get(name, 0) for name in sorted(ends)}
     waiting = [name for name, size in backlog.items() if size > 0]
@@ -145,8 +145,8 @@ def limited(starts: Offsets, ends: Offsets, most: int) -> dict[TopicPartition, i
 
 
 def _proportional(backlog: Mapping[TopicPartition, int], most: int) -> dict[TopicPartition, int]:
-    """One offset for each, and of the rest its part, rounded so that the sum is exact: who lost the most by
-    rounding down gets one more."""
+    """One offset for each partition, and a proportional share of the rest. Shares are rounded down; the
+    partitions with the largest remainders get one more, so that the sum is exact."""
     spare, total = most - len(backlog), sum(backlog.values()) - len(backlog)
     shares: dict[TopicPartition, int] = {}
     lost: list[tuple[int, TopicPartition]] = []
@@ -160,5 +160,5 @@ def _proportional(backlog: Mapping[TopicPartition, int], most: int) -> dict[Topi
 
 
 def backlog(starts: Offsets, ends: Offsets) -> int:
-    """Offsets that wait to be read."""
+    """The number of offsets that wait to be read."""
     return sum(max(0, end - starts.get(name, 0)) for name, end in ends.items())

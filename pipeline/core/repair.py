@@ -1,10 +1,10 @@
-"""What of an attempt's rows is in the log already, and with which sequence number the rest begins.
+"""Finds which of an attempt's rows are already in the log, and the sequence number of the rest.
 
-A Spark task may be repeated, twice at the same time, with its rows in another order and its batches cut
-otherwise. All its attempts write under one identity, one batch at a time, with sequence numbers that count
-its records from 0: so a broker takes a batch only from who knows all that was written before it, and each
-append is a compare-and-set on the number of records. Who is refused looks into the log, takes the records
-that it finds there out of what it still has to write, and goes on behind them.
+A Spark task may be repeated, run twice at the same time, and have its rows in another order and other
+batches. All attempts write under one identity, one batch at a time, with sequence numbers that count its
+records from 0. So a broker accepts a batch only from an attempt that knows everything written before, and
+each append is a compare-and-set on the number of records. A refused attempt searches the log, removes the
+records that it finds there from its remaining rows, and continues after them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WINDOW_GROWTH: Final = 4
 
 
 class FoundBatch(NamedTuple):
-    """A batch of one's own identity that lies in the log, with the digests of the records it still has."""
+    """A batch of this identity in the log, with the digests of the records that it still has."""
 
     base_offset: int
     last_offset: int
@@ -36,7 +36,8 @@ class FoundBatch(NamedTuple):
 
 
 def digest(key: bytes | None, value: bytes | None, headers: Headers, timestamp_ms: int | None) -> bytes:
-    """What two equal records have in common, and nobody else: 16 bytes. Without time: whatever it is."""
+    """A digest of a record, 16 bytes; equal records have equal digests. Without a timestamp, any timestamp
+    matches."""
     hashed = hashlib.blake2b(digest_size=16)
     for field in (key, value):
         hashed.update(b"-" if field is None else b"%d:" % len(field) + field)
@@ -50,7 +51,7 @@ def digest(key: bytes | None, value: bytes | None, headers: Headers, timestamp_m
 
 
 def key_digest(key: bytes | None) -> bytes:
-    """Of the key alone."""
+    """The digest of the key alone."""
     return digest(key, None, (), None)
 
 
@@ -59,7 +60,7 @@ def found_batches(
 ) -> Iterator[FoundBatch]:
     """The batches of this identity that begin at offsets from `first` up to `end`.
 
-    `timed`: rows say their records' times, so a record is the one of a row only if its time is.
+    `timed`: rows have timestamps, so a record matches a row only if its timestamp does.
     """
     for header in iterate(records):
         written_by = ProducerIdentity(header.producer_id, header.producer_epoch)
@@ -81,7 +82,8 @@ def _found(records: bytes, header: BatchHeader, timed: bool) -> FoundBatch:
 
 
 def windows_back(start: int, end: int, size: int = WINDOW_OFFSETS) -> Iterator[tuple[int, int]]:
-    """Ranges of offsets from `end` back to `start`, of this size first, each larger than the one before."""
+    """Ranges of offsets from `end` back to `start`, the first of this size, each larger than the previous
+    one."""
     while end > start:
         first = max(start, end - size)
         yield first, end
@@ -89,20 +91,22 @@ def windows_back(start: int, end: int, size: int = WINDOW_OFFSETS) -> Iterator[t
 
 
 class Progress:
-    """How far one target partition is written by this attempt, and what others have written of it.
+    """The progress of one target partition: records of this attempt, and those that other attempts wrote.
 
-    `timed`: see `found_batches`. `compacts`: records that a later one with their key replaced may be gone.
+    `timed`: see `found_batches`. `compacts`: records that were replaced by a later one with their key may be
+    missing.
     """
 
     def __init__(self, *, timed: bool, compacts: bool) -> None:
         self.next_sequence = 0
         self.searched_to: int | None = None
-        """The offset up to which the log was looked at; None before it was."""
+        """The offset up to which the log was searched; None before the first search."""
         self.first_offset: int | None = None
         self.last_offset = -1
-        """Of what is known to be written, by whomever; `first_offset` None: nothing is."""
+        """The range of all records known to be written, by any attempt; `first_offset` None: there is none.
+        """
         self.matched = 0
-        """Rows that were found instead of being written."""
+        """Rows that were found in the log instead of being written."""
         self._timed = timed
         self._compacts = compacts
         self._mine: dict[int, int] = {}
@@ -117,18 +121,18 @@ class Progress:
 
     @property
     def mine(self) -> int:
-        """Rows that this attempt has written itself, for certain."""
+        """Rows that this attempt certainly wrote itself."""
         return sum(self._mine.values())
 
     @property
     def first_of_mine(self) -> int | None:
-        """The first offset that this attempt has written, for certain; None if there is none."""
+        """The first offset that this attempt certainly wrote; None if there is none."""
         return min(self._mine, default=None)
 
-    # --- what happens --------------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------------
 
     def appended(self, base_offset: int, count: int) -> None:
-        """The batch that this attempt sent was seen in the log, byte for byte, at this offset."""
+        """The batch that this attempt sent was found in the log, byte for byte, at this offset."""
         self._mine[base_offset] = count
         self.next_sequence = (self.next_sequence + count) % SEQUENCES
         self._note(base_offset, base_offset + count - 1)
@@ -136,8 +140,8 @@ class Progress:
     def found(self, batches: Sequence[FoundBatch], searched_to: int, *, forgotten: bool) -> bool:
         """The log was searched: these are all batches of the identity that were not known before, in order.
 
-        `forgotten`: the broker knows nothing of the identity any more, and takes nothing but a new beginning.
-        False if nothing was found, now or before, and the broker nevertheless knows the identity.
+        `forgotten`: the broker no longer knows the identity, and accepts only sequence 0. Returns False if
+        nothing was found, now or before, and the broker nevertheless knows the identity.
         """
         for batch in batches:
             if batch.base_offset not in self._mine:
@@ -158,14 +162,14 @@ class Progress:
         return bool(batches) or forgotten or self.first_offset is not None
 
     def begin_again(self) -> None:
-        """Under another identity, of which nothing is known."""
+        """Start again under another identity, without any records."""
         self.next_sequence = 0
         self.searched_to = None
 
-    # --- what is left --------------------------------------------------------------------------
+    # --- remaining rows ----------------------------------------------------------------------
 
     def missing(self, rows: Sequence[RecordFields]) -> list[RecordFields]:
-        """Those of the rows that are not in the log, in their order; what is found is claimed by them."""
+        """The rows that are not in the log, in order; found records are claimed by the others."""
         if not self._found:
             return list(rows)
         return [row for row in rows if not self._claim(row)]
@@ -180,8 +184,8 @@ class Progress:
             self.matched += 1
             return True
         if self._compacts and self._gone > 0 and self._keys[key_digest(key)] > 0:
-            # A record of this key lies in the log, and some that were written do not any more: this one was
-            # replaced. To write it now would bring an old value back over a new one.
+            # A record of this key is in the log, and some written records are missing: this one was
+            # replaced. Writing it now would restore an old value over a new one.
             self._gone -= 1
             self.matched += 1
             return True
@@ -189,7 +193,7 @@ class Progress:
 
     @property
     def gone(self) -> int:
-        """Records that were written and are in the log no more, whichever they were."""
+        """Records that were written and are no longer in the log."""
         return self._gone
 
     def _note(self, first: int, last: int) -> None:
@@ -205,8 +209,8 @@ def _take(counted: Counter[bytes], item: bytes) -> None:
 
 
 def same_batch(sealed: bytes, stored: bytes, base_offset: int) -> bool:
-    """Whether what lies in the log at this offset begins with what was sent: all but the first offset and
-    the leader's epoch, which the leader wrote."""
+    """Whether the stored batch at this offset is the one that was sent: all bytes are equal except the base
+    offset and the leader epoch, which the leader writes."""
     size = len(sealed)
     return (
         int.from_bytes(stored[:_LENGTH_AT], "big") == base_offset

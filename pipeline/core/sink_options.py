@@ -1,7 +1,7 @@
 """The options and the columns of the sink, checked before anything is written.
 
-Options come from Spark as a dictionary of texts, whose keys have any case. Every error names the option or
-the column, what was given, and what to change.
+Spark passes options as a dictionary of texts with keys in any case. Every error names the option or the
+column, the value, and what to change.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SINK_OPTIONS: Final = (
     REQUEST_TIMEOUT_MS,
 )
 SPARKS_OWN: Final = ("checkpointLocation", "queryName")
-"""What Spark hands on of a streaming query's own."""
+"""Options that Spark passes for a streaming query."""
 
 HEADERS_TYPE: Final = "array<struct<key:string,value:binary>>"
 _BYTES: Final = ("binary", "string")
@@ -46,14 +46,15 @@ COLUMN_TYPES: Final[Mapping[str, tuple[str, ...]]] = {
     "headers": (HEADERS_TYPE,),
     "timestamp": ("timestamp",),
 }
-"""The columns that the sink knows, with Spark's names of their types."""
+"""The sink's columns, with Spark's names of their types."""
 PASSED_OVER: Final = ("offset", "timestamptype")
-"""Columns of the source that say where a record was, not what it is: so what was read can be written."""
+"""Columns of the source that describe a record's position; they are ignored, so that what was read can be
+written."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """How to write. `topic` None: each row says where it goes."""
+    """How to write. `topic` None: each row names its topic."""
 
     bootstrap: str
     topic: str | None
@@ -64,7 +65,7 @@ class SinkOptions:
 
 
 def sink_options(given: Mapping[str, str]) -> SinkOptions:
-    """Read the options of a writer. Raises InvalidOption."""
+    """Parse the options of a writer. Raises InvalidOption."""
     refuse_unknown(given, (*SINK_OPTIONS, *SPARKS_OWN))
     texts = {key.lower(): value.strip() for key, value in given.items()}
     topic = texts.get(TOPIC)
@@ -85,7 +86,7 @@ def sink_options(given: Mapping[str, str]) -> SinkOptions:
 
 
 def check_topic(name: str, what: str) -> None:
-    """Raises InvalidOption for a name that no topic has, or only one of the system's own."""
+    """Raises InvalidOption for an illegal name, or that of an internal topic."""
     if name.startswith(INTERNAL_PREFIX):
         raise InvalidOption(f"{what}: topics whose names begin with {INTERNAL_PREFIX} are the system's own")
     if not is_topic_name(name):
@@ -93,7 +94,8 @@ def check_topic(name: str, what: str) -> None:
 
 
 def check_columns(columns: Sequence[tuple[str, str]], options: SinkOptions) -> None:
-    """Of a DataFrame's columns, (name, Spark's name of the type). Raises InvalidSchema, InvalidOption."""
+    """Check a DataFrame's columns, pairs of (name, Spark's name of the type). Raises InvalidSchema,
+    InvalidOption."""
     listed = ", ".join(f"{name} {kind}" for name, kind in columns) or "none"
     names = [name.lower() for name, _ in columns]
     for number, (name, kind) in enumerate(columns):

@@ -1,1 +1,1 @@
-"""What is asked of topics with Spark: functions from DataFrame to DataFrame, and what runs them."""
+"""Jobs on topics: functions from DataFrame to DataFrame, and the functions that run them."""

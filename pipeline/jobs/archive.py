@@ -1,14 +1,14 @@
-"""A topic kept as Parquet files: each record once, whatever is killed in between.
+"""Archives a topic as Parquet files: each record once, even if a process is killed in between.
 
     DIR/topic=orders/date=2026-11-22/part-….parquet    the columns of the source; the date is that of the
                                                        record's timestamp, in UTC
-    DIR/_spark_metadata/                               which of these files count: those of finished batches
-    DIR/_checkpoint/                                   how far the topic was read
+    DIR/_spark_metadata/                               the list of valid files: those of finished batches
+    DIR/_checkpoint/                                   the offsets that were read
 
-A batch that was cut off is read again, from the same offsets to the same offsets, and files that it had begun
-count for nothing; those that Spark left behind are removed when the next run begins and when one ends, for
-readers that do not know of `_spark_metadata`. One process at a time writes: on a local disk a lock in DIR,
-which the JVM holds, keeps out a second one, and the rest of a driver that was killed.
+An interrupted batch is read again with the same offsets, and the files that it had begun are not valid. Files
+that Spark left behind are removed when the next run begins and when a run ends, for readers that do not use
+`_spark_metadata`. There is one writer at a time: on a local disk a lock in DIR, held by the JVM, excludes a
+second one, and the remains of a driver that was killed.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from strandline.errors import SettingsError
 from strandline.ids import TopicPartition
 from strandline.pipeline.core.offsets import StreamOffset
 from strandline.pipeline.jobs.checkpoint import Checkpoint, local_path
-from strandline.pipeline.jobs.records import said_by_spark
+from strandline.pipeline.jobs.records import spark_errors
 from strandline.pipeline.source import columns
 
 LOCK: Final = "_checkpoint/lock"
 LOCK_S_MAX: Final = 30.0
-"""How long another writer is waited for: what is left of one that was killed ends within moments."""
+"""How long to wait for another writer: the remains of one that was killed end within moments."""
 BATCH_RECORDS: Final = 2_000_000
 WAIT_S: Final = 0.25
 PARTITION_COLUMNS: Final = ("topic", "date")
@@ -43,15 +43,15 @@ PARTITION_COLUMNS: Final = ("topic", "date")
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """What a run added, by partition: from the first offset up to the one after the last. `leftovers` are
-    files of batches that were cut off, which were removed."""
+    """The offsets that a run added, by partition: from the first up to the one after the last. `leftovers`:
+    the number of removed files of interrupted batches."""
 
     offsets: Mapping[TopicPartition, tuple[int, int]]
     leftovers: int
 
 
 def place(directory: str) -> str:
-    """A path or URL for Spark: a path of this machine from its root, whatever Spark's own folder is."""
+    """A path or URL for Spark; a local path is made absolute, whatever Spark's working folder is."""
     local = local_path(directory)
     return directory if local is None else str(local)
 
@@ -63,12 +63,12 @@ def dated(records: DataFrame) -> DataFrame:
 
 
 def schema() -> StructType:
-    """The columns of an archive: nothing is left to be guessed from folders' names."""
+    """The columns of an archive, so that no column is inferred from the names of folders."""
     return StructType([*columns(include_headers=True), StructField("date", DateType())])
 
 
 def archived(spark: SparkSession, directory: str) -> DataFrame:
-    """What finished batches wrote, as Spark reads it."""
+    """The records of finished batches, as Spark reads them."""
     return spark.read.schema(schema()).parquet(directory)
 
 
@@ -82,16 +82,16 @@ def run(
     batch_records: int = BATCH_RECORDS,
     skip_lost: bool = False,
     stopped: Callable[[], bool] = lambda: False,
-    told: Callable[[Mapping[str, Any]], None] = lambda progress: None,
+    on_progress: Callable[[Mapping[str, Any]], None] = lambda progress: None,
 ) -> Archived:
-    """Add to the archive in `directory` (a path, or a URL that Spark knows) what it lacks of the topic; with
-    `every_s` go on so, every so many seconds, until it is `stopped`. A batch has about `batch_records`.
+    """Add the missing records of the topic to the archive in `directory` (a path, or a URL that Spark knows);
+    with `every_s` continue at that interval, until it is `stopped`. A batch has about `batch_records`.
 
-    `told` is called with Spark's progress of each batch. Raises SettingsError if the folder is that of
-    another topic, is not whole, was moved or has files of somebody else, or another process writes to it;
-    JobFailed, for records too that were lost before they were archived, unless `skip_lost`.
+    `on_progress` is called with Spark's progress of each batch. Raises SettingsError if the folder belongs to
+    another topic, is incomplete, was moved or has foreign files, or another process writes to it; JobFailed,
+    also for records that were lost before they were archived, unless `skip_lost`.
     """
-    with said_by_spark(), _alone(spark, directory):
+    with spark_errors(), _alone(spark, directory):
         checkpoint = Checkpoint(spark, directory)
         before = checkpoint.end()
         if before is not None:
@@ -112,7 +112,7 @@ def run(
         stream = spark.readStream.format("strandline").options(**options).load()
         writer = dated(stream).writeStream.format("parquet").partitionBy(*PARTITION_COLUMNS)
         writer = writer.option("checkpointLocation", f"{directory}/_checkpoint").queryName(f"archive {topic}")
-        # Micros, as all readers of Parquet know them; Spark's own choice is an older one.
+        # All Parquet readers know microseconds; Spark's default is an older type.
         spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         _be_brief(spark)
         trigger: dict[str, Any] = {"availableNow": True}
@@ -120,7 +120,7 @@ def run(
             trigger = {"processingTime": f"{round(every_s * 1000)} milliseconds"}
         query = writer.trigger(**trigger).start(directory)
         try:
-            _wait(query, told, stopped)
+            _wait(query, on_progress, stopped)
         finally:
             query.stop()
             removed += remove_leftovers(spark, directory)
@@ -128,14 +128,14 @@ def run(
 
 
 def _be_brief(spark: SparkSession) -> None:
-    """What ends a query is raised; Spark would write it into its log as well, with all its trace."""
+    """Suppress Spark's log of a query's failure and its trace: the failure is raised anyway."""
     log4j: Any = spark._jvm.org.apache.logging.log4j  # type: ignore[union-attr]  # with Connect there is none
     name = "org.apache.spark.sql.execution.streaming.runtime.MicroBatchExecution"
     log4j.core.config.Configurator.setLevel(name, log4j.Level.OFF)
 
 
 def check_topic(archived: StreamOffset, topic: str, directory: str) -> None:
-    """Raises SettingsError if an archive is that of another topic."""
+    """Raises SettingsError if the archive belongs to another topic."""
     topics = {name.topic for name in archived.offsets}
     if topics and topics != {topic}:
         raise SettingsError(
@@ -144,22 +144,22 @@ def check_topic(archived: StreamOffset, topic: str, directory: str) -> None:
 
 
 def _wait(
-    query: StreamingQuery, told: Callable[[Mapping[str, Any]], None], stopped: Callable[[], bool]
+    query: StreamingQuery, on_progress: Callable[[Mapping[str, Any]], None], stopped: Callable[[], bool]
 ) -> None:
-    """Until the query ends or is stopped, telling of each batch."""
+    """Wait until the query ends or is stopped, and report each batch."""
     seen = -1
     ended: bool | None = False
     while not ended and not stopped():
         try:
             ended = query.awaitTermination(1)
         except StreamingQueryException:
-            if stopped():  # Ctrl-C goes to Spark's Python processes too, without which a batch fails
+            if stopped():  # Ctrl-C also stops Spark's Python processes, and then a batch fails
                 return
             raise
         for progress in query.recentProgress:
             if progress["batchId"] > seen and progress["numInputRows"]:
                 seen = progress["batchId"]
-                told(progress)
+                on_progress(progress)
 
 
 def _added(before: StreamOffset | None, after: StreamOffset | None) -> dict[TopicPartition, tuple[int, int]]:
@@ -171,12 +171,12 @@ def _added(before: StreamOffset | None, after: StreamOffset | None) -> dict[Topi
     }
 
 
-# --- one writer ------------------------------------------------------------------------------
+# --- single writer ---------------------------------------------------------------------------
 
 
 @contextmanager
 def _alone(spark: SparkSession, directory: str) -> Iterator[None]:
-    """While nobody else writes to the archive. On other file systems than this machine's, whoever asks."""
+    """Hold the archive's lock. On file systems other than this machine's there is none."""
     local = local_path(directory)
     if local is None:
         yield
@@ -189,7 +189,7 @@ def _alone(spark: SparkSession, directory: str) -> Iterator[None]:
         _lock(jvm, file, directory)
         yield
     finally:
-        file.close()  # which ends the lock
+        file.close()  # this releases the lock
 
 
 def _lock(jvm: Any, file: Any, directory: str) -> None:
@@ -207,11 +207,11 @@ def _lock(jvm: Any, file: Any, directory: str) -> None:
         waited_s += WAIT_S
 
 
-# --- what was cut off ------------------------------------------------------------------------
+# --- interrupted batches ---------------------------------------------------------------------
 
 
 def leftovers(spark: SparkSession, directory: str) -> list[Path]:
-    """Parquet files below a local archive that no finished batch knows of. Raises as `Checkpoint.files`."""
+    """Parquet files in a local archive that belong to no finished batch. Raises as `Checkpoint.files`."""
     local = local_path(directory)
     if local is None or not local.exists():
         return []
@@ -221,7 +221,7 @@ def leftovers(spark: SparkSession, directory: str) -> list[Path]:
 
 
 def remove_leftovers(spark: SparkSession, directory: str) -> int:
-    """Remove these, and return how many there were. Nobody may write to the archive meanwhile."""
+    """Remove these files, and return their number. There must be no other writer meanwhile."""
     found = leftovers(spark, directory)
     for path in found:
         path.unlink()

@@ -1,9 +1,9 @@
-"""Whether an archive has the records of its topic: exactly those, up to where it says that it is.
+"""Checks that an archive has exactly the records of its topic, up to the archive's end.
 
-Both sides are read while the topic grows: the archive up to the end that its checkpoint has, the topic up to
-the same offsets. Of each partition the number of records, their first and last offset and a digest over
-all columns are compared; only where these differ are records laid side by side. What the topic has no more,
-for retention took it or, where the topic is compacted, a later record of the same key, is said and no fault.
+Both are read while the topic grows: the archive up to the end in its checkpoint, the topic up to the same
+offsets. For each partition the number of records, their first and last offset and a digest over all columns
+are compared; records are compared one by one only where these differ. Records that the topic has lost to
+retention or, if it is compacted, to a later record with their key, are noted and are no fault.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from pyspark.sql.types import Row
 from strandline.client.admin.admin import Admin
 from strandline.errors import SettingsError
 from strandline.ids import TopicPartition
-from strandline.pipeline.core.offsets import Offsets, StreamOffset, said
+from strandline.pipeline.core.offsets import Offsets, StreamOffset, as_text
 from strandline.pipeline.core.options import Selection
 from strandline.pipeline.jobs.archive import check_topic, leftovers, schema
 from strandline.pipeline.jobs.checkpoint import Checkpoint
-from strandline.pipeline.jobs.records import ON_DISK, JobFailed, kept, said_by_spark
+from strandline.pipeline.jobs.records import ON_DISK, JobFailed, kept, spark_errors
 from strandline.pipeline.loop_thread import call
 from strandline.pipeline.reading.cluster_facts import ClusterFacts
 
 DIFFERENCES_MAX: Final = 20
-"""Records that are named of what differs."""
+"""How many differing records are listed."""
 TRIES_MAX: Final = 3
-"""How often retention may take records away in the middle of a check."""
+"""How often retention may remove records during a check."""
 
 MISSING, EXTRA, CHANGED, DOUBLE = "missing", "extra", "changed", "double"
 
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """Of some records of one partition. `digest` is the same for the same records in any order."""
+    """A summary of records of one partition. `digest` does not depend on their order."""
 
     records: int = 0
     first: int | None = None
@@ -50,8 +50,8 @@ class Fingerprint:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A record that only the topic has (missing), only the archive (extra), that both have and that differs
-    (changed), or that the archive has more than once (double)."""
+    """A record that only the topic has (missing), that only the archive has (extra), that differs (changed),
+    or that the archive has more than once (double)."""
 
     kind: str
     partition: int
@@ -60,7 +60,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class PartitionCheck:
-    """One partition, from the first to the last offset that could be compared."""
+    """One partition, over the offsets that could be compared."""
 
     partition: int
     start: int
@@ -68,7 +68,7 @@ class PartitionCheck:
     archive: Fingerprint
     topic: Fingerprint
     before: int
-    """Records of the archive before `start`: the topic has them no more."""
+    """Records of the archive before `start`, which the topic no longer has."""
 
     @property
     def same(self) -> bool:
@@ -77,8 +77,8 @@ class PartitionCheck:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """`faults` say what is wrong besides records; `notes` what is remarkable and right. `different` may be
-    more than the `differences` that are named."""
+    """`faults` are problems other than differing records; `notes` are legitimate deviations. `different` may
+    exceed the number of listed `differences`."""
 
     partitions: tuple[PartitionCheck, ...]
     differences: tuple[Difference, ...]
@@ -95,7 +95,7 @@ class Check:
 
 
 def hashed(records: DataFrame) -> DataFrame:
-    """partition, offset, and a hash over all columns of the source. Null is not the same as empty."""
+    """partition, offset, and a hash over all columns of the source. Null differs from empty."""
     bare = F.transform(
         "headers",
         lambda h: F.struct(h["key"], h["value"].isNull(), F.coalesce(h["value"], F.lit(b"").cast("binary"))),
@@ -109,7 +109,7 @@ def hashed(records: DataFrame) -> DataFrame:
 
 
 def within(hashes: DataFrame, starts: Mapping[int, int], ends: Mapping[int, int]) -> DataFrame:
-    """Those from the start of their partition up to its end; none of a partition without an end."""
+    """The records between start and end of their partition; none of a partition without an end."""
     if not ends:
         return hashes.where(F.lit(False))
     begin, end = _of_partition(starts), _of_partition(ends)
@@ -134,13 +134,13 @@ def fingerprints(hashes: DataFrame) -> DataFrame:
 
 
 def doubles(hashes: DataFrame) -> DataFrame:
-    """partition and offset of those that are there more than once."""
+    """partition and offset of records that occur more than once."""
     return hashes.groupBy("partition", "offset").count().where("count > 1").select("partition", "offset")
 
 
 def differences(archive: DataFrame, topic: DataFrame) -> DataFrame:
     """kind (missing, extra or changed), partition and offset of each record in which two `hashed` frames
-    differ. However often the archive has it, it is named once."""
+    differ. A record is listed once, even if the archive has it more than once."""
     ours = archive.groupBy("partition", "offset").agg(
         F.min("hash").alias("least"), F.max("hash").alias("greatest")
     )
@@ -155,7 +155,7 @@ def differences(archive: DataFrame, topic: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """The topic now: its id, whether it is compacted, where its partitions start and end."""
+    """The present topic: its id, whether it is compacted, the starts and ends of its partitions."""
 
     topic_id: str
     compacted: bool
@@ -164,9 +164,9 @@ class Logs:
 
 
 def run(spark: SparkSession, bootstrap: str, topic: str, directory: str) -> Check:
-    """Compare an archive with its topic. Raises SettingsError if one of them is not there, or the
-    archive is that of another topic; JobFailed."""
-    with said_by_spark():
+    """Compare an archive with its topic. Raises SettingsError if one of them does not exist, or the archive
+    belongs to another topic; JobFailed."""
+    with spark_errors():
         archived = Checkpoint(spark, directory).end()
         if archived is None:
             raise SettingsError(
@@ -178,7 +178,7 @@ def run(spark: SparkSession, bootstrap: str, topic: str, directory: str) -> Chec
             try:
                 return _compare(spark, bootstrap, topic, directory, archived, logs)
             except (PySparkException, Py4JError):
-                # Retention took what was about to be read? Then it is compared from there on.
+                # If retention removed records during the read, compare from the new start on.
                 if call(_logs(bootstrap, topic)).starts == logs.starts:
                     raise
         return _compare(spark, bootstrap, topic, directory, archived, call(_logs(bootstrap, topic)))
@@ -188,7 +188,7 @@ async def _logs(bootstrap: str, topic: str) -> Logs:
     async with ClusterFacts(bootstrap) as facts:
         snapshot = await facts.snapshot(Selection(topics=(topic,)))
     if snapshot.missing:
-        raise SettingsError(f"there is no topic {topic!r} any more: there is nothing to compare with")
+        raise SettingsError(f"topic {topic!r} no longer exists: there is nothing to compare with")
     async with Admin(bootstrap) as admin:
         (described,) = (await admin.metadata([topic])).topics
     bounds = {name.partition: bounds for name, bounds in snapshot.bounds.items()}
@@ -203,7 +203,7 @@ async def _logs(bootstrap: str, topic: str) -> Logs:
 def _compare(
     spark: SparkSession, bootstrap: str, topic: str, directory: str, archived: StreamOffset, logs: Logs
 ) -> Check:
-    told = {name.partition: end for name, end in archived.offsets.items()}
+    archived_ends = {name.partition: end for name, end in archived.offsets.items()}
     before_id = archived.ids.get(topic)
     if before_id is not None and before_id != logs.topic_id:
         fault = f"{topic} was deleted and created again: the archive is of the topic that was there before"
@@ -211,12 +211,12 @@ def _compare(
     faults = [
         f"{topic}-{number} ends at {logs.ends.get(number, 0)}, and the archive has it up to {end}: the topic "
         "lost records"
-        for number, end in sorted(told.items())
+        for number, end in sorted(archived_ends.items())
         if logs.ends.get(number, 0) < end
     ]
     with _read(spark, directory) as (ours, unreadable):
-        rest = hashed(_topic(spark, bootstrap, topic, logs.starts, _ends(logs, told)))
-        check = compared(ours, rest, logs, told)
+        rest = hashed(_topic(spark, bootstrap, topic, logs.starts, _ends(logs, archived_ends)))
+        check = compared(ours, rest, logs, archived_ends)
     lying_about = len(leftovers(spark, directory))
     notes = list(check.notes)
     if lying_about:
@@ -224,10 +224,10 @@ def _compare(
     return replace(check, faults=(*faults, *unreadable), notes=tuple(notes))
 
 
-def compared(archived: DataFrame, rest: DataFrame, logs: Logs, told: Mapping[int, int]) -> Check:
-    """Hold the `hashed` records of an archive, which says that it is up to `told`, against those of a topic
-    in the same offsets, as far as its logs have them."""
-    ends = _ends(logs, told)
+def compared(archived: DataFrame, rest: DataFrame, logs: Logs, archived_ends: Mapping[int, int]) -> Check:
+    """Compare the `hashed` records of an archive up to `archived_ends` with those of a topic at the same
+    offsets, as far as its logs have them."""
+    ends = _ends(logs, archived_ends)
     side = within(archived, logs.starts, ends)
     ours, theirs = _by_partition(fingerprints(side)), _by_partition(fingerprints(rest))
     older = {row.partition: row.records for row in fingerprints(within(archived, {}, logs.starts)).collect()}
@@ -242,7 +242,7 @@ def compared(archived: DataFrame, rest: DataFrame, logs: Logs, told: Mapping[int
         )
         for number, end in sorted(ends.items())
     )
-    found = doubles(within(archived, {}, told)).withColumn("kind", F.lit(DOUBLE))
+    found = doubles(within(archived, {}, archived_ends)).withColumn("kind", F.lit(DOUBLE))
     found = found.select("kind", "partition", "offset")
     gone = 0
     with ExitStack() as stack:
@@ -263,8 +263,8 @@ def compared(archived: DataFrame, rest: DataFrame, logs: Logs, told: Mapping[int
     )
 
 
-def _ends(logs: Logs, told: Mapping[int, int]) -> dict[int, int]:
-    return {number: min(end, logs.ends.get(number, 0)) for number, end in told.items()}
+def _ends(logs: Logs, archived_ends: Mapping[int, int]) -> dict[int, int]:
+    return {number: min(end, logs.ends.get(number, 0)) for number, end in archived_ends.items()}
 
 
 def _notes(partitions: Iterable[PartitionCheck], gone: int) -> Iterable[str]:
@@ -285,7 +285,7 @@ def _by_partition(frame: DataFrame) -> dict[int, Fingerprint]:
 def _topic(
     spark: SparkSession, bootstrap: str, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
 ) -> DataFrame:
-    """The records to compare with, of those partitions that have any."""
+    """The topic's records to compare with, of the partitions that have any."""
     some = {number: end for number, end in ends.items() if starts.get(number, 0) < end}
     if not some:
         return spark.createDataFrame([], schema())
@@ -295,8 +295,8 @@ def _topic(
     options = {
         "bootstrap": bootstrap,
         "assign": f'{{"{topic}": [{numbers}]}}',
-        "startingOffsets": said(begin),
-        "endingOffsets": said(end),
+        "startingOffsets": as_text(begin),
+        "endingOffsets": as_text(end),
         "includeHeaders": "true",
     }
     return spark.read.format("strandline").options(**options).load()
@@ -304,8 +304,8 @@ def _topic(
 
 @contextmanager
 def _read(spark: SparkSession, directory: str) -> Iterator[tuple[DataFrame, list[str]]]:
-    """Hashes of what is in the files of finished batches, as they are now, kept until the end of the block;
-    and which of the files are not there, are not as they were written, or cannot be read."""
+    """Hashes of the present files of finished batches, kept until the end of the block; and a list of files
+    that are missing, changed or unreadable."""
     faults, there = list[str](), list[str]()
     checkpoint = Checkpoint(spark, directory)
     for path, written in sorted(checkpoint.files().items()):
@@ -323,7 +323,7 @@ def _read(spark: SparkSession, directory: str) -> Iterator[tuple[DataFrame, list
     with ExitStack() as stack:
         try:
             found = stack.enter_context(kept(hashed(reader.parquet(*there)), ON_DISK))
-            with said_by_spark():
+            with spark_errors():
                 found.count()
         except JobFailed:
             stack.close()
@@ -334,10 +334,10 @@ def _read(spark: SparkSession, directory: str) -> Iterator[tuple[DataFrame, list
 
 
 def _unreadable(reader: DataFrameReader, paths: Iterable[str]) -> Iterator[str]:
-    """Which of these it is: Spark ends with the first that it finds."""
+    """The unreadable ones of these files: Spark only reports the first that it finds."""
     for path in paths:
         try:
-            with said_by_spark():
+            with spark_errors():
                 hashed(reader.parquet(path)).write.format("noop").mode("overwrite").save()
         except JobFailed as error:
             yield f"{path} cannot be read: {error}"

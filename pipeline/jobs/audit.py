@@ -1,8 +1,8 @@
-"""The audit: what clients saw of topics, held against the topics, however much it is.
+"""The audit: compares clients' histories with the topics, at any size.
 
-`strandline.auditing` says what the checks mean. What is read is read once: the events of the histories and
-the log, both without their values, stay on disk until the audit ends. Not in memory: there a task needs what
-it has for sorting and grouping, however much there is to audit.
+`strandline.auditing` defines the checks. Each input is read once: the events of the histories and the log,
+both without their values, are kept on disk until the audit ends. They are not kept in memory, which the tasks
+need for sorting and grouping.
 """
 
 from __future__ import annotations
@@ -25,29 +25,30 @@ from strandline.pipeline.core.options import Selection
 from strandline.pipeline.jobs import audit_facts as facts
 from strandline.pipeline.jobs.audit_checks import COLUMNS, Known, all_findings
 from strandline.pipeline.jobs.history_events import read_events
-from strandline.pipeline.jobs.records import ON_DISK, kept, records, said_by_spark
+from strandline.pipeline.jobs.records import ON_DISK, kept, records, spark_errors
 from strandline.pipeline.loop_thread import call
 from strandline.pipeline.reading.cluster_facts import ClusterFacts
 
 MOST: Final = 100
-"""Findings of each kind that are looked for."""
+"""The most findings of each kind."""
 STRETCH: Final = 1 << 18
-"""Rows that one window looks at, at most."""
+"""The most rows of one window."""
 
-PATIENCE_S: Final = 60
-"""How long leaders that are elected meanwhile are waited for."""
+LEADER_WAIT_S: Final = 60
+"""How long to wait for partitions without a leader."""
 CLEANUP_POLICY: Final = "cleanup.policy"
 
 TASK_BYTES: Final = 32 << 20
-"""Of histories, for one task."""
+"""Bytes of histories for one task."""
 BROADCAST: Final = "1m"
-"""What of a join may be sent to all tasks unless they are told to: it stays in memory as long as they run."""
+"""The largest side of a join that Spark may broadcast by itself: a broadcast stays in memory while the tasks
+run."""
 
 SPANS: Final = "topic string, partition int, start bigint, end bigint"
 
 
 class Audited(NamedTuple):
-    """`silent` are the histories that tell nothing of the topics."""
+    """`silent` are the histories without an event of the topics."""
 
     findings: list[Finding]
     silent: list[str]
@@ -63,11 +64,11 @@ def findings(
     most: int = MOST,
     stretch: int = STRETCH,
 ) -> Iterator[DataFrame]:
-    """What is wrong: check, topic, partition, offset, detail, of each kind at most `most`; to be used inside
-    the block, which keeps what is looked at several times.
+    """The findings: check, topic, partition, offset, detail, at most `most` of each kind. Use them inside the
+    block, which keeps the shared intermediate results.
 
     `events` as `read_events` returns them, with `names` for their histories; `log` with the columns of the
-    source, all that is within `spans`, which were asked for after the histories were written.
+    source, complete within `spans`, which were read after the histories were written.
     """
     spark = events.sparkSession
     with ExitStack() as stack:
@@ -78,14 +79,14 @@ def findings(
         judged = events.where(F.col("topic").isin(*{topic for topic, _ in spans}))
         stored = keep(facts.hashed(log))
         fates = keep(facts.fates(judged))
-        told = facts.witnesses(fates, facts.received(judged))
+        witnesses = facts.witnesses(fates, facts.received(judged))
         rows = [(topic, partition, *span) for (topic, partition), span in spans.items()]
         known = Known(
             judged,
             stored,
             spark.createDataFrame(rows, SPANS),
             fates,
-            keep(facts.strange(told, stored)),
+            keep(facts.strange(witnesses, stored)),
             keep(facts.odd_values(fates, stored)),
             names,
             most,
@@ -95,45 +96,48 @@ def findings(
 
 
 def found(frame: DataFrame) -> list[Finding]:
-    """The rows of `findings`, by check, topic and place."""
+    """The rows of `findings`, by check, topic and position."""
     return in_order(Finding(*row) for row in frame.select(*COLUMNS).collect())
 
 
 def run(
     spark: SparkSession, bootstrap: str, histories: Sequence[Path], topics: Sequence[str], most: int = MOST
 ) -> Audited:
-    """Audit histories against topics as they are now. Clients that still write are judged by what they have
+    """Audit histories against the present topics. Clients that are still writing are judged by what they have
     written.
 
-    Raises InvalidHistory, UnknownTopicOrPartition, InvalidRequest for a compacted topic and for one of which
-    no history tells anything, JobFailed.
+    Raises InvalidHistory, UnknownTopicOrPartition, InvalidRequest for a compacted topic and for one without
+    an event in any history, JobFailed.
     """
     size = sum(path.stat().st_size for path in histories)
-    with said_by_spark(), suited(spark, size), read_events(spark, histories) as told:
+    with spark_errors(), suited(spark, size), read_events(spark, histories) as read:
         spans = call(_spans(bootstrap, topics))
-        silent = _silent(told.topics, histories, topics)
+        silent = _silent(read.topics, histories, topics)
         starts = {TopicPartition(*name): span.start for name, span in spans.items()}
         ends = {TopicPartition(*name): span.end for name, span in spans.items()}
-        bounds = {"startingOffsets": offsets.said(starts), "endingOffsets": offsets.said(ends)}
+        bounds = {"startingOffsets": offsets.as_text(starts), "endingOffsets": offsets.as_text(ends)}
         log = records(spark, bootstrap, ",".join(topics), **bounds)
-        with findings(told.events, log, spans, [str(path) for path in histories], most=most) as frame:
+        with findings(read.events, log, spans, [str(path) for path in histories], most=most) as frame:
             return Audited(found(frame), silent)
 
 
-def _silent(told: Sequence[frozenset[str]], histories: Sequence[Path], topics: Sequence[str]) -> list[str]:
-    """Histories that tell nothing of these topics. Raises InvalidRequest for a topic of which none does."""
+def _silent(
+    topics_of: Sequence[frozenset[str]], histories: Sequence[Path], topics: Sequence[str]
+) -> list[str]:
+    """Histories without an event of these topics. Raises InvalidRequest for a topic that occurs in no
+    history."""
     for topic in topics:
-        if not any(topic in known for known in told):
+        if not any(topic in known for known in topics_of):
             raise InvalidRequest(
-                f"no history tells anything of topic {topic!r}: there is nothing to judge it by"
+                f"no history has an event of topic {topic!r}: there is nothing to judge it by"
             )
-    return [str(path) for path, known in zip(histories, told, strict=True) if known.isdisjoint(topics)]
+    return [str(path) for path, known in zip(histories, topics_of, strict=True) if known.isdisjoint(topics)]
 
 
 @contextmanager
 def suited(spark: SparkSession, size: int) -> Iterator[None]:
-    """The session as an audit of histories of so many bytes wants it, until the end of the block: as many
-    tasks as there is work for. Hashes do not compress, which Spark takes long to find out."""
+    """Spark settings for an audit of histories of this size in bytes, until the end of the block: the number
+    of tasks follows from the size. Hashes do not compress, which Spark is slow to detect."""
     tasks = max(size // TASK_BYTES + 1, spark.sparkContext.defaultParallelism)
     settings = {
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
@@ -151,14 +155,14 @@ def suited(spark: SparkSession, size: int) -> Iterator[None]:
 
 
 async def _spans(bootstrap: str, topics: Sequence[str]) -> dict[tuple[str, int], Span]:
-    """The logs of these topics, as they are now, once all of them have a leader that knows."""
+    """The present logs of these topics, once all of them have a leader that knows its high watermark."""
     async with Admin(bootstrap) as admin:
         for topic in (await admin.metadata(topics)).topics:
             if "compact" in topic.config.get(CLEANUP_POLICY, ""):
                 raise InvalidRequest(
                     f"topic {topic.name!r} is compacted: records are missing there for good reasons, so that "
-                    "nothing can be told of those that are lost"
+                    "lost ones cannot be detected"
                 )
-    async with ClusterFacts(bootstrap, retries=PATIENCE_S, retry_interval_ms=1_000) as known:
+    async with ClusterFacts(bootstrap, retries=LEADER_WAIT_S, retry_interval_ms=1_000) as known:
         snapshot = await known.snapshot(Selection(topics=tuple(topics)))
     return {(name.topic, name.partition): Span(at.start, at.end) for name, at in snapshot.bounds.items()}

@@ -1,8 +1,8 @@
-"""The checks of `strandline.auditing`, as DataFrames of findings: what `reference.py` finds in memory, these
-find in what does not fit there.
+"""The checks of `strandline.auditing`, as DataFrames of findings: the same findings as `reference.py`, for
+data that does not fit in memory.
 
-Each returns check, topic, partition, offset and detail, at most so many rows as it is asked for: who has a
-million offenders has one cause.
+Each returns check, topic, partition, offset and detail, limited to a number of rows: a million findings have
+one cause.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from strandline.auditing import checks
 from strandline.auditing.checks import Check
 from strandline.pipeline.jobs import audit_facts as facts
-from strandline.pipeline.jobs.audit_facts import LANE, PLACE, VALUE
+from strandline.pipeline.jobs.audit_facts import PLACE, STREAM, VALUE
 from strandline.pipeline.jobs.history_events import DENIED
 
 COLUMNS: Final = ("check", *PLACE, "detail")
@@ -26,8 +26,8 @@ COLUMNS: Final = ("check", *PLACE, "detail")
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is audited. `events`, `log` (hashed), `fates`, `strange` and `odd` are looked at several times:
-    they should be persisted. `spans`: topic, partition, start, end."""
+    """The audited data. `events`, `log` (hashed), `fates`, `strange` and `odd` are used several times and
+    should be persisted. `spans`: topic, partition, start, end."""
 
     events: DataFrame
     log: DataFrame
@@ -40,31 +40,32 @@ class Known:
     stretch: int
 
     def name(self, history: Column) -> Column:
-        """What findings call a history."""
+        """The name of a history in findings."""
         names = F.split(F.lit("\0".join(self.names)), r"\x00")
         return F.element_at(names, history + 1)
 
     def spanned(self, rows: DataFrame) -> DataFrame:
-        """With `start` and `end` of the partition's log, 0 where there is none."""
+        """Adds `start` and `end` of the partition's log, 0 if there is none."""
         return rows.join(F.broadcast(self.spans), ["topic", "partition"], "left").fillna(0, ["start", "end"])
 
     def some(self, rows: DataFrame, *names: str) -> DataFrame:
-        """The first so many rows. By columns that tell them apart: who asks twice must get the same ones."""
+        """The first `most` rows. They are ordered by unique columns, so that every call returns the same
+        ones."""
         return rows.orderBy(*(F.col(name).asc_nulls_first() for name in names)).limit(self.most)
 
-    def finding(self, rows: DataFrame, check: Check, sentence: str, **said: Column) -> DataFrame:
-        """Rows of topic, partition and offset, with what is said of them."""
-        told = rows.select(F.lit(check.name).alias("check"), *PLACE, sentence_of(sentence, **said))
-        return self.some(told, *COLUMNS[1:]).distinct()
+    def finding(self, rows: DataFrame, check: Check, sentence: str, **values: Column) -> DataFrame:
+        """Rows of topic, partition and offset, with a sentence about each."""
+        found = rows.select(F.lit(check.name).alias("check"), *PLACE, sentence_of(sentence, **values))
+        return self.some(found, *COLUMNS[1:]).distinct()
 
 
-def sentence_of(template: str, **said: Column) -> Column:
-    """A sentence of `strandline.auditing.checks`, its names in braces replaced by columns, as `detail`."""
+def sentence_of(template: str, **values: Column) -> Column:
+    """A sentence of `strandline.auditing.checks`, with names in braces replaced by columns, as `detail`."""
     parts: list[Column] = []
     for text, name, _, _ in Formatter().parse(template):
         parts.append(F.lit(text))
         if name is not None:
-            parts.append(said[name].cast("string"))
+            parts.append(values[name].cast("string"))
     return F.concat(*parts).alias("detail")
 
 
@@ -80,7 +81,7 @@ def all_findings(known: Known) -> list[DataFrame]:
         denied_received(known),
         otherwise_than_log(known),
         disagreeing(known),
-        told_less(known),
+        watermark_too_low(known),
         beyond_end(known),
         ambiguous(known),
     ]
@@ -118,13 +119,13 @@ def nowhere_in_log(known: Known) -> DataFrame:
 
 
 def _senders(known: Known, values: DataFrame) -> DataFrame:
-    """Who sent a few values: topic, hash, more, history, record, denied."""
+    """The senders of a few values: topic, hash, more, history, record, denied."""
     sent = known.fates.where("sent").select(*VALUE, "history", "record", "denied")
     return sent.join(F.broadcast(values.select(*VALUE).distinct()), list(VALUE))
 
 
 def _places(known: Known, values: DataFrame) -> DataFrame:
-    """Where the log has a few values: topic, hash, more, partition, offset."""
+    """The positions of a few values in the log: topic, hash, more, partition, offset."""
     return known.log.join(F.broadcast(values.select(*VALUE)), list(VALUE))
 
 
@@ -181,7 +182,7 @@ def denied_in_log(known: Known) -> DataFrame:
 
 
 def denied_received(known: Known) -> DataFrame:
-    """Where the log has it too, that is said already."""
+    """Values that are also in the log are reported by `denied_in_log`."""
     given = known.strange.where("received").withColumnRenamed("history", "reader")
     denied = known.odd.where("denied = sent").select(*VALUE)
     found = known.some(given.join(denied, list(VALUE), "left_semi"), *PLACE, "reader", "hash", "more")
@@ -196,7 +197,7 @@ def denied_received(known: Known) -> DataFrame:
     )
 
 
-# --- by place ---------------------------------------------------------------------------------
+# --- by position ------------------------------------------------------------------------------
 
 
 def otherwise_than_log(known: Known) -> DataFrame:
@@ -210,7 +211,7 @@ def otherwise_than_log(known: Known) -> DataFrame:
 
 
 def disagreeing(known: Known) -> DataFrame:
-    """Where the log has nothing: the first that has a value, and the first that has another one."""
+    """Positions that the log lacks: the first witness with a value, and the first with another one."""
     unlogged = known.strange.where("not logged and hash is not null")
     first = unlogged.groupBy(*PLACE).agg(
         F.min(F.struct("history", "received", "number", "hash", "more")).alias("first")
@@ -250,11 +251,11 @@ def sent_out_of_order(known: Known) -> DataFrame:
 
 
 def read_out_of_order(known: Known) -> list[DataFrame]:
-    """What went back or stood still, and what was passed over."""
+    """Reads that went back or repeated an offset, and records that were skipped."""
     steps = facts.steps(facts.reads(known.events, facts.received(known.events)), known.stretch)
     history = known.name(F.col("history"))
     back = steps.where("offset <= before")
-    gaps = steps.where("offset > before + 1").select(*LANE, "before", F.col("offset").alias("after"))
+    gaps = steps.where("offset > before + 1").select(*STREAM, "before", F.col("offset").alias("after"))
     unseen = facts.passed_over(gaps, known.log, known.spans, known.stretch)
     return [
         known.finding(
@@ -271,13 +272,13 @@ def read_out_of_order(known: Known) -> list[DataFrame]:
     ]
 
 
-def told_less(known: Known) -> DataFrame:
-    """A reader asks now and then: these are few."""
-    told = known.events.where("event = 'watermark'")
-    before = Window.partitionBy(*LANE).orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
+def watermark_too_low(known: Known) -> DataFrame:
+    """Watermarks below what the reader already knew; there are few watermark events."""
+    watermarks = known.events.where("event = 'watermark'")
+    before = Window.partitionBy(*STREAM).orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
     certain = F.greatest(F.col("proven"), F.max("offset").over(before))
     return known.finding(
-        told.withColumn("known", certain).where("offset < known"),
+        watermarks.withColumn("known", certain).where("offset < known"),
         checks.WATERMARK,
         checks.TOLD_LESS,
         history=known.name(F.col("history")),
@@ -287,8 +288,8 @@ def told_less(known: Known) -> DataFrame:
 
 
 def beyond_end(known: Known) -> DataFrame:
-    """Of each reader the highest such offset of a partition."""
-    highest = facts.received(known.events).groupBy(*LANE).agg(F.max("offset").alias("offset"))
+    """The highest received offset of each reader and partition."""
+    highest = facts.received(known.events).groupBy(*STREAM).agg(F.max("offset").alias("offset"))
     return known.finding(
         known.spanned(highest).where("offset >= end"),
         checks.WATERMARK,

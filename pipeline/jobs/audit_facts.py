@@ -1,11 +1,11 @@
-"""What an audit knows, as DataFrames that are as narrow as they can be: what became of records, who says
-which value is where, and what followed what.
+"""The facts of an audit, as DataFrames with as few columns as possible: the outcomes of records, the claims
+about positions, and the order of events.
 
-Values are hashes (`hash`, `more`), histories are numbers. Everything is a join or a grouping that spreads
-over all partitions and spills; no row passes through Python.
+Values are hashes (`hash`, `more`), histories are numbers. Every step is a join or a grouping that spreads
+over all partitions and spills to disk; no row passes through Python.
 
-Where nearly every row has a key of its own, rows are sent to their partition before they are grouped: Spark
-would group them where they are first, in vain, with a table in memory that grows with what one task reads.
+If nearly every row has its own key, rows are repartitioned before they are grouped: Spark would first group
+them locally, in vain, with a table in memory that grows with the size of a task.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from strandline.pipeline.jobs.history_events import hashes
 
 VALUE: Final = ("topic", "hash", "more")
 PLACE: Final = ("topic", "partition", "offset")
-LANE: Final = ("history", "topic", "partition")
+STREAM: Final = ("history", "topic", "partition")
 
 
 def hashed(log: DataFrame) -> DataFrame:
@@ -30,9 +30,9 @@ def hashed(log: DataFrame) -> DataFrame:
 
 
 def fates(events: DataFrame) -> DataFrame:
-    """A row for each record of a producer: history, topic, record; `sent`; its hash and more, null if it is
-    not known what was sent; the partition and offset of its acknowledgement, null without one; `denied`,
-    above 0 if its producer was told that it was not appended."""
+    """A row for each record of a producer: history, topic, record; `sent`; its hash and more, null if
+    unknown; the partition and offset of its acknowledgement, null without one; `denied`, above 0 if its
+    producer got the answer that it was not appended."""
     return (
         events.where(F.col("event").isin("sent", "acked", "failed"))
         .repartition("history", "topic", "record")
@@ -45,24 +45,24 @@ def fates(events: DataFrame) -> DataFrame:
 
 
 def received(events: DataFrame) -> DataFrame:
-    """What readers were given: history, topic, partition, offset, seq, hash, more."""
-    return events.where("event = 'received'").select(*LANE, "offset", "seq", "hash", "more")
+    """The records that readers received: history, topic, partition, offset, seq, hash, more."""
+    return events.where("event = 'received'").select(*STREAM, "offset", "seq", "hash", "more")
 
 
 def witnesses(fates: DataFrame, received: DataFrame) -> DataFrame:
-    """Who says what is where: topic, partition, offset, history, `received` (else it was acknowledged),
-    number (of the record, or of the line), hash and more."""
+    """Claims about values at positions: topic, partition, offset, history, `received` (else it was
+    acknowledged), number (of the record, or of the line), hash and more."""
     acked = fates.where("offset >= 0").withColumnRenamed("record", "number")
     given = received.withColumnRenamed("seq", "number")
-    told = [*PLACE, "history", "number", "hash", "more"]
+    columns = [*PLACE, "history", "number", "hash", "more"]
     return (
-        acked.select(*told, F.lit(False).alias("received"))
-        .unionByName(given.select(*told, F.lit(True).alias("received")))
+        acked.select(*columns, F.lit(False).alias("received"))
+        .unionByName(given.select(*columns, F.lit(True).alias("received")))
     )  # fmt: skip
 
 
 def strange(witnesses: DataFrame, log: DataFrame) -> DataFrame:
-    """The witnesses that the log does not bear out, with `logged`: it has another value there, not none."""
+    """The witnesses that the log does not confirm, with `logged`: the log has another value there."""
     there = log.select(*PLACE, F.col("hash").alias("log_hash"), F.col("more").alias("log_more"))
     return (
         witnesses.join(there, list(PLACE), "left")
@@ -73,8 +73,8 @@ def strange(witnesses: DataFrame, log: DataFrame) -> DataFrame:
 
 
 def odd_values(fates: DataFrame, log: DataFrame) -> DataFrame:
-    """The values that were sent, and of which something may be wrong: topic, hash, more, and how often each
-    is `logged`, was `sent`, was `denied`, and was acknowledged but not where (`unplaced`)."""
+    """The sent values that may be wrong: topic, hash, more, and how often each is `logged`, was `sent`, was
+    `denied`, and was acknowledged without a position (`unplaced`)."""
     none, one = F.lit(0), F.lit(1)
     counts = ("logged", "sent", "denied", "unplaced")
     counted = (
@@ -98,45 +98,45 @@ def odd_values(fates: DataFrame, log: DataFrame) -> DataFrame:
 
 
 def sends(fates: DataFrame) -> DataFrame:
-    """What producers have acknowledged, for `steps`: history, topic, partition, offset, and the record as
-    `number`."""
-    return fates.where("offset >= 0").select(*LANE, "offset", F.col("record").alias("number"))
+    """The acknowledged records of producers, for `steps`: history, topic, partition, offset, and the record
+    as `number`."""
+    return fates.where("offset >= 0").select(*STREAM, "offset", F.col("record").alias("number"))
 
 
 def reads(events: DataFrame, received: DataFrame) -> DataFrame:
-    """What readers were given and where they began anew (no offset), for `steps`."""
+    """The records that readers received, and their new starts (without offset), for `steps`."""
     begun = events.where("event = 'assigned'").select(
         "history", "topic", F.explode("partitions").alias("partition"), F.col("seq").alias("number")
     )
-    given = received.select(*LANE, "offset", F.col("seq").alias("number"))
+    given = received.select(*STREAM, "offset", F.col("seq").alias("number"))
     return given.unionByName(begun.withColumn("offset", F.lit(None).cast("bigint")))
 
 
 def steps(rows: DataFrame, stretch: int) -> DataFrame:
-    """Each row of `sends` or `reads` that has an offset, with the row before it in its lane if that has one
-    too: its offset as `before`, its number as `earlier`.
+    """Each row of `sends` or `reads` with an offset, with the previous row of its stream if that has an
+    offset too: its offset as `before`, its number as `earlier`.
 
-    A lane may be as long as the log. So it is cut into stretches of so many numbers, in which a window looks
-    at rows; another window looks at the first and last of each stretch.
+    A stream may be as long as the log. So it is cut into stretches of numbers, and one window handles the
+    rows of a stretch; another window handles the first and last row of each stretch.
     """
     cut = rows.withColumn("stretch", F.floor(F.col("number") / stretch))
-    within = Window.partitionBy(*LANE, "stretch").orderBy("number")
+    within = Window.partitionBy(*STREAM, "stretch").orderBy("number")
     inner = cut.select(
-        *LANE,
+        *STREAM,
         "number",
         "offset",
         F.lag("offset").over(within).alias("before"),
         F.lag("number").over(within).alias("earlier"),
     )
-    edges = cut.groupBy(*LANE, "stretch").agg(
+    edges = cut.groupBy(*STREAM, "stretch").agg(
         F.min("number").alias("number"),
         F.min_by("offset", "number").alias("offset"),
         F.max("number").alias("last_number"),
         F.max_by("offset", "number").alias("last_offset"),
     )
-    between = Window.partitionBy(*LANE).orderBy("stretch")
+    between = Window.partitionBy(*STREAM).orderBy("stretch")
     outer = edges.select(
-        *LANE,
+        *STREAM,
         "number",
         "offset",
         F.lag("last_offset").over(between).alias("before"),
@@ -155,7 +155,7 @@ def passed_over(gaps: DataFrame, log: DataFrame, spans: DataFrame, stretch: int)
         .where("low <= high")
     )
     touched = clipped.select(
-        *LANE,
+        *STREAM,
         "before",
         "after",
         F.explode(F.sequence(*(F.floor(F.col(name) / stretch) for name in ("low", "high")))).alias("block"),
@@ -169,5 +169,5 @@ def passed_over(gaps: DataFrame, log: DataFrame, spans: DataFrame, stretch: int)
 
 
 def union(frames: Sequence[DataFrame]) -> DataFrame:
-    """All rows of frames that have the same columns."""
+    """All rows of frames with the same columns."""
     return reduce(DataFrame.unionByName, frames)

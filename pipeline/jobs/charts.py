@@ -1,4 +1,4 @@
-"""Pictures of what the jobs found, as PNG files. They are drawn without a display, from rows."""
+"""Charts of the jobs' results, as PNG files. They are drawn from rows, without a display."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Row
 
 LANES_MAX: Final = 48
-"""Partitions in one picture: more cannot be told apart."""
+"""Partitions in one chart: more are not distinguishable."""
 OWNERS_NAMED_MAX: Final = 12
 _DOTS_PER_INCH: Final = 150
 _COLOURS: Final = (
@@ -31,10 +31,11 @@ _FAINT: Final = "#e6e8ec"
 def lifecycle_chart(
     path: Path, latencies: Sequence[Row], backlog: Sequence[Row], unended: int, now_ms: int
 ) -> None:
-    """Above how many requests wait for each broker, over time; below how long they took, from request to end.
+    """The upper chart has the number of waiting requests of each broker over time; the lower one their
+    durations.
 
-    `latencies` and `backlog` are rows of the functions of these names in `lifecycle`, `unended` how many
-    requests have no end. Raises OSError where the file cannot be written.
+    `latencies` and `backlog` are rows of the functions of these names in `lifecycle`, `unended` is the number
+    of requests without an end. Raises OSError if the file cannot be written.
     """
     rows = [row for row in latencies if row.total_max_ms is not None]
     brokers = sorted({row.broker for row in (*latencies, *backlog)})
@@ -79,7 +80,7 @@ def _draw_latencies(axes: Axes, rows: Sequence[Row], colours: Mapping[int, str])
         _say(axes, "nothing was completed")
         return
     for lane, row in enumerate(rows):
-        # On a scale of powers there is no nothing.
+        # A logarithmic scale has no zero.
         half, most_of_all, longest = (
             max(value, 0.5) for value in (row.total_p50_ms, row.total_p95_ms, row.total_max_ms)
         )
@@ -110,11 +111,11 @@ def ownership_chart(
     rebalances: Sequence[Row],
     last_ms: int,
 ) -> None:
-    """A lane for each partition: who owned it, from when until when; where nobody did it is empty, where two
-    did it is red. Rebalances are shaded.
+    """A lane for each partition with its owners over time; it is empty without an owner, and red with two.
+    Rebalances are shaded.
 
-    The arguments are rows of the functions of these names in `ownership`, and the time of the last event. Of
-    more than LANES_MAX partitions the first are drawn. Raises OSError where the file cannot be written.
+    The arguments are rows of the functions of these names in `ownership`, and the time of the last event.
+    Only the first LANES_MAX partitions are drawn. Raises OSError if the file cannot be written.
     """
     names = sorted({(row.group, row.topic, row.partition) for row in timeline})
     lanes = {name: lane for lane, name in enumerate(names[:LANES_MAX])}
@@ -157,7 +158,7 @@ def _lane_of(row: Row) -> _Lane:
 def _draw_rebalances(
     axes: Axes, rebalances: Iterable[Row], lanes: Mapping[_Lane, int], first_ms: int
 ) -> None:
-    """Behind the lanes of their groups."""
+    """Shades the rebalances behind the lanes of their groups."""
     for row in rebalances:
         own = [lane for name, lane in lanes.items() if name[0] == row.group]
         if own and row.from_ms >= first_ms:
@@ -197,11 +198,11 @@ def _legend(axes: Axes, colours: Mapping[str, str], overlaps: bool, vanished: bo
     axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.005, 1.0), frameon=False)
 
 
-# --- what both have ---------------------------------------------------------------------------
+# --- shared ------------------------------------------------------------------------------------
 
 
 def _figure(panels: int, *heights: float) -> tuple[Figure, Sequence[Axes]]:
-    """Panels of these heights, one below the other, in inches."""
+    """Panels of these heights in inches, one below the other."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -221,7 +222,7 @@ def _save(figure: Figure, path: Path) -> None:
 
 
 def _times(at_ms: Sequence[int]) -> Any:
-    """As matplotlib counts: days since 1970."""
+    """matplotlib's unit: days since 1970."""
     import numpy as np
 
     return np.asarray(at_ms, dtype=float) / 86_400_000

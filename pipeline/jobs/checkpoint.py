@@ -1,4 +1,4 @@
-"""How far an archive is, as Spark wrote it down: the offsets of batches, and the files that they wrote."""
+"""Reads Spark's record of an archive: the offsets of batches, and the files that they wrote."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMPACT: Final = ".compact"
 
 
 def local_path(directory: str) -> Path | None:
-    """The path on this machine's disk that a path or URL means; None where it means another file system."""
+    """The local path that a path or URL refers to; None for another file system."""
     if directory.startswith("file:/"):
         return Path("/" + directory.removeprefix("file:").lstrip("/")).resolve()
     return None if "://" in directory else Path(directory).resolve()
@@ -34,13 +34,13 @@ class Checkpoint:
         self._directory = directory
 
     def end(self) -> StreamOffset | None:
-        """The offsets after the last finished batch; None if none is.
+        """The offsets after the last finished batch; None if there is none.
 
-        A batch is finished once the sink has its files, a moment before Spark says so itself. `since` is
-        where the first one began, while Spark keeps its offsets.
+        A batch is finished once the sink has its files, a moment before Spark records its commit. `since` is
+        the begin of the first batch, while Spark keeps its offsets.
 
-        Raises SettingsError if one of its folders is gone: without the one nobody can tell which files count,
-        without the other how far they reach.
+        Raises SettingsError if one of its folders is missing: without it the valid files, or their offsets,
+        are unknown.
         """
         committed, written, kept = map(self._batches, (COMMITS, SINK, OFFSETS))
         done = max(committed | written, default=None)
@@ -55,7 +55,7 @@ class Checkpoint:
         return StreamOffset(end.offsets, end.ids, first.since)
 
     def begun(self) -> bool:
-        """Whether a batch was ever begun."""
+        """Whether any batch was begun."""
         return bool(self._batches(OFFSETS))
 
     def _incomplete(self, folder: str, why: str) -> SettingsError:
@@ -64,11 +64,11 @@ class Checkpoint:
         )
 
     def files(self) -> dict[str, int]:
-        """The files that finished batches wrote, as Spark takes paths (`file:///…`, with nothing escaped),
-        each with its size in bytes.
+        """The files of finished batches, in Spark's path format (`file:///…`, unescaped), each with its size
+        in bytes.
 
-        Raises SettingsError if an archive on this machine's disk is not where they were written: all that
-        lies there now would count for nothing.
+        Raises SettingsError if a local archive is not where its files were written: all of its files would
+        then be ignored.
         """
         listed = self._listed(SINK)
         names = {name for name, _ in listed}
@@ -90,7 +90,7 @@ class Checkpoint:
         return files
 
     def size(self, path: str) -> int | None:
-        """In bytes, of a file; None of one that is not there."""
+        """The size of a file in bytes; None if it does not exist."""
         where = self._jvm().org.apache.hadoop.fs.Path(path)
         system = where.getFileSystem(self._hadoop())
         return int(system.getFileStatus(where).getLen()) if system.exists(where) else None
@@ -106,14 +106,14 @@ class Checkpoint:
                 )
 
     def _offsets(self, batch: int) -> StreamOffset:
-        """Of the end of a batch: the version, Spark's own settings, then what the source said."""
+        """The end of a batch: the file has the version, Spark's settings, then the source's offsets."""
         return StreamOffset.from_json(json.loads(self._lines(f"{OFFSETS}/{batch}")[2]))
 
     def _batches(self, folder: str) -> set[int]:
         return {number for _, number in self._listed(folder)}
 
     def _listed(self, folder: str) -> list[tuple[str, int]]:
-        """Names of logs in a folder, each with its batch."""
+        """The names of the logs in a folder, each with its batch."""
         path = self._path(folder)
         system = path.getFileSystem(self._hadoop())
         if not system.exists(path):

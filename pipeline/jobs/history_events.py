@@ -1,6 +1,6 @@
-"""Histories of `strandline verify` as a DataFrame: JSON lines read by Spark, with an explicit schema.
+"""Reads histories of `strandline verify` as a DataFrame: JSON lines with an explicit schema.
 
-Of each value only a hash is kept, of 128 bits: two that differ are never taken for the same in practice.
+Of each value only a hash of 128 bits is kept; collisions do not occur in practice.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ LINES: Final = (
     "event string, seq bigint, topic string, record bigint, partition int, offset bigint, proven bigint, "
     "outcome string, partitions array<int>, value string, value_encoding string, unreadable string"
 )
-"""What is looked at of a line. `unreadable` is the text of one that is no such JSON."""
+"""The fields read from a line. `unreadable` is the text of a line that is not such JSON."""
 
 DENIED: Final = {outcome.value: n for n, outcome in enumerate(Outcome, 1) if outcome is not Outcome.UNKNOWN}
-"""Outcomes of records that were not appended, as numbers; 0 is any other."""
+"""Outcomes of records that were not appended, as numbers; 0 is any other outcome."""
 
 KEPT: Final = (
     "history", "event", "seq", "topic", "record", "partition", "offset", "proven", "denied", "partitions",
     "hash", "more",
 )  # fmt: skip
 SCHEME: Final = "^file:/*"
-"""Spark writes file:/a for the same file in one place and file:///a in another."""
+"""Spark writes the same file as file:/a in one place and as file:///a in another."""
 TAIL_BYTES: Final = 1 << 16
 
 
@@ -44,32 +44,32 @@ def hashes(value: Column) -> tuple[Column, Column]:
     return F.xxhash64(value).alias("hash"), F.xxhash64(F.lit(1), value).alias("more")
 
 
-class Told(NamedTuple):
-    """The events of some histories, and by history the topics that they are of."""
+class HistoryEvents(NamedTuple):
+    """The events of some histories, and the topics of each history."""
 
     events: DataFrame
     topics: list[frozenset[str]]
 
 
 @contextmanager
-def read_events(spark: SparkSession, paths: Sequence[Path]) -> Iterator[Told]:
+def read_events(spark: SparkSession, paths: Sequence[Path]) -> Iterator[HistoryEvents]:
     """The events of these files, which Spark keeps on disk until the end of the block.
 
-    A row of them: `history` (the file's place in `paths`), `event`, `seq`, `topic`, and the facts of the
+    The columns are `history` (the file's index in `paths`), `event`, `seq`, `topic`, and the fields of the
     event, null where it has none: `record`, `partition`, `offset`, `proven`, `denied` (a number of DENIED),
-    `partitions`, and of a value `hash` and `more`.
+    `partitions`, and `hash` and `more` of a value.
 
     Raises InvalidHistory as `strandline.auditing.history.read`, OSError.
     """
     for path in paths:
-        path.open("rb").close()  # Spark's own words for a missing file are many
-    with kept(_told(spark, paths), ON_DISK) as told:
-        topics = _check(told, paths)
-        yield Told(told.where("not wrong").select(*KEPT), topics)
+        path.open("rb").close()  # gives a shorter error for a missing file than Spark's
+    with kept(_all_lines(spark, paths), ON_DISK) as lines:
+        topics = _check(lines, paths)
+        yield HistoryEvents(lines.where("not wrong").select(*KEPT), topics)
 
 
-def _told(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
-    """All lines, those that are wrong too."""
+def _all_lines(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
+    """All lines, including invalid ones."""
     lines = (
         spark.read.schema(LINES)
         .option("mode", "PERMISSIVE")
@@ -95,7 +95,7 @@ def _told(spark: SparkSession, paths: Sequence[Path]) -> DataFrame:
 
 
 def _numbered(spark: SparkSession, lines: DataFrame, paths: Sequence[Path]) -> DataFrame:
-    """The number of each file, by the name that Spark has for it in rows."""
+    """The number of each file, by Spark's name for it."""
     numbers = {os.path.abspath(path): number for number, path in enumerate(paths)}
     files = [re.sub(SCHEME, "/", file) for file in lines.inputFiles()]
     named = [(file, numbers[unquote(file)]) for file in files]
@@ -103,12 +103,12 @@ def _numbered(spark: SparkSession, lines: DataFrame, paths: Sequence[Path]) -> D
 
 
 def _literally(path: Path) -> str:
-    """A path in which nothing is a pattern."""
+    """A path with its pattern characters escaped."""
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path.absolute()))
 
 
 def _wrong() -> Column:
-    """True of a line that is no event with all its fields."""
+    """True for a line that is not an event with all its fields."""
     missing = F.lit(False)
     for event, names in FIELDS.items():
         lacking = [F.col(name).isNull() for name in names if name != "value"]
@@ -124,11 +124,10 @@ def _wrong() -> Column:
     )  # fmt: skip
 
 
-def _check(told: DataFrame, paths: Sequence[Path]) -> list[frozenset[str]]:
-    """The topics of each file. Raises InvalidHistory if one has a line that cannot be read, other than its
-    last."""
+def _check(lines: DataFrame, paths: Sequence[Path]) -> list[frozenset[str]]:
+    """The topics of each file. Raises InvalidHistory if a line other than the last cannot be read."""
     counts: list[Row] = (
-        told.groupBy("history")
+        lines.groupBy("history")
         .agg(
             F.count_if(F.col("wrong")).alias("wrong"),
             F.count_if(F.expr("not wrong and seq = 0")).alias("begun"),
@@ -144,8 +143,8 @@ def _check(told: DataFrame, paths: Sequence[Path]) -> list[frozenset[str]]:
         topics[count.history] = frozenset(count.topics)
         if count.begun <= 1 and (count.wrong == 0 or (count.wrong == 1 and not _ends_well(path))):
             continue
-        with path.open("rb") as lines:
-            for _ in read_lines(str(path), lines):  # raises at the line
+        with path.open("rb") as file:
+            for _ in read_lines(str(path), file):  # raises at the invalid line
                 pass
         raise InvalidHistory(f"{path}: {count.wrong} lines cannot be read, or belong to a second run")
     return topics

@@ -1,8 +1,8 @@
-"""How long requests for state changes take, how many wait, and which never ended: from `__state_changes`.
+"""Measures the durations, the backlog and the open ends of state-change requests, from `__state_changes`.
 
-docs/run/state-changes.md has the records. A record may be in the log twice: of one (id, state) the
-first counts. Times are milliseconds since 1970, each by the clock of who did the step; where clocks differ
-so much that an end lies before its begin, that took 0 ms.
+docs/run/state-changes.md has the records. A record may be in the log twice: the first of one (id, state)
+counts. Times are milliseconds since 1970, by the clock of the process that did the step; if clocks differ
+enough for an end to precede its begin, the duration is 0 ms.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
 from strandline.ids import STATE_CHANGES_TOPIC
-from strandline.pipeline.jobs.records import kept, records, said_by_spark
+from strandline.pipeline.jobs.records import kept, records, spark_errors
 
 QUEUED: Final = ("start-replica", "close-replica", "delete-replica")
 """Commands that wait in the queue of a broker."""
 REASSIGN: Final = "reassign-replicas"
 ENDS: Final = ("completed", "superseded", "failed")
 STEPS_MAX: Final = 1_000
-"""Of the backlog of a broker, in each of which two may stay, where it is shown."""
+"""The number of time spans of a broker's backlog when it is shown; each keeps at most two steps."""
 
 SPANS: Final = {
     "wait": ("requested_ms", "received_ms"),
     "work": ("received_ms", "ended_ms"),
     "total": ("requested_ms", "ended_ms"),
 }
-"""What is measured of a life: from when until when. Of work and total only what was completed counts."""
+"""The measured spans of a request, begin and end. Work and total are measured only for completed requests."""
 
 _EVENT: Final = (
     "id string, command string, topic string, partition int, broker int, state string, at bigint, "
@@ -38,25 +38,25 @@ _EVENT: Final = (
 
 def steps(records: DataFrame) -> DataFrame:
     """One row for each (id, state) in the records of the topic: id, state, command, topic, partition, broker,
-    at_ms, reason. What is no event is passed over."""
+    at_ms, reason. Records that are no events are skipped."""
     parsed = records.select(
-        F.col("partition").alias("lane"),
+        F.col("partition").alias("log_partition"),
         F.col("offset"),
         F.from_json(F.col("value").cast("string"), _EVENT).alias("event"),
     )
     known = parsed.where("event.id is not null and event.state is not null and event.at is not null")
     first = known.groupBy(F.col("event.id").alias("id"), F.col("event.state").alias("state")).agg(
-        F.min_by("event", F.struct("lane", "offset")).alias("event")
+        F.min_by("event", F.struct("log_partition", "offset")).alias("event")
     )
-    told = [F.col(f"event.{name}").alias(name) for name in ("command", "topic", "partition", "broker")]
-    return first.select("id", "state", *told, F.col("event.at").alias("at_ms"), F.col("event.reason"))
+    facts = [F.col(f"event.{name}").alias(name) for name in ("command", "topic", "partition", "broker")]
+    return first.select("id", "state", *facts, F.col("event.at").alias("at_ms"), F.col("event.reason"))
 
 
 def lives(steps: DataFrame) -> DataFrame:
     """One row for each request: id, command, broker, topic, partition, requested_ms, received_ms, ended_ms,
-    end (completed, superseded or failed) and reason, each null if it is not known.
+    end (completed, superseded or failed) and reason, each null if unknown.
 
-    What happened by itself, such as an election, was requested by nobody and is left out.
+    Events without a request, such as elections, are left out.
     """
     asked = steps.where(F.col("command").isin(*QUEUED, REASSIGN))
     ends = F.col("state").isin(*ENDS)
@@ -82,8 +82,8 @@ def lives(steps: DataFrame) -> DataFrame:
 
 def latencies(lives: DataFrame) -> DataFrame:
     """One row for each broker and command: requests, completed, superseded, failed, open; for each of SPANS
-    p50, p95 and max in milliseconds (wait_p50_ms, …), null where nothing was measured; and backwards: of how
-    many a step lies before the one it follows, for clocks differ."""
+    p50, p95 and max in milliseconds (wait_p50_ms, …), null without a measurement; and backwards: the number
+    of requests with a step before its predecessor, because clocks differ."""
     completed = F.col("end") == "completed"
     measured = lives
     for name, (begin, end) in SPANS.items():
@@ -118,7 +118,7 @@ def latencies(lives: DataFrame) -> DataFrame:
 def backlog(lives: DataFrame) -> DataFrame:
     """A step for each time at which the queue of a broker grew or shrank: broker, at_ms, waiting since then.
 
-    Reassignments wait in no queue, and requests whose begin is not in the log any more count for nothing.
+    Reassignments wait in no queue; requests whose begin is no longer in the log are ignored.
     """
     queued = lives.where(F.col("command").isin(*QUEUED) & F.col("requested_ms").isNotNull())
     came = queued.select("broker", F.col("requested_ms").alias("at_ms"), F.lit(1).alias("change"))
@@ -133,8 +133,8 @@ def backlog(lives: DataFrame) -> DataFrame:
 
 
 def thinned(backlog: DataFrame, steps_max: int) -> DataFrame:
-    """Not more than two steps in each of `steps_max` spans of the time of a broker: the highest one, and the
-    last one. So peaks stay, and what is drawn ends where it did."""
+    """At most two steps in each of `steps_max` time spans of a broker: the highest one, and the last one. So
+    peaks remain, and the end stays the same."""
     by_broker = Window.partitionBy("broker")
     first, last = F.min("at_ms").over(by_broker), F.max("at_ms").over(by_broker)
     width = F.greatest(F.lit(1), F.ceil((last - first + 1) / steps_max))
@@ -151,8 +151,8 @@ def thinned(backlog: DataFrame, steps_max: int) -> DataFrame:
 
 
 def peaks(backlog: DataFrame) -> DataFrame:
-    """One row for each broker: the longest that its queue was (waiting_max), since when (at_ms), and what
-    waits now."""
+    """One row for each broker: the longest length of its queue (waiting_max), its begin (at_ms), and the
+    present length."""
     return (
         backlog.groupBy("broker")
         .agg(
@@ -185,13 +185,13 @@ def unended(lives: DataFrame, now_ms: int) -> DataFrame:
     )
 
 
-# --- all of it -------------------------------------------------------------------------------
+# --- the whole job ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Lifecycle:
-    """What is shown: rows of the functions of these names. `open` is how many requests have no end, of which
-    `unended` has the oldest; `backwards` how many have a step before the one it follows."""
+    """The results: rows of the functions of these names. `open` is the number of requests without an end, of
+    which `unended` has the oldest; `backwards` the number with a step before its predecessor."""
 
     latencies: list[Row]
     backlog: list[Row]
@@ -202,18 +202,18 @@ class Lifecycle:
 
 
 def run(spark: SparkSession, bootstrap: str, now_ms: int, unended_max: int) -> Lifecycle:
-    """Look at the topic as it is now. Raises JobFailed."""
+    """Evaluate the present topic. Raises JobFailed."""
     with (
-        said_by_spark(),
-        kept(lives(steps(records(spark, bootstrap, STATE_CHANGES_TOPIC)))) as told,
-        kept(backlog(told)) as waiting,
+        spark_errors(),
+        kept(lives(steps(records(spark, bootstrap, STATE_CHANGES_TOPIC)))) as requests,
+        kept(backlog(requests)) as waiting,
     ):
-        by_broker = latencies(told).collect()
+        by_broker = latencies(requests).collect()
         return Lifecycle(
             by_broker,
             thinned(waiting, STEPS_MAX).orderBy("broker", "at_ms").collect(),
             peaks(waiting).collect(),
-            unended(told, now_ms).limit(unended_max).collect(),
+            unended(requests, now_ms).limit(unended_max).collect(),
             sum(row.open for row in by_broker),
             sum(row.backwards for row in by_broker),
         )

@@ -1,16 +1,16 @@
-"""Who owned which partition when, for how long nobody did, and whether ever two did: from `__group_events`.
+"""Computes the owners of partitions over time, gaps without an owner, and overlaps, from `__group_events`.
 
 docs/use/groups.md has the records. All events of a group are in one partition of the topic, in the order of
-its coordinator's decisions. An event may be there twice, as the same line: the second one is dropped.
+its coordinator's decisions. An event may occur twice, as the same line: the second one is dropped.
 
-**Clocks.** What the coordinator decided has its time. What a member did has the member's, and that clock may
-be anywhere. But it was done in a generation, after that was stable and before the next one began, and before
-the coordinator wrote it down: into these bounds, all by the coordinator's clock, each time is moved. Members
-whose clocks are right are not moved at all; of others nothing is said that cannot have been.
+**Clocks.** Decisions of the coordinator have its time. Actions of a member have the member's time, whose
+clock may be arbitrarily wrong. But they happened in a generation, after it was stable and before the next one
+began, and before the coordinator recorded them: each time is clamped to these bounds, all by the
+coordinator's clock. Correct clocks are not affected; for others the result never contains an impossible time.
 
-**What is not told.** A process that hangs and is expelled believes for a while that it still owns: what the
-events say is the coordinator's view, in which that ended. An end that was never written down, since the
-coordinator was killed with it, leaves an owner too many.
+**Limits.** An expelled process that hangs believes for a while that it is still an owner: the events have the
+coordinator's view, in which it is not. An end that was never recorded, because the coordinator was killed
+with it, leaves an extra owner.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 
 from strandline.errors import GroupIdNotFound
 from strandline.ids import GROUP_EVENTS_TOPIC
-from strandline.pipeline.jobs.records import kept, records, said_by_spark
+from strandline.pipeline.jobs.records import kept, records, spark_errors
 
 VERSION: Final = 1
 REVOKED, LOST, LEFT = "revoked", "lost", "member_left"
@@ -34,23 +34,23 @@ _EVENT: Final = (
     "caused_by string, partitions map<string, array<int>>"
 )
 _PARTITION: Final = ("group", "topic", "partition")
-_SOMEBODY: Final = "…"
+_MEMBER: Final = "…"
 
 
 def group_events(records: DataFrame, group: str | None = None) -> DataFrame:
     """One row for each event in the records of the topic, of one group or all: offset, event, group,
-    generation, at_ms, member, reason, caused_by, partitions; told_ms is when the coordinator wrote it down.
+    generation, at_ms, member, reason, caused_by, partitions; recorded_ms is when the coordinator recorded it.
 
-    Tasks are left out, and what is no event of this version.
+    Task events are left out, and records that are no event of this version.
     """
     once = records.groupBy("value").agg(
         F.min_by(F.struct("offset", "timestamp"), "offset").alias("first"),
     )
     parsed = once.select(
         "first.offset",
-        F.unix_millis("first.timestamp").alias("told_ms"),
-        F.from_json(F.col("value").cast("string"), _EVENT).alias("told"),
-    ).select("offset", "told_ms", "told.*")
+        F.unix_millis("first.timestamp").alias("recorded_ms"),
+        F.from_json(F.col("value").cast("string"), _EVENT).alias("parsed"),
+    ).select("offset", "recorded_ms", "parsed.*")
     known = parsed.where(
         (F.col("version") == VERSION)
         & F.col("event").isNotNull()
@@ -66,8 +66,8 @@ def group_events(records: DataFrame, group: str | None = None) -> DataFrame:
 
 
 def generations(events: DataFrame) -> DataFrame:
-    """When each generation of a group was stable, and when the next one that began did: group, generation,
-    stable_ms, next_started_ms, by the coordinator's clock; null if that is not known."""
+    """When each generation of a group was stable, and when the next generation began: group, generation,
+    stable_ms, next_started_ms, by the coordinator's clock; null if unknown."""
 
     def first(event: str) -> Column:
         return F.min(F.when(F.col("event") == event, F.col("at_ms")))
@@ -83,38 +83,40 @@ def generations(events: DataFrame) -> DataFrame:
 
 
 def moments(events: DataFrame) -> DataFrame:
-    """What became of partitions, by the coordinator's clock: group, topic, partition, member, event
-    (assigned, revoked, lost, member_left), at_ms, generation, reason, offset.
+    """Ownership events by the coordinator's clock: group, topic, partition, member, event (assigned, revoked,
+    lost, member_left), at_ms, generation, reason, offset.
 
-    Who left left all that it ever had.
+    A member that left has an event for every partition that it ever had.
     """
     bounds = generations(events)
-    latest = F.least(F.coalesce("told_ms", "at_ms"), F.coalesce("next_started_ms", "told_ms", "at_ms"))
+    latest = F.least(
+        F.coalesce("recorded_ms", "at_ms"), F.coalesce("next_started_ms", "recorded_ms", "at_ms")
+    )
     at = F.least(latest, F.greatest("at_ms", F.coalesce("stable_ms", "at_ms")))
     placed = events.join(bounds, ["group", "generation"]).withColumn("at_ms", at)
     columns = [*_PARTITION, "member", "event", "at_ms", "generation", "reason", "offset"]
     of_topics = placed.where(F.col("event").isin("assigned", REVOKED, LOST)).select(
         "*", F.explode("partitions").alias("topic", "numbers")
     )
-    told = of_topics.select("*", F.explode("numbers").alias("partition")).select(*columns)
-    had = told.where("event = 'assigned'").select(*_PARTITION, "member").distinct()
+    changes = of_topics.select("*", F.explode("numbers").alias("partition")).select(*columns)
+    had = changes.where("event = 'assigned'").select(*_PARTITION, "member").distinct()
     left = placed.where(F.col("event") == LEFT).join(had, ["group", "member"]).select(*columns)
-    return told.unionAll(left)
+    return changes.unionAll(left)
 
 
-# --- who owned -------------------------------------------------------------------------------
+# --- owners ----------------------------------------------------------------------------------
 
 
 def timeline(moments: DataFrame) -> DataFrame:
     """One row for each time that a member owned a partition: group, topic, partition, owner, from_ms, to_ms,
     ended (revoked, lost, member_left), reason, generation.
 
-    `from_ms` is null if it began before the log does, `to_ms` and `ended` if it goes on.
+    `from_ms` is null if it began before the log, `to_ms` and `ended` if it has not ended.
     """
     of_member = Window.partitionBy(*_PARTITION, "member").orderBy("offset")
     before = F.lag("event").over(of_member)
     begins = (F.col("event") == "assigned") & (before.isNull() | (before != "assigned"))
-    # Of several ends in a row the first one counts; that somebody left says nothing of what it never had.
+    # The first of several consecutive ends counts; a member_left without a begin is no end.
     ends = F.col("event").isin(*_ENDS) & (
         (before == "assigned") | (before.isNull() & (F.col("event") != LEFT))
     )
@@ -135,17 +137,17 @@ def timeline(moments: DataFrame) -> DataFrame:
         F.lag("is_begin", 1, False).over(of_member).alias("has_begin"),
     )
     whole = rows.where("is_begin or not has_begin").drop("is_begin", "has_begin")
-    # An end cannot lie before its begin, whatever two coordinators' clocks say.
+    # An end must not precede its begin, even if two coordinators' clocks differ.
     return whole.withColumn(
         "to_ms", F.when(F.col("to_ms").isNotNull(), F.greatest("to_ms", F.coalesce("from_ms", "to_ms")))
     )
 
 
 def owned_by(timeline: DataFrame) -> DataFrame:
-    """How many owners each partition had, from each change to the next: group, topic, partition, from_ms,
-    to_ms (null: it is so still), owners. It begins with the first owner of which all is known.
+    """The number of owners of each partition between changes: group, topic, partition, from_ms, to_ms (null:
+    until now), owners. It begins with the first owner whose begin is known.
 
-    Who gives up and who takes in the same millisecond do not own together.
+    A release and a begin in the same millisecond do not overlap.
     """
     known = timeline.where("from_ms is not null and (to_ms is null or to_ms > from_ms)")
     came = known.select(*_PARTITION, F.col("from_ms").alias("at_ms"), F.lit(1).alias("change"))
@@ -164,8 +166,8 @@ def owned_by(timeline: DataFrame) -> DataFrame:
 
 
 def overlaps(timeline: DataFrame) -> DataFrame:
-    """Times at which a partition had two owners or more: group, topic, partition, from_ms, to_ms (null:
-    still), owners (their ids)."""
+    """Times at which a partition had two owners or more: group, topic, partition, from_ms, to_ms (null: until
+    now), owners (their ids)."""
     shared = owned_by(timeline).where("owners > 1").drop("owners")
     owners = timeline.select(
         *_PARTITION, "owner", F.col("from_ms").alias("began_ms"), F.col("to_ms").alias("ended_ms")
@@ -176,16 +178,16 @@ def overlaps(timeline: DataFrame) -> DataFrame:
     return (
         both.groupBy(*_PARTITION, "from_ms", "to_ms")
         .agg(F.sort_array(F.collect_set("owner")).alias("owners"))
-        # One member whose times are wrong may seem to own twice, and does not share with itself.
+        # A single member with wrong times may overlap with itself, which does not count.
         .where(F.size("owners") > 1)
         .orderBy("from_ms", *_PARTITION)
     )
 
 
 def empty_times(events: DataFrame) -> DataFrame:
-    """When a group had no members: empty_group, empty_from_ms, empty_to_ms (null: still).
+    """Times at which a group had no members: empty_group, empty_from_ms, empty_to_ms (null: until now).
 
-    An empty group is a generation of its own that is never said to start.
+    An empty group is a generation of its own without a start event.
     """
     turns = events.where(F.col("event").isin("generation_started", "generation_ended"))
     in_order = Window.partitionBy("group").orderBy("offset")
@@ -203,9 +205,9 @@ def empty_times(events: DataFrame) -> DataFrame:
 
 
 def gaps(timeline: DataFrame, events: DataFrame) -> DataFrame:
-    """Times at which a partition that had had an owner had none: group, topic, partition, from_ms, to_ms
-    (null: still), unowned_ms: how long, up to the last event, without the time in which its group had no
-    members."""
+    """Times at which a partition had no owner after its first one: group, topic, partition, from_ms, to_ms
+    (null: until now), unowned_ms: the duration up to the last event, without the time in which its group had
+    no members."""
     last = events.groupBy("group").agg(F.max("at_ms").alias("last_ms"))
     free = owned_by(timeline).where("owners = 0").drop("owners").join(last, "group")
     end = F.greatest("from_ms", F.coalesce("to_ms", "last_ms"))
@@ -216,7 +218,7 @@ def gaps(timeline: DataFrame, events: DataFrame) -> DataFrame:
         & (F.coalesce("empty_to_ms", "last_ms") > F.col("from_ms")),
         "left",
     )
-    # Of the least and the greatest Spark leaves out what is null.
+    # Spark's least and greatest ignore nulls.
     both = F.when(
         F.col("empty_from_ms").isNotNull(),
         F.least(end, F.coalesce("empty_to_ms", "last_ms")) - F.greatest("from_ms", "empty_from_ms"),
@@ -232,8 +234,8 @@ def gaps(timeline: DataFrame, events: DataFrame) -> DataFrame:
 
 
 def partitions(timeline: DataFrame, gaps: DataFrame) -> DataFrame:
-    """One row for each partition: group, topic, partition, owners (how many members owned it), changes (how
-    often it got one), owner (the last one, null if nobody has it), unowned_ms and unowned_max_ms."""
+    """One row for each partition: group, topic, partition, owners (number of different owners), changes
+    (number of assignments), owner (the present one, or null), unowned_ms and unowned_max_ms."""
     free = gaps.groupBy(*_PARTITION).agg(
         F.sum("unowned_ms").alias("unowned_ms"), F.max("unowned_ms").alias("unowned_max_ms")
     )
@@ -257,16 +259,16 @@ def partitions(timeline: DataFrame, gaps: DataFrame) -> DataFrame:
 
 def rebalances(events: DataFrame) -> DataFrame:
     """One row for each rebalance: group, generation (which it ended), from_ms, to_ms, duration_ms, reason
-    (with … for the id of who caused it), caused_by.
+    (with … for the id of the member that caused it), caused_by.
 
     `to_ms` is when the next generation was stable; null if another rebalance came before, or the group was
-    empty then.
+    then empty.
     """
     turns = events.where(F.col("event").isin("rebalance_started", "generation_stable"))
     in_order = Window.partitionBy("group").orderBy("offset")
     stable = F.lead("event").over(in_order) == "generation_stable"
     who = F.col("caused_by")
-    reason = F.when(who.isNotNull(), F.replace(F.col("reason"), who, F.lit(_SOMEBODY))).otherwise(
+    reason = F.when(who.isNotNull(), F.replace(F.col("reason"), who, F.lit(_MEMBER))).otherwise(
         F.col("reason")
     )
     following = turns.select(
@@ -286,7 +288,8 @@ def rebalances(events: DataFrame) -> DataFrame:
 
 
 def by_reason(rebalances: DataFrame) -> DataFrame:
-    """One row for each reason: group, reason, rebalances, finished, p50_ms, max_ms and total_ms of those."""
+    """One row for each reason: group, reason, rebalances, finished, and p50_ms, max_ms and total_ms of the
+    finished ones."""
     return (
         rebalances.groupBy("group", "reason")
         .agg(
@@ -300,12 +303,12 @@ def by_reason(rebalances: DataFrame) -> DataFrame:
     )
 
 
-# --- all of it -------------------------------------------------------------------------------
+# --- the whole job ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """What is shown: rows of the functions of these names. `last_ms` is the time of the last event, 0 without
+    """The results: rows of the functions of these names. `last_ms` is the time of the last event, 0 without
     any."""
 
     timeline: list[Row]
@@ -318,16 +321,18 @@ class Ownership:
 
 
 def run(spark: SparkSession, bootstrap: str, group: str | None = None) -> Ownership:
-    """Look at the topic as it is now, at one group or at all. Raises GroupIdNotFound for one of which nothing
-    is told, JobFailed."""
+    """Evaluate the present topic, for one group or all. Raises GroupIdNotFound for a group without events,
+    JobFailed."""
     with (
-        said_by_spark(),
+        spark_errors(),
         kept(group_events(records(spark, bootstrap, GROUP_EVENTS_TOPIC), group)) as events,
         kept(timeline(moments(events))) as owned,
         kept(gaps(owned, events)) as free,
         kept(rebalances(events)) as turns,
     ):
-        (last,) = events.agg(F.coalesce(F.max(F.least("at_ms", "told_ms")), F.lit(0)).alias("ms")).collect()
+        (last,) = events.agg(
+            F.coalesce(F.max(F.least("at_ms", "recorded_ms")), F.lit(0)).alias("ms")
+        ).collect()
         if group is not None and not last.ms:
             raise GroupIdNotFound(f"nothing has happened to a group {group!r}")
         return Ownership(

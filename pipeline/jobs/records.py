@@ -1,4 +1,4 @@
-"""The records of a topic as the jobs read them, and what goes wrong there in words of ours."""
+"""Reads topics for the jobs, and translates Spark's errors."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from pyspark.sql import DataFrame, SparkSession
 
 from strandline.errors import StrandlineError
 
-_OURS: Final = re.compile(r"^\s*(?:pipeline|strandline)\.errors\.(\w+): (.+)$", re.MULTILINE)
-"""The end of a traceback of the source, somewhere in what Spark says."""
+_OURS: Final = re.compile(r"^\s*strandline(?:\.pipeline)?\.errors\.(\w+): (.+)$", re.MULTILINE)
+"""The last line of a traceback of the source, within Spark's message."""
 _BRIDGE: Final = re.compile(r"^An error occurred while calling \S+$|^: (?:[\w.$]+: )?")
-"""What the bridge to Java puts before the words."""
+"""What the bridge to Java puts before the message."""
 
 
 IN_MEMORY: Final = StorageLevel.MEMORY_AND_DISK
-"""For what is small: what does not fit goes to disk."""
+"""For small frames; what does not fit in memory goes to disk."""
 ON_DISK: Final = StorageLevel.DISK_ONLY
-"""For what grows with topics: in memory it would take the place that tasks sort and group in."""
+"""For frames that grow with the topics: in memory they would compete with sorting and grouping."""
 
 
 class JobFailed(StrandlineError):
-    """Spark could not do it; the message says why."""
+    """A Spark job failed; the message says why."""
 
 
 def records(spark: SparkSession, bootstrap: str, topic: str, **options: str) -> DataFrame:
-    """All that is in a topic now, with the columns of the source. `options` are those of the source."""
+    """All present records of a topic, with the columns of the source. `options` are those of the source."""
     reader = spark.read.format("strandline").option("bootstrap", bootstrap).option("subscribe", topic)
     return reader.options(**options).load()
 
 
 @contextmanager
 def kept(frame: DataFrame, level: StorageLevel = IN_MEMORY) -> Iterator[DataFrame]:
-    """The frame for several questions, worked out by the first of them and let go at the end of the block."""
+    """Keep a frame for several uses: the first one computes it, and the end of the block releases it."""
     frame = frame.persist(level)
     try:
         yield frame
@@ -47,17 +47,17 @@ def kept(frame: DataFrame, level: StorageLevel = IN_MEMORY) -> Iterator[DataFram
 
 
 @contextmanager
-def said_by_spark() -> Iterator[None]:
-    """What Spark raises becomes JobFailed: with the words of the source, where it was that, and else with
-    those of Spark up to where its trace begins."""
+def spark_errors() -> Iterator[None]:
+    """Raise Spark's errors as JobFailed: with the source's message if there is one, else with the first line
+    of Spark's."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise JobFailed(words_of(error)) from error
+        raise JobFailed(message_of(error)) from error
 
 
-def words_of(error: PySparkException | Py4JError) -> str:
-    """What went wrong, in one line."""
+def message_of(error: PySparkException | Py4JError) -> str:
+    """The error message, in one line."""
     text = str(error)
     found = _OURS.findall(text)
     if found:

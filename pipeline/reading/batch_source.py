@@ -43,13 +43,13 @@ _OPERATORS: Final[dict[type[Filter], str]] = {
 
 @dataclass
 class RangePartition(InputPartition):
-    """A range of offsets, which is what one task reads."""
+    """A range of offsets, read by one task."""
 
     value: OffsetRange
 
 
 class BatchReader(DataSourceReader):
-    """Reads what is in the log when the query is planned."""
+    """Reads the records that are in the log when the query is planned."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -64,16 +64,16 @@ class BatchReader(DataSourceReader):
 
 
 class PruningReader(BatchReader):
-    """Reads less where the query's conditions allow it. Spark refuses a reader that can, unless
+    """Reads less where the query's conditions allow it. Spark refuses such a reader, unless
     spark.sql.python.filterPushdown.enabled is set."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         self._pruning = pruning(filter(None, map(_condition, filters)))
-        return filters  # Spark looks at the rows itself all the same
+        return filters  # Spark still checks the rows itself
 
 
 def _condition(pushed: Filter) -> Condition | None:
-    """In the words of the core; None for what says nothing of where rows are."""
+    """The core's condition; None for a filter that does not restrict positions."""
     operator = _OPERATORS.get(type(pushed))
     if operator is None:
         return None
@@ -85,7 +85,7 @@ def _condition(pushed: Filter) -> Condition | None:
 
 
 def _micros(moment: Any) -> int | None:
-    """Since 1970; None for what is no moment, as without a time zone."""
+    """Microseconds since 1970; None for a value that is no point in time, such as one without a time zone."""
     if getattr(moment, "tzinfo", None) is None:
         return None
     return timegm(moment.utctimetuple()) * 1_000_000 + int(moment.microsecond)
@@ -94,7 +94,7 @@ def _micros(moment: Any) -> int | None:
 def read_range(
     partition: InputPartition, options: SourceOptions, times_us: Interval = EVERYTHING
 ) -> Iterator[RecordBatch]:
-    """The records of a task. Where there is nothing to read Spark makes a task all the same."""
+    """The records of a task. Spark starts a task even if there is nothing to read."""
     if not isinstance(partition, RangePartition):
         return iter(())
     scan = Scan(

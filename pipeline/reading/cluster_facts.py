@@ -1,5 +1,5 @@
-"""What a driver has to know to plan: which topics there are, where their logs start and end, and what offset
-a time has. Looked at often, once a trigger, so that a look is one question to each broker."""
+"""The facts that a driver needs for planning: the topics, the bounds of their logs, and the offsets of times.
+They are read at every trigger, so each reading takes one request to each broker."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ from strandline.vocabulary.metadata import TopicMetadata
 Found = TypeVar("Found")
 
 TOPICS_AGE_S_MAX: Final = 1.0
-"""How long topics and their partitions are believed to be as they were; a broker reads ZooKeeper for them."""
+"""How long topics and their partitions are cached; a broker reads ZooKeeper for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Topics that exist, and the bounds of their logs at one moment. `missing` are named and do not exist."""
+    """Existing topics, and the bounds of their logs at one moment. `missing` are named topics that do not
+    exist."""
 
     ids: Mapping[str, str]
     bounds: Mapping[TopicPartition, Bounds]
@@ -40,7 +41,7 @@ class Snapshot:
 
 
 class ClusterFacts(Client[ClientSettings]):
-    """One client. What fails is tried `retries` times more, `retry_interval_ms` apart."""
+    """One client. A failed request is retried `retries` times, at intervals of `retry_interval_ms`."""
 
     def __init__(
         self,
@@ -59,14 +60,14 @@ class ClusterFacts(Client[ClientSettings]):
         self._matched: tuple[str, list[str], float] | None = None
         self._described: tuple[dict[str, TopicMetadata], float] = ({}, float("-inf"))
 
-    # --- what there is -----------------------------------------------------------------------
+    # --- snapshots ---------------------------------------------------------------------------
 
     async def snapshot(self, selection: Selection, *, expected: Collection[str] | None = None) -> Snapshot:
-        """The topics of a selection, with all their partitions (of `assign`: those that are assigned).
+        """The topics of a selection, with all their partitions (for `assign`: the assigned ones).
 
-        Those that are `expected` (by default all that are named) are looked for again before they are told
-        to be missing: not every broker hears of a topic at once. Raises UnknownTopicOrPartition for an
-        assigned partition beyond those that its topic has, LeaderNotAvailable, BrokerNotAvailable.
+        `expected` topics (by default all named ones) are looked up again before they are reported missing:
+        not every broker learns of a topic at once. Raises UnknownTopicOrPartition for an assigned partition
+        that its topic does not have, LeaderNotAvailable, BrokerNotAvailable.
         """
         self._scope.check()
         names, topics = await self._until(
@@ -76,7 +77,7 @@ class ClusterFacts(Client[ClientSettings]):
         wanted = _partitions(selection, topics)
         listed = await self.listed(dict.fromkeys(wanted, LATEST))
         if not _as_described(topics, listed):
-            # A leader is of a later epoch than what is known of its topic: is it the same topic?
+            # A leader has a later epoch than the topic's metadata: the topic may be another one.
             topics = await self._known_by(topics, listed)
             wanted = _partitions(selection, topics)
             listed = await self.listed(dict.fromkeys(wanted, LATEST))
@@ -93,14 +94,14 @@ class ClusterFacts(Client[ClientSettings]):
         *,
         expected: Collection[str] | None = None,
     ) -> Snapshot:
-        """A `snapshot` again and again until it is as it should be, or the tries are up: the last one.
+        """A `snapshot`, repeated until it is `settled` or the retries are used up; returns the last one.
 
-        A change of leader hides what is committed for a moment (KIP-207), so one look proves no end.
+        A change of leader hides committed records for a moment (KIP-207), so one reading proves no end.
         """
         return await self._until(lambda: self.snapshot(selection, expected=expected), settled)
 
     async def _until(self, look: Callable[[], Awaitable[Found]], settled: Callable[[Found], bool]) -> Found:
-        """Look anew until what is found is settled, or the tries are up."""
+        """Repeat a reading until it is settled or the retries are used up."""
         found = await look()
         for _ in range(1, self._tries):
             if settled(found):
@@ -111,13 +112,13 @@ class ClusterFacts(Client[ClientSettings]):
         return found
 
     def forget(self) -> None:
-        """Ask anew which topics there are."""
+        """Drop the cached topics."""
         self._matched, self._described = None, ({}, float("-inf"))
 
     async def listed(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
-        """The offsets of times (milliseconds), with the bounds of each log. One question to each broker.
+        """The offsets of times (milliseconds), with the bounds of each log. One request to each broker.
 
-        Raises the first error that is met, with the partition's name.
+        Raises the first error, with the partition's name.
         """
 
         async def ask() -> dict[TopicPartition, ListedOffset]:
@@ -139,7 +140,7 @@ class ClusterFacts(Client[ClientSettings]):
     async def _looked_up(
         self, selection: Selection, expected: Collection[str] | None
     ) -> tuple[list[str], dict[str, TopicMetadata]]:
-        """The names of topics that should be there, and those that are."""
+        """The names of the expected topics, and the existing ones."""
         names = await self._names(selection)
         if selection.pattern:
             names = sorted({*names, *(expected or ())})
@@ -162,7 +163,7 @@ class ClusterFacts(Client[ClientSettings]):
         return names
 
     async def _topics(self, names: Sequence[str]) -> dict[str, TopicMetadata]:
-        """Those of them that exist."""
+        """The existing ones of these topics."""
         described, asked_at = self._described
         now = self._clock.monotonic()
         if now - asked_at >= TOPICS_AGE_S_MAX or any(name not in described for name in names):
@@ -173,7 +174,7 @@ class ClusterFacts(Client[ClientSettings]):
     async def _known_by(
         self, topics: Mapping[str, TopicMetadata], listed: Mapping[TopicPartition, ListedOffset]
     ) -> dict[str, TopicMetadata]:
-        """The topics as they are known to who knows of these leaders."""
+        """The topics' metadata from a broker that knows these leaders."""
         names = sorted(topics)
         tries = Tries(self._settings, self._clock, self._cluster.request_timeout_s)
         while True:
@@ -196,15 +197,15 @@ class ClusterFacts(Client[ClientSettings]):
     # --- groups ------------------------------------------------------------------------------
 
     async def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Have a group without members know these offsets. Raises as `GroupAdmin.alter_offsets`."""
+        """Commit these offsets for a group without members. Raises as `GroupAdmin.alter_offsets`."""
         admin = GroupAdmin(self._cluster, self._settings, self._transport, self._clock)
         await admin.alter_offsets(group, offsets)
 
 
 async def describe(cluster: Cluster, names: Sequence[str]) -> dict[str, TopicMetadata]:
-    """What a broker knows now of those of these topics that exist.
+    """The present metadata of the existing ones of these topics.
 
-    Raises BrokerNotAvailable, and what keeps a topic from being described.
+    Raises BrokerNotAvailable, and errors of single topics.
     """
     if not names:
         return {}
@@ -239,8 +240,8 @@ def _same_topic(
 
 
 def _as_described(topics: Mapping[str, TopicMetadata], listed: Mapping[TopicPartition, ListedOffset]) -> bool:
-    """Whether no leader is of a later epoch than its topic's description: epochs grow over the whole cluster,
-    so that a topic that was created again has leaders of later ones."""
+    """Whether no leader has a later epoch than its topic's metadata: epochs grow over the whole cluster, so
+    the leaders of a topic that was created again have later ones."""
     return all(
         name.topic in topics
         and name.partition < len(topics[name.topic].partitions)

@@ -1,4 +1,4 @@
-"""From options to offsets: where a query begins and ends, in the logs as they are now."""
+"""From options to offsets: the begin and the end of a query, in the present logs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from strandline.pipeline.reading.ranges import lose
 
 
 def facts(options: SourceOptions) -> ClusterFacts:
-    """A client as the options have it, not started yet."""
+    """A client with these options, not started yet."""
     return ClusterFacts(
         options.bootstrap, retries=options.retries, retry_interval_ms=options.retry_interval_ms
     )
 
 
 def check_existing(missing: Collection[str]) -> None:
-    """Raises UnknownTopicOrPartition for topics that are named and do not exist."""
+    """Raises UnknownTopicOrPartition for named topics that do not exist."""
     if missing:
         names = ", ".join(map(repr, sorted(missing)))
         raise UnknownTopicOrPartition(
@@ -64,10 +64,10 @@ async def finish(
 
 
 async def batch_ranges(options: SourceOptions, where: Pruning) -> list[OffsetRange]:
-    """What a batch query reads of each partition, in the logs as they are now: of what the options say that
-    which can have rows for its conditions.
+    """The ranges that a batch query reads in the present logs: those of the options, reduced to where the
+    query's conditions allow rows.
 
-    Raises InvalidOption, NoOffset, DataLost, UnknownTopicOrPartition, and what keeps brokers from answering.
+    Raises InvalidOption, NoOffset, DataLost, UnknownTopicOrPartition, and errors of brokers.
     """
     async with facts(options) as known:
         snapshot = await known.snapshot(options.selection)
@@ -91,8 +91,8 @@ async def batch_ranges(options: SourceOptions, where: Pruning) -> list[OffsetRan
 async def _not_older(
     facts: ClusterFacts, wanted: Collection[OffsetRange], least_us: int | None
 ) -> list[OffsetRange]:
-    """The ranges from the first record on that is not too old. A time is no bound at the other end: a record
-    may be older than one before it."""
+    """The ranges from the first record that is not too old. Times do not limit the other end: a record may be
+    older than an earlier one."""
     if least_us is None or least_us <= 0:
         return list(wanted)
     found = await facts.listed({one.name: -(-least_us // 1000) for one in wanted})
@@ -103,9 +103,9 @@ async def _not_older(
 def in_logs(
     wanted: Collection[OffsetRange], snapshot: Snapshot, *, fail_on_data_loss: bool
 ) -> list[OffsetRange]:
-    """What the logs have of these ranges. Raises DataLost if that is not all of them, or warns.
+    """The parts of these ranges that the logs have. Raises DataLost if some are missing, or warns.
 
-    What became of a topic since, its tasks find out.
+    The tasks find out if a topic was deleted since.
     """
     found = []
     for one in wanted:
@@ -119,12 +119,12 @@ def in_logs(
 
 
 def in_pieces(wanted: Collection[OffsetRange], options: SourceOptions) -> list[OffsetRange]:
-    """As many tasks as the options have it."""
+    """The pieces for the tasks, as the options say."""
     return pieces(wanted, at_least=options.min_partitions, records_max=options.max_records)
 
 
 def _times(bound: Bound, snapshot: Snapshot, which: str) -> Mapping[TopicPartition, int] | None:
-    """The time of each partition, if that is how it is said."""
+    """The time of each partition, if times are given."""
     if bound.time_ms is not None:
         return dict.fromkeys(snapshot.bounds, bound.time_ms)
     if bound.times_ms is not None:
@@ -163,7 +163,7 @@ async def _check_reached(
 
 
 def _check_same(option: str, given: Offsets, snapshot: Snapshot, edges: str) -> None:
-    """Raises InvalidOption unless it says something of each partition that is read, and of no other."""
+    """Raises InvalidOption unless it names exactly the partitions that are read."""
     missing, unknown = snapshot.bounds.keys() - given.keys(), given.keys() - snapshot.bounds.keys()
     if missing or unknown:
         wrong = [f"says nothing of {listed(missing)}"] if missing else []

@@ -1,10 +1,10 @@
 """Reads one range of offsets at a time, exactly: from its first offset to its last, each record once.
 
-It stands over the same reader as a consumer, which outlives changes of leaders and deaths of brokers. What
-it adds is an end, and the certainty that all of it is of one topic: a topic that is deleted and created
-again under its name goes on at any offset as if nothing had happened. Leader epochs grow over the whole
-cluster, so a batch of an epoch that was known when the topic's id was looked at is of that topic; for a
-later one the id is looked at again, by who knows of that epoch.
+It uses the same reader as a consumer, which survives changes of leaders and deaths of brokers. It adds an
+end, and the certainty that all records belong to one topic: a topic that is deleted and created again under
+its name would otherwise be read on unnoticed. Leader epochs grow over the whole cluster, so a batch with an
+epoch that was known when the topic's id was read belongs to that topic; for a later epoch the id is read
+again, from a broker that knows that epoch.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from strandline.ports import Clock, Transport
 logger = logging.getLogger(__name__)
 
 BUFFER_BYTES: Final = 16 * MIB
-"""What is fetched ahead of who decodes it."""
+"""The fetched data that may wait to be decoded."""
 CHUNK_BYTES: Final = 4 * MIB
-"""What is handed out at once if it comes in time: what Spark is given in one piece costs a fixed time."""
+"""The most that is returned at once: each piece costs Spark a fixed time."""
 GATHER_S_MAX: Final = 0.2
-"""How long what is there waits for more."""
+"""How long arrived batches wait for more."""
 LOOK_S: Final = 1.0
-"""How long nothing may come before it is looked at why."""
+"""How long nothing may arrive before the reason is looked up."""
 ASK_S: Final = 1.0
-"""How long a leader is asked where its log begins and ends, before that is given up for this time."""
+"""How long a leader may take to report where its log begins and ends; then this attempt is given up."""
 
 
 class RangeReader(Client[ConsumerSettings]):
@@ -81,7 +81,7 @@ class RangeReader(Client[ConsumerSettings]):
     async def begin(self, wanted: OffsetRange, *, timeout_s: float, fail_on_data_loss: bool) -> None:
         """Read this range from now on, and no other.
 
-        `timeout_s` is how long nothing may come of it. Raises DataLost if its topic is not that any more.
+        `timeout_s`: how long nothing may arrive. Raises DataLost if its topic was replaced.
         """
         self.end()
         self._scope.check()
@@ -93,11 +93,10 @@ class RangeReader(Client[ConsumerSettings]):
             self._reader.seek(wanted.name, reading.at)
 
     async def next(self, bytes_max: int = CHUNK_BYTES) -> list[FetchedBatch]:
-        """The batches that come next, about `bytes_max` at a time; none at the end of the range.
+        """The next batches, about `bytes_max` at a time; none at the end of the range.
 
-        The last one may reach beyond the end: who decodes it has to stop there. Raises DataLost, and
-        ReadStalled if nothing came for too long; without `fail_on_data_loss` what is lost is left out, with a
-        warning.
+        The last one may reach beyond the end: the decoder must stop there. Raises DataLost, and ReadStalled
+        if nothing arrives for too long; without `fail_on_data_loss` lost offsets are skipped, with a warning.
         """
         reading = self._reading
         if reading is None:
@@ -111,26 +110,26 @@ class RangeReader(Client[ConsumerSettings]):
                 chunk.append(batch)
                 size += batch.size
                 continue
-            patience_s = GATHER_S_MAX if chunk else min(LOOK_S, reading.timeout_s / 4)
-            if not await self._news.wait(self._clock.monotonic() + patience_s):
+            wait_s = GATHER_S_MAX if chunk else min(LOOK_S, reading.timeout_s / 4)
+            if not await self._news.wait(self._clock.monotonic() + wait_s):
                 if chunk:
                     break
                 await self._look(reading)
             elif not chunk:
-                await self._heed(reading)
+                await self._handle_event(reading)
         chunk = await self._of_this_topic(reading, chunk)
         if reading.over and not chunk:
             self.end()
         return chunk
 
     def end(self) -> None:
-        """Read no more of the range."""
+        """Stop reading the range."""
         if self._reading is not None:
             self._reader.drop([self._reading.wanted.name])
             self._reading = None
 
     def _take(self, reading: _Reading) -> FetchedBatch | None:
-        """The next batch that has come. There is room for others then."""
+        """The next arrived batch, which makes room for others."""
         positions = self._reader.positions
         state = positions.find(reading.wanted.name)
         if state is None or not state.buffered:
@@ -138,7 +137,7 @@ class RangeReader(Client[ConsumerSettings]):
         batch = positions.take(state, state.buffered[0].size)
         state.processed = state.position = batch.next_offset
         reading.at = batch.next_offset
-        reading.came_at = self._clock.monotonic()
+        reading.arrived_at = self._clock.monotonic()
         reading.refusals = 0
         if reading.over:
             self._reader.drop([state.name])
@@ -146,10 +145,10 @@ class RangeReader(Client[ConsumerSettings]):
             self._reader.wake(state.broker)
         return batch
 
-    # --- what may be wrong -------------------------------------------------------------------
+    # --- problems ----------------------------------------------------------------------------
 
-    async def _heed(self, reading: _Reading) -> None:
-        """There is news: of batches, or of why there are none."""
+    async def _handle_event(self, reading: _Reading) -> None:
+        """Handle an event: batches arrived, or an error explains why there are none."""
         error = self._news.error(reading.wanted.name)
         if isinstance(error, OffsetOutOfRange):
             self._news.forget(reading.wanted.name)
@@ -162,7 +161,7 @@ class RangeReader(Client[ConsumerSettings]):
             raise error
 
     async def _look(self, reading: _Reading) -> None:
-        """Nothing comes: is it lost, or late?"""
+        """Nothing arrives: find out whether it is lost or late."""
         await self._check_topic(reading)
         if reading.over:
             return
@@ -172,19 +171,19 @@ class RangeReader(Client[ConsumerSettings]):
         )
         listed = found[name]
         if isinstance(listed, StrandlineError):
-            self._check_patience(reading, listed.message)
+            self._check_timeout(reading, listed.message)
         elif at < listed.log_start_offset:
             self._lose(reading, ranges.begun_later(name, at, listed.log_start_offset, end))
             if not reading.over:
                 self._reader.seek(name, reading.at)
         elif at < listed.high_watermark:
-            self._check_patience(reading, "its leader has it, and does not send it")
+            self._check_timeout(reading, "its leader has it, and does not send it")
         elif self._waited_s(reading) >= reading.timeout_s:
-            # A change of leader hides what is committed for a moment (KIP-207), but never for so long.
+            # A change of leader hides committed records for a moment (KIP-207), but never for this long.
             self._lose(reading, ranges.ended_earlier(name, at, end, listed.high_watermark))
 
     async def _of_this_topic(self, reading: _Reading, chunk: list[FetchedBatch]) -> list[FetchedBatch]:
-        """The batches that are, which are all of them but for a topic that was just created again."""
+        """The batches that belong to the topic: all of them, unless the topic was just created again."""
         later = [batch for batch in chunk if batch.header.leader_epoch > reading.epoch]
         if later:
             epoch = max(batch.header.leader_epoch for batch in later)
@@ -193,9 +192,9 @@ class RangeReader(Client[ConsumerSettings]):
         return chunk
 
     async def _check_topic(self, reading: _Reading, epoch: int = NO_EPOCH, *, at: int | None = None) -> bool:
-        """Is the range of the topic that has its name now, as who knows of this leader epoch says?
+        """Whether the topic of the range still has its name, by a broker that knows this leader epoch.
 
-        If not, what was to be read from `at` on is lost.
+        If not, the rest from `at` on is lost.
         """
         name, wanted, at = reading.wanted.name, reading.wanted, reading.at if at is None else at
         missed_at: float | None = None
@@ -206,7 +205,7 @@ class RangeReader(Client[ConsumerSettings]):
             except StrandlineError as error:
                 if not error.retriable:
                     raise
-                self._check_patience(reading, error.message)
+                self._check_timeout(reading, error.message)
             else:
                 if topic is None or wanted.partition >= len(topic.partitions):
                     now = self._clock.monotonic()
@@ -221,13 +220,13 @@ class RangeReader(Client[ConsumerSettings]):
                     reading.epoch = max(reading.epoch, known)
                     return True
                 else:
-                    self._check_patience(reading, f"nobody knows of leader epoch {epoch} of {name}")
+                    self._check_timeout(reading, f"no broker knows leader epoch {epoch} of {name}")
             await tries.pause()
 
     def _waited_s(self, reading: _Reading) -> float:
-        return self._clock.monotonic() - reading.came_at
+        return self._clock.monotonic() - reading.arrived_at
 
-    def _check_patience(self, reading: _Reading, why: str) -> None:
+    def _check_timeout(self, reading: _Reading, why: str) -> None:
         waited_s = self._waited_s(reading)
         if waited_s >= reading.timeout_s:
             raise ReadStalled(
@@ -236,16 +235,16 @@ class RangeReader(Client[ConsumerSettings]):
             )
 
     def _lose(self, reading: _Reading, loss: DataLoss) -> None:
-        """Raises DataLost if that is to be an error, else goes on behind what is lost."""
+        """Raises DataLost if that is to be an error, else continues after the lost offsets."""
         lose(loss, fail=reading.fail_on_data_loss)
         reading.at = reading.wanted.end if loss.end is None else loss.end
-        reading.came_at = self._clock.monotonic()
+        reading.arrived_at = self._clock.monotonic()
         if reading.over:
             self._reader.drop([reading.wanted.name])
 
 
 class _Reading:
-    """How far a range has been read."""
+    """The progress in a range."""
 
     def __init__(
         self, wanted: OffsetRange, timeout_s: float, fail_on_data_loss: bool, began_at: float
@@ -254,10 +253,10 @@ class _Reading:
         self.timeout_s = timeout_s
         self.fail_on_data_loss = fail_on_data_loss
         self.at = wanted.start
-        self.came_at = began_at
-        """When something last came (monotonic seconds)."""
+        self.arrived_at = began_at
+        """When something last arrived (monotonic seconds)."""
         self.epoch: int = NO_EPOCH
-        """Batches of leader epochs until this one are of the topic wanted."""
+        """Batches with leader epochs up to this one belong to the wanted topic."""
         self.refusals = 0
 
     @property

@@ -1,7 +1,6 @@
-"""What a task does: one range of offsets as Arrow batches, for Spark, which asks from a plain thread.
+"""Reads one range of offsets as Arrow batches, for a task of Spark, which calls from a plain thread.
 
-A Python worker lives on from one task to the next, and so do its clients: a task that finds one does not
-have to connect.
+A Python worker is reused for several tasks, and so are its clients: a task that finds one need not connect.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ logger = logging.getLogger(__name__)
 
 FIRST_BYTES: Final = 512 * KIB
 ARROW_BYTES: Final = 8 * MIB
-"""About what Spark is given at once: each batch costs a fixed time."""
+"""The approximate size of a batch for Spark: each one costs a fixed time."""
 
 _idle: WeakKeyDictionary[LoopThread, dict[str, list[RangeReader]]] = WeakKeyDictionary()
-"""Readers that wait for a task, by where brokers are. A process that was forked has another loop."""
+"""Idle readers by broker addresses. A forked process has another loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """How ranges are read. `times_us` are the timestamps wanted, microseconds since 1970."""
+    """How to read ranges. `times_us` are the wanted timestamps, microseconds since 1970."""
 
     bootstrap: str
     include_headers: bool
@@ -46,12 +45,12 @@ class Scan:
 
 
 def record_batches(wanted: OffsetRange, scan: Scan) -> Iterator[pa.RecordBatch]:
-    """The records of a range, in order. Raises DataLost, ReadStalled, and what a broker refuses for good."""
+    """The records of a range, in order. Raises DataLost, ReadStalled, and permanent refusals of a broker."""
     reader = call(_take(scan.bootstrap))
     sound = False
     try:
         call(reader.begin(wanted, timeout_s=scan.poll_timeout_s, fail_on_data_loss=scan.fail_on_data_loss))
-        # What is compressed grows: how much of it makes a batch is seen from the batch before.
+        # Compressed data grows: the previous batch shows how much of it makes an Arrow batch.
         bytes_max = FIRST_BYTES
         while chunk := call(reader.next(bytes_max)):
             size = 0
@@ -68,13 +67,13 @@ def record_batches(wanted: OffsetRange, scan: Scan) -> Iterator[pa.RecordBatch]:
 
 
 def _converted(chunk: Sequence[FetchedBatch], wanted: OffsetRange, scan: Scan) -> Iterator[pa.RecordBatch]:
-    """One Arrow batch, or more where that would be too large.
+    """One Arrow batch, or several if it would be too large.
 
     Raises UndecodableBatch.
     """
     try:
         whole = record_batch(chunk, include_headers=scan.include_headers, stop=wanted.end)
-    except ValueError:  # together they hold more than an Arrow batch can
+    except ValueError:  # together they exceed an Arrow batch
         if len(chunk) == 1:
             raise
         half = len(chunk) // 2
@@ -85,7 +84,7 @@ def _converted(chunk: Sequence[FetchedBatch], wanted: OffsetRange, scan: Scan) -
 
 
 def _within(found: pa.RecordBatch, times_us: Interval) -> pa.RecordBatch:
-    """The records of these times."""
+    """The records with these timestamps."""
     for bound, fits in ((times_us.least, pc.greater_equal), (times_us.most, pc.less_equal)):
         if bound is not None:
             moment = pa.scalar(min(max(bound, -INT64_MAX), INT64_MAX), pa.int64())
@@ -94,7 +93,7 @@ def _within(found: pa.RecordBatch, times_us: Interval) -> pa.RecordBatch:
 
 
 async def _take(bootstrap: str) -> RangeReader:
-    """One that nobody else uses."""
+    """An unused reader."""
     idle = _idle.setdefault(loop_thread(), {}).get(bootstrap)
     if idle:
         return idle.pop()
@@ -104,11 +103,11 @@ async def _take(bootstrap: str) -> RangeReader:
 
 
 async def _give_back(bootstrap: str, reader: RangeReader, *, sound: bool) -> None:
-    """Keep it for the next task, unless it failed, or was left in the middle."""
+    """Keep the reader for the next task, unless it failed or was not read to its end."""
     if sound:
         _idle[loop_thread()].setdefault(bootstrap, []).append(reader)
         return
     try:
         await reader.stop()
-    except Exception as error:  # what made it fail was raised to the task already
+    except Exception as error:  # the error that ended the task was already raised
         logger.info("the reader of a task that did not end well: %s", error)

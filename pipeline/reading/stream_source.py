@@ -1,8 +1,8 @@
-"""The source of a streaming query: Spark asks how far it may read, then what to read until there.
+"""The source of a streaming query: Spark asks for the end of the next batch, then for its records.
 
-Spark keeps the offsets of each batch in the checkpoint before it is read, and reads the batch again from them
-after a crash. What is here lives in one process of the driver for as long as the query does, and remembers
-what Spark does not: where the stream began, and what `availableNow` meant when it was said.
+Spark stores the offsets of each batch in the checkpoint before it is read, and reads the batch again from
+them after a crash. This object lives in one process of the driver as long as the query, and remembers what
+Spark does not: where the stream began, and the end of the log when `availableNow` was prepared.
 """
 
 from __future__ import annotations
@@ -39,11 +39,12 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 COMMIT_S_MAX = 5.0
-"""How long a commit to a group may hold up the stream."""
+"""How long a commit to a group may delay the stream."""
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """One query's. Offsets are those of `StreamOffset`. `client` makes what asks brokers."""
+    """The reader of one query. Offsets are those of `StreamOffset`. `client` creates the client for broker
+    requests."""
 
     def __init__(
         self, options: SourceOptions, client: Callable[[SourceOptions], ClusterFacts] = facts
@@ -53,21 +54,21 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._facts: ClusterFacts | None = None
         self._initial: dict[str, Any] | None = None
         self._target: StreamOffset | None = None
-        """What availableNow reads until."""
+        """The end for availableNow."""
         self._seen: Snapshot | None = None
         self._clock = SystemClock()
         self._triggered_at: float | None = None
 
-    # --- how far -----------------------------------------------------------------------------
+    # --- offsets -----------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:
-        """Found once: Spark asks several times, and each time would find another end of the log."""
+        """Computed once: Spark asks several times, and the end of the log would differ each time."""
         if self._initial is None:
             self._initial = self._ask(self._begin).as_json()
         return self._initial
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the next batch, or `start` as it is if there is none yet. Raises DataLost."""
+        """The end of the next batch, or an unchanged `start` if there is none yet. Raises DataLost."""
         begun = StreamOffset.from_json(start)
         latest = self._ask(lambda facts: self._latest(facts, begun))
         log_starts = {name: bounds.start for name, bounds in self._looked_at().bounds.items()}
@@ -98,11 +99,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = _offset(self._ask(lambda facts: facts.snapshot(self._options.selection)))
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """As it was when it was last looked at."""
+        """The ends of the logs at the last reading."""
         return None if self._seen is None else _offset(self._seen).as_json()
 
     def _waits(self, starts: Offsets, ends: Offsets) -> bool:
-        """Whether there is less than `minOffsetsPerTrigger`, and the last batch not long ago."""
+        """Whether there is less than `minOffsetsPerTrigger`, and the last batch was recent."""
         least = self._options.min_offsets
         if least is None:
             return False
@@ -115,10 +116,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._triggered_at = now
         return False
 
-    # --- what --------------------------------------------------------------------------------
+    # --- records -----------------------------------------------------------------------------
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The ranges between two offsets, now or again after a crash. Raises DataLost."""
+        """The ranges between two offsets, also when repeated after a crash. Raises DataLost."""
         step = progress.step(StreamOffset.from_json(start), StreamOffset.from_json(end))
         for loss in step.losses:
             lose(loss, fail=self._options.fail_on_data_loss)
@@ -131,10 +132,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
         return read_range(partition, self._options)
 
-    # --- what is done ------------------------------------------------------------------------
+    # --- after a batch -----------------------------------------------------------------------
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Tell a group, for those who watch its lag. The stream itself goes by its checkpoint."""
+        """Commit to a group, to make the lag visible. The stream itself uses its checkpoint."""
         group = self._options.commit_group
         if group is None:
             return
@@ -142,14 +143,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             self._ask(lambda facts: facts.commit(group, offsets), timeout_s=COMMIT_S_MAX)
         except (StrandlineError, TimeoutError) as error:
-            logger.warning("commitGroup = %s is not told of a batch's end: %s", group, error)
+            logger.warning("commitGroup = %s: a batch's end was not committed: %s", group, error)
 
     def stop(self) -> None:
         facts, self._facts = self._facts, None
         if facts is not None:
             call(facts.stop())
 
-    # --- asking ------------------------------------------------------------------------------
+    # --- requests ----------------------------------------------------------------------------
 
     async def _begin(self, facts: ClusterFacts) -> StreamOffset:
         snapshot = await facts.snapshot(self._options.selection)
@@ -157,7 +158,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return StreamOffset(await begin(facts, self._options, snapshot), snapshot.ids)
 
     async def _latest(self, facts: ClusterFacts, begun: StreamOffset) -> StreamOffset:
-        """The ends of the logs. Raises DataLost for one that ends before what was read of it."""
+        """The ends of the logs. Raises DataLost for a log that ends before the position already read."""
         options = self._options
         expected = {name.topic for name in begun.offsets}
         self._seen = await facts.snapshot_until(
@@ -170,7 +171,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return latest
 
     def _looked_at(self) -> Snapshot:
-        """The logs as they were at the last look, or now if that is the first."""
+        """The logs at the last reading; reads them if there was none."""
         if self._seen is None:
             self._seen = self._ask(lambda facts: facts.snapshot(self._options.selection))
         return self._seen
@@ -178,7 +179,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ask(
         self, work: Callable[[ClusterFacts], Coroutine[Any, Any, T]], *, timeout_s: float | None = None
     ) -> T:
-        """With the client of this query."""
+        """Call with the client of this query."""
         if self._facts is None:
             made = self._client(self._options)
             call(made.start())

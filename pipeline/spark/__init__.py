@@ -1,1 +1,1 @@
-"""Starting Spark: its Java, memory, home and session."""
+"""Starts Spark: its Java, memory, home and session."""

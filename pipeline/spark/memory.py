@@ -1,7 +1,7 @@
-"""How much memory a Spark that runs in one process may have, where nobody has said it.
+"""The default memory of a Spark that runs in one process.
 
-Spark's own choice is a gigabyte, for all cores and whatever the machine. Here it is what Java takes by
-itself, a quarter of what there is, within bounds: more is seldom used.
+Spark's own default is a gigabyte, for all cores and on any machine. This default is Java's own: a quarter of
+the machine's memory, within bounds, because more is seldom used.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ MOST_MIB: Final = 8_192
 SHARE: Final = 4
 
 SETTING: Final = "spark.driver.memory"
-_SAID: Final = re.compile(r"^\s*spark\.driver\.memory[\s=:]", re.MULTILINE)
+_CONFIGURED: Final = re.compile(r"^\s*spark\.driver\.memory[\s=:]", re.MULTILINE)
 VARIABLE: Final = "SPARK_DRIVER_MEMORY"
 LIMITS: Final = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 )
-"""Of a container, in bytes; `max` is none."""
+"""The memory limit of a container, in bytes; `max` means none."""
 
 
 def driver_memory_mib(machine: int) -> int:
-    """Of a machine with so many bytes."""
+    """The memory for a machine with this number of bytes."""
     return min(max(machine // SHARE // MIB, LEAST_MIB), MOST_MIB)
 
 
 def machine_bytes(limits: Sequence[Path] = LIMITS) -> int:
-    """What this process may use at most: the machine's memory, or less in a container."""
+    """The most memory that this process may use: the machine's, or the container's limit."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for limit in limits:
-        with suppress(OSError, ValueError):  # no such file, no number
+        with suppress(OSError, ValueError):  # no such file, or no number
             found.append(int(limit.read_text()))
     return min(found)
 
 
-def is_said(environment: Mapping[str, str]) -> bool:
-    """Whether Spark is told elsewhere: in the environment, or in the file of its defaults."""
+def is_configured(environment: Mapping[str, str]) -> bool:
+    """Whether Spark's memory is configured elsewhere: in the environment, or in its defaults file."""
     if environment.get(VARIABLE):
         return True
     arguments = environment.get("PYSPARK_SUBMIT_ARGS", "")
@@ -53,5 +53,5 @@ def is_said(environment: Mapping[str, str]) -> bool:
     home = Path(environment.get("SPARK_HOME", "."))
     defaults = Path(environment.get("SPARK_CONF_DIR") or home / "conf") / "spark-defaults.conf"
     with suppress(OSError):
-        return re.search(_SAID, defaults.read_text()) is not None
+        return re.search(_CONFIGURED, defaults.read_text()) is not None
     return False

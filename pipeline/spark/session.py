@@ -1,4 +1,4 @@
-"""A Spark session that reads and writes topics, with what Spark leaves to chance settled."""
+"""A Spark session that reads and writes topics, with settings that do not depend on the machine."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from strandline.pipeline.spark import memory
 from strandline.pipeline.spark.home import spark_home
 from strandline.pipeline.spark.java import find_java
 
-# PySpark forks to start its JVM. Where our clients already run, gRPC's fork handlers sometimes kill the child
-# before it becomes the JVM. Nothing here forks without exec, so they are not needed. gRPC reads this variable
-# when it starts.
+# PySpark forks to start its JVM. In a process with gRPC clients, gRPC's fork handlers sometimes kill the
+# child before it becomes the JVM. This package never forks without exec, so the handlers are not needed.
+# gRPC reads this variable when it starts.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 LOOPBACK: Final = "127.0.0.1"
 
 ROWS_MAX: Final = 100_000
-"""Of a batch between Spark and Python: each costs a fixed time, and takes the memory of its rows."""
+"""Rows in a batch between Spark and Python: each batch costs a fixed time, and the memory of its rows."""
 
 _SETTINGS: Final = {
-    # Timestamps are moments; what text they become must not depend on the machine.
+    # Timestamps are points in time; their text must not depend on the machine.
     "spark.sql.session.timeZone": "UTC",
-    # Ranges of offsets and times are read from the log, not filtered afterwards.
+    # Ranges of offsets and times are selected at the log, not filtered afterwards.
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(ROWS_MAX),
-    # What is kept for several questions is cut into as many parts as its size asks for, like all else: two
-    # hundred parts of nearly nothing each make every question after it slow.
+    # Cached frames get a number of partitions that suits their size, like all others: two hundred nearly
+    # empty partitions make every later step slow.
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -41,27 +41,26 @@ _SETTINGS: Final = {
 
 
 def session(master: str = "local[*]", app: str = "strandline", **conf: str) -> SparkSession:
-    """The Spark session of this process, made if there is none yet; the format "strandline" is known to it.
+    """The Spark session of this process, created if there is none; the format "strandline" is registered.
 
-    `conf` are Spark's own settings, which go before those made here: `session(**{"spark.ui.enabled":
-    "true"})`. Of a session that runs already only settings of SQL are changed. For Spark's sake it sets
-    JAVA_HOME, SPARK_HOME, PYSPARK_PYTHON, PYSPARK_DRIVER_PYTHON and, for a local master, SPARK_LOCAL_IP in
-    this process's environment, all but the first if they are not set. A local Spark has a quarter of the
-    machine's memory, 1 to 8 GiB, unless `spark.driver.memory` is set here or where Spark looks for it.
-
-    Raises SettingsError if no Java is there that Spark runs on.
+    `conf` are Spark's settings, which override those made here: `session(**{"spark.ui.enabled": "true"})`. In
+    a session that already runs only SQL settings are changed. This function sets JAVA_HOME, SPARK_HOME,
+    PYSPARK_PYTHON, PYSPARK_DRIVER_PYTHON and, for a local master, SPARK_LOCAL_IP in this process's
+    environment, all except the first only if they are not set. A local Spark has a quarter of the machine's
+    memory, 1 to 8 GiB, unless `spark.driver.memory` is set here or in Spark's configuration. Raises
+    SettingsError if there is no Java that Spark can use.
     """
     builder = SparkSession.builder.master(master).appName(app)
     settings = _SETTINGS | _launch()
     if SparkContext._active_spark_context is None:
         os.environ["JAVA_HOME"] = str(find_java().home)
         os.environ.setdefault("SPARK_HOME", str(spark_home()))
-        # Another python3 of PATH would lack these packages, or be of another version.
+        # Another python3 on PATH would lack these packages, or have another version.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("PYSPARK_DRIVER_PYTHON", os.environ["PYSPARK_PYTHON"])
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
-            if not memory.is_said(os.environ):
+            if not memory.is_configured(os.environ):
                 settings[memory.SETTING] = f"{memory.driver_memory_mib(memory.machine_bytes())}m"
     for name, value in (settings | conf).items():
         builder = builder.config(name, value)
@@ -71,7 +70,7 @@ def session(master: str = "local[*]", app: str = "strandline", **conf: str) -> S
 
 
 def _launch() -> dict[str, str]:
-    """Where executors find these packages if they are not installed; logs that only say what went wrong."""
+    """The path of these packages for executors, and a logging configuration that shows only errors."""
     home = Path(__file__).parent
     logging = f"-Dlog4j2.configurationFile={(home / 'log4j2.properties').as_uri()}"
     return {

@@ -1,9 +1,9 @@
-"""Writes one task's rows for one partition of a topic, each of them once, whoever else writes them too.
+"""Writes one task's rows to one partition of a topic, each of them once, even if other attempts write them
+too.
 
-One batch is on its way at a time. Brokers answer for a batch with these sequence numbers, and it may be that
-of another attempt that cut its rows alike: unless the answer says that this very request appended it, it is
-read back. Only who knows what lies in the log may append behind it; that is what makes each append a
-compare-and-set.
+One batch is in flight at a time. A broker's answer may be for a batch of another attempt that has the same
+sequence numbers: unless the answer says that this very request appended it, the batch is read back. Only an
+attempt that knows the log's content may append behind it; this makes each append a compare-and-set.
 """
 
 from __future__ import annotations
@@ -39,13 +39,12 @@ logger = logging.getLogger(__name__)
 
 GENERATIONS_MAX: Final = 100
 REFUSALS_MAX: Final = 20
-"""In a row, of which a look into the log explains none."""
+"""The limit of consecutive refusals that searches of the log do not explain."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """Where a partition's log starts and ended when it was asked for, all of it committed, as the leader of
-    this epoch said."""
+    """The start and end of a partition's log, fully committed, as reported by the leader of this epoch."""
 
     start: int
     end: int
@@ -54,7 +53,7 @@ class LogEnd:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """What of a topic matters to who writes to it. `bytes_max`: of a message."""
+    """The facts of a topic that a writer needs. `bytes_max`: size of a message."""
 
     partitions: int
     bytes_max: int
@@ -62,49 +61,49 @@ class TopicFacts:
 
 
 class Acked(NamedTuple):
-    """A committed batch with the sequence numbers that were sent. `appended`: by the request that was
-    answered, so it is the one that was sent; if not, it was there already, and may be another one."""
+    """A committed batch with the sent sequence numbers. `appended`: by the answered request, so it is the
+    sent batch; otherwise it was there before, and may be another one."""
 
     offset: int
     appended: bool
 
 
 class PartitionLog(Protocol):
-    """One partition, through whatever happens to its leaders. Each raises when the time is up."""
+    """One partition's log, over changes of its leader. Each method raises when its time is up."""
 
     async def append(self, records: bytes) -> Acked:
         """Send a sealed batch until it is committed, or one with the same identity and sequence numbers is.
-        Raises what brokers refuse it with."""
+        Raises the broker's refusal."""
         ...
 
     async def batch_at(self, offset: int) -> bytes:
-        """Bytes that begin with the batch at this committed offset; none if the log starts behind it."""
+        """Bytes that begin with the batch at this committed offset; empty if the log starts after it."""
         ...
 
     async def end(self) -> LogEnd:
-        """Where the log ends now; returns once everything up to there is committed."""
+        """The present end of the log; returns once everything up to it is committed."""
         ...
 
     def read(self, start: int, end: int) -> AsyncIterator[bytes]:
-        """Whole committed batches, from the one with offset `start` on to the one with `end` - 1."""
+        """Whole committed batches, from the one with offset `start` to the one with `end` - 1."""
         ...
 
 
 class Written(NamedTuple):
-    """What became of a task's rows for a partition. The offsets are -1 if there is no record."""
+    """The result of a task's rows for a partition. The offsets are -1 if there is no record."""
 
     name: TopicPartition
     first_offset: int
     last_offset: int
     records: int
     matched: int
-    """Of the records, those that an earlier or another attempt had written."""
+    """The part of the records that another attempt had written."""
     unmatched: int
-    """Records besides, that others wrote for this piece and that are no rows of this attempt."""
+    """Further records that other attempts wrote for this piece and that match no row of this attempt."""
 
 
 def row_bytes(row: RecordFields) -> int:
-    """Bytes that a row takes in a batch, at most."""
+    """The largest size of a row in a batch, in bytes."""
     key, value, headers, _ = row
     size = RECORD_OVERHEAD_MAX + len(key or b"") + len(value or b"")
     for name, content in headers:
@@ -113,7 +112,7 @@ def row_bytes(row: RecordFields) -> int:
 
 
 def cut(rows: Sequence[RecordFields], bytes_max: int) -> list[list[RecordFields]]:
-    """The rows in their order, in pieces that fit a batch of so many bytes; one that does not is alone."""
+    """The rows in order, in pieces that fit a batch of this size; a row that does not is alone."""
     pieces: list[list[RecordFields]] = []
     room = 0
     for row in rows:
@@ -126,11 +125,12 @@ def cut(rows: Sequence[RecordFields], bytes_max: int) -> list[list[RecordFields]
     return pieces
 
 
-class Lane:
-    """One attempt's writing to one partition. `identify`: the identity of a generation, from 0 on.
+class ExactlyOnceWriter:
+    """Writes the rows of one attempt to one partition. `identify`: returns the identity of a generation, from
+    0 on.
 
-    `timed`: the rows' own times are part of what they are; else they were dated by this attempt.
-    `window_offsets`: how far back the log is looked at first.
+    `timed`: the rows have timestamps of their own, which identify them; else this attempt dated them.
+    `window_offsets`: how far back the log is searched first.
     """
 
     def __init__(
@@ -157,12 +157,12 @@ class Lane:
         self._rows = 0
         self._refusals = 0
         self._nothing_found_in: int | None = None
-        """The leader's epoch in which the log had nothing of what its leader knew."""
+        """The leader epoch in which the log lacked the records that its leader knew of."""
 
     async def write(self, rows: Sequence[RecordFields]) -> None:
-        """Return when each of these rows is in the log, once. Raises what cannot be mended.
+        """Return once each of these rows is in the log, once. Raises permanent errors.
 
-        InvalidProducerEpoch: a later batch of the query is there, so this attempt is of no use to anyone.
+        InvalidProducerEpoch: a later batch of the query is in the log, so this attempt is obsolete.
         """
         self._rows += len(rows)
         waiting = deque(cut(rows, self._bytes_max))
@@ -183,7 +183,7 @@ class Lane:
                 waiting.appendleft(left)
 
     def end(self) -> Written:
-        """What was written, by this attempt and others; warns of what is not as it should be."""
+        """The result of this and other attempts; warns of irregularities."""
         progress = self._progress
         if progress.unmatched:
             logger.warning(
@@ -209,7 +209,8 @@ class Lane:
         return self._identify(self._generation)
 
     async def _append(self, rows: Sequence[RecordFields]) -> bool:
-        """True if the rows are in the log now; False if others came first, who are known now."""
+        """True if the rows are in the log now; False if other attempts were first, whose records are known
+        now."""
         packed = self._pack(rows)
         identity = self._identity
         sealed = packed.seal(
@@ -237,7 +238,7 @@ class Lane:
         return True
 
     async def _is_mine(self, sealed: bytes, offset: int) -> bool:
-        """Whether the batch at an offset is the one that was sent: an earlier answer may be lost."""
+        """Whether the batch at an offset is the sent one, whose earlier answer may have been lost."""
         stored = await self._log.batch_at(offset)
         if not stored:
             logger.warning("%s: what was written at offset %d is deleted already", self.name, offset)
@@ -249,10 +250,10 @@ class Lane:
             packed = pack(rows)
         return packed
 
-    # --- finding what others wrote --------------------------------------------------------------
+    # --- finding records of other attempts -----------------------------------------------------
 
     async def _search(self, error: StrandlineError | None) -> None:
-        """Look for what is in the log of this identity, and was not known."""
+        """Search the log for unknown records of this identity."""
         progress = self._progress
         end = await self._log.end()
         if progress.searched_to is None:
@@ -276,9 +277,11 @@ class Lane:
             self._nothing_found_in = end.epoch
 
     def _renew(self) -> None:
-        """The leader knows of records that the log has no more: nobody can tell where they ended.
+        """The leader knows of records that the log no longer has, so their last sequence is unknown: take a
+        new identity.
 
-        Twice in one epoch, so it is not the doing of an attempt whose records went with their leader.
+        This happens only after two searches in one epoch, so it is not caused by an attempt whose records
+        were lost with their leader.
         """
         if self._generation == GENERATIONS_MAX:
             raise OutOfOrderSequence(f"{self.name} loses what is written as soon as it is written")
@@ -291,7 +294,8 @@ class Lane:
         )
 
     async def _search_back(self, end: LogEnd) -> list[FoundBatch]:
-        """From the end to where the identity begins, and not behind what this attempt wrote itself."""
+        """Search from the end back to the begin of the identity, and at least to this attempt's own first
+        record."""
         found: list[FoundBatch] = []
         mine = self._progress.first_of_mine
         for first, last in windows_back(end.start, end.end, self._window_offsets):

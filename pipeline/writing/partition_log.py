@@ -1,4 +1,4 @@
-"""A partition's log as a lane sees it: appends, looks at its end and reads, over changes of its leader."""
+"""A partition's log for the exactly-once writer: appends, reads and ends, over changes of its leader."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ from strandline.records import iterate
 
 FETCH_WAIT_MS: Final = 500
 ANSWER_GRACE: Final = 1.25
-"""A broker answers within the request timeout by itself; after this many of them it is given up."""
+"""A broker answers within the request timeout by itself; after this multiple of it the request is given up.
+"""
 
 T = TypeVar("T")
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
 
-class _Line(Generic[RequestT, ResponseT]):
-    """A stream to one broker at a time, with one question under way; opened when it is asked."""
+class _BrokerStream(Generic[RequestT, ResponseT]):
+    """A stream to one broker at a time, with one request in flight; opened on demand."""
 
     def __init__(self, cluster: Cluster, method: Method[RequestT, ResponseT], answer_s: float) -> None:
         self._cluster = cluster
@@ -48,7 +49,7 @@ class _Line(Generic[RequestT, ResponseT]):
         self._stream: Stream[RequestT, ResponseT] | None = None
 
     async def ask(self, broker: int, request: RequestT, answers: Callable[[ResponseT], bool]) -> ResponseT:
-        """The response that answers this request. Raises what became of the stream."""
+        """The response that answers this request. Raises errors of the stream."""
         if self._stream is None or self._broker != broker:
             self.close()
             self._broker, self._stream = broker, await self._cluster.open(broker, self._method)
@@ -72,7 +73,7 @@ class _Line(Generic[RequestT, ResponseT]):
 
 
 class ClusterPartitionLog:
-    """A `PartitionLog` over brokers. Each request is tried for `delivery_s` seconds, whoever leads."""
+    """A `PartitionLog` on brokers. Each request is retried for `delivery_s`, over changes of leader."""
 
     def __init__(
         self,
@@ -89,8 +90,10 @@ class ClusterPartitionLog:
         self._clock = clock
         self._delivery_s = delivery_s
         answer_s = ANSWER_GRACE * settings.request_timeout_ms / 1000
-        self._produce: _Line[Sequence[Entry], Sequence[Result]] = _Line(cluster, PRODUCE, answer_s)
-        self._fetch: _Line[FetchRequest, FetchResponse] = _Line(
+        self._produce: _BrokerStream[Sequence[Entry], Sequence[Result]] = _BrokerStream(
+            cluster, PRODUCE, answer_s
+        )
+        self._fetch: _BrokerStream[FetchRequest, FetchResponse] = _BrokerStream(
             cluster, FETCH, answer_s + FETCH_WAIT_MS / 1000
         )
         self._numbers = itertools.count(1)
@@ -117,7 +120,7 @@ class ClusterPartitionLog:
         return await self._retried("write to", send)
 
     async def _retried(self, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Retries within `delivery_s`. Raises an error that is not retriable, and the last one at the end."""
+        """Retry for `delivery_s`. Raises a permanent refusal, and at the end the last error."""
 
         def follow(error: StrandlineError) -> None:
             if not isinstance(error, OffsetNotAvailable | UnknownLeaderEpoch):
@@ -139,7 +142,7 @@ class ClusterPartitionLog:
                 f"could not {what} {self._name} in {self._delivery_s:.0f} s: {error.message}"
             ) from error
 
-    # --- looking -------------------------------------------------------------------------------
+    # --- reading -------------------------------------------------------------------------------
 
     async def end(self) -> LogEnd:
         wanted: ListedOffset | None = None
@@ -183,8 +186,8 @@ class ClusterPartitionLog:
                 position = header.next_offset
 
     async def _fetched(self, offset: int, bytes_max: int) -> tuple[bytes, int]:
-        """Batches from a committed offset on, at most so many bytes or one; none if the log starts behind it,
-        and where it starts."""
+        """Batches from a committed offset on, at most this size or one batch; none if the log starts after
+        it. Also returns the start of the log."""
 
         async def fetch() -> tuple[bytes, int]:
             leader = await self._cluster.led_by(self._name)

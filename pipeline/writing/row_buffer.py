@@ -1,7 +1,7 @@
-"""A task's rows, checked before the first of them is written, and kept until then.
+"""Checks a task's rows before the first of them is written, and buffers them until then.
 
-A row that cannot be written is found among all of them, and then none of the task's is written. What does
-not fit into memory waits in a file that has no name, and so goes with the process, however that ends.
+If any row is invalid, none of the task's rows is written. Rows that do not fit into memory are kept in an
+unnamed file, which vanishes with the process, however that ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from strandline.pipeline.writing.exactly_once import TopicFacts, row_bytes
 from strandline.records import HEADER_BYTES, Headers, RecordFields
 
 MEMORY_BYTES: Final = 64 * MIB
-"""Of a task's rows, as Arrow has them; more are put into a file."""
+"""Size of a task's rows in memory, as Arrow has them; further ones go into a file."""
 
 
 FindTopic = Callable[[str], TopicFacts]
@@ -28,7 +28,7 @@ FindTopic = Callable[[str], TopicFacts]
 
 
 class Rows:
-    """One batch of a task's rows by column; `topic` is that of all of them, unless each has its own."""
+    """One batch of a task's rows by column; `topic` is the topic of all rows, None if each names its own."""
 
     def __init__(self, batch: Any, topic: str | None) -> None:
         self.count: int = batch.num_rows
@@ -60,7 +60,7 @@ class Rows:
         return [None if time is None else time // 1000 for time in found]
 
     def records(self, now_ms: int) -> list[RecordFields]:
-        """The rows as records; what says nothing of its time is dated `now_ms`."""
+        """The rows as records; rows without a timestamp get `now_ms`."""
         keys = [None] * self.count if self.keys is None else self.keys.to_pylist()
         times: list[Any] = [now_ms] * self.count if self.times is None else self.times_ms()
         headers: list[Headers] = [()] * self.count
@@ -70,7 +70,7 @@ class Rows:
 
 
 def _as_bytes(column: Any) -> Any:
-    """Text as UTF-8; None stays what it is."""
+    """Text as UTF-8; None is returned as it is."""
     if column is None:
         return None
     if pa.types.is_string(column.type):
@@ -84,8 +84,8 @@ def _headers(given: list[dict[str, Any]] | None) -> Headers:
     return tuple((header["key"], header["value"]) for header in given) if given else ()
 
 
-class Spool:
-    """Takes a task's batches, and gives them back in their order, as often as they are asked for."""
+class RowBuffer:
+    """Collects a task's batches, and returns them in order, as often as it is iterated."""
 
     def __init__(self, memory_bytes: int = MEMORY_BYTES) -> None:
         self.rows = 0
@@ -107,7 +107,7 @@ class Spool:
         self._writer.write_batch(batch)
 
     def __iter__(self) -> Iterator[Any]:
-        """Nothing is added any more."""
+        """After the first iteration no batch may be added."""
         yield from self._kept
         if self._file is not None:
             self._writer.close()
@@ -121,7 +121,7 @@ class Spool:
 
 
 class Checks:
-    """What every row of a task is held against. `where` names the task in errors."""
+    """Checks every row of a task. `where` names the task in errors."""
 
     def __init__(self, topic: str | None, find: FindTopic, where: str) -> None:
         self._topic = topic
@@ -131,10 +131,10 @@ class Checks:
         self.topics: dict[str, TopicFacts] = {}
 
     def check(self, batch: Any) -> None:
-        """The task's next rows.
+        """Check the task's next rows.
 
         Raises InvalidRecord, MessageTooLarge, UnknownTopicOrPartition, InvalidOption for a topic's name; each
-        says which row it is, counted from 0 in the task.
+        names the row, counted from 0 in the task.
         """
         rows = Rows(batch, self._topic)
         if rows.count:
@@ -172,7 +172,7 @@ class Checks:
                 ) from error
 
     def _facts(self, name: str | None) -> TopicFacts:
-        assert name is not None  # no row is without a topic by now
+        assert name is not None  # every row has a topic by now
         return self.topics[name]
 
     def _check_partitions(self, rows: Rows) -> None:
@@ -207,7 +207,7 @@ class Checks:
                 raise InvalidRecord(f"{self._row(index)} has no key, and topic {name} is compacted by key")
 
     def _check_sizes(self, rows: Rows) -> None:
-        """Looks at each row only where the largest key and value together might be too much."""
+        """Checks single rows only if the largest key and value together could exceed the limit."""
         least = min(facts.bytes_max for facts in self.topics.values())
         longest = sum(
             pc.max(pc.binary_length(column)).as_py() or 0
@@ -226,7 +226,7 @@ class Checks:
 
 
 def first_failure(group: BaseExceptionGroup[Exception]) -> Exception:
-    """The failure that ended a group, and of several the one that says most."""
+    """The failure that ended a group; of several, an unexpected one first."""
     leaves: list[Exception] = []
     for error in group.exceptions:
         leaves.append(first_failure(error) if isinstance(error, ExceptionGroup) else error)  # type: ignore[arg-type]

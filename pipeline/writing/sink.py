@@ -1,8 +1,8 @@
-"""The sink on the driver: what is asked for is checked, and what became of it is told.
+"""The sink on the driver: checks the request, and logs the result.
 
-Which rows are in the log is the business of the tasks alone; nothing here has to happen for them to be there
-once. Writers are pickled to the executors, and must not hold anything open. Spark has a new process for much
-of what it asks here, for each batch again: so gRPC is imported only where something is asked of a broker.
+Only the tasks determine which rows are in the log; no step here is needed for exactly-once. Writers are
+pickled to the executors, and must not hold anything open. Spark starts a new process for many of its calls,
+for each batch again: so gRPC is imported only where a broker is called.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ BATCH_ID: Final = "streaming.sql.batchId"
 
 @dataclass(frozen=True)
 class SinkCommit(WriterCommitMessage):
-    """What a task has written, by partition."""
+    """The records that a task has written, by partition."""
 
     written: tuple[Written, ...]
 
 
 @dataclass(frozen=True)
 class _Sink:
-    """What both writers hand to their tasks. `topics`: what the driver saw of the topic of all rows."""
+    """The data that both writers pass to their tasks. `topics`: the driver's facts of the common topic."""
 
     options: SinkOptions
     topics: Mapping[str, TopicFacts]
@@ -65,7 +65,7 @@ def batch_writer(schema: StructType, options: Mapping[str, str], overwrite: bool
 def stream_writer(
     schema: StructType, options: Mapping[str, str], overwrite: bool
 ) -> DataSourceStreamArrowWriter:
-    """The writer of `df.writeStream`, made anew for each micro-batch. Raises as `batch_writer`."""
+    """The writer of `df.writeStream`, created for each micro-batch. Raises as `batch_writer`."""
     if overwrite:
         raise InvalidOption(
             'output mode "complete": a topic is only written behind; use outputMode("update") or "append"'
@@ -91,7 +91,7 @@ def _sink(schema: StructType, given: Mapping[str, str]) -> _Sink:
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """`df.write`: each of its rows once, however often its tasks are repeated; two writes are two."""
+    """`df.write`: each of its rows once, however often its tasks are repeated; two writes are independent."""
 
     def __init__(self, sink: _Sink, query: str) -> None:
         self._sink = sink
@@ -101,17 +101,18 @@ class BatchWriter(DataSourceArrowWriter):
         return self._sink.write(iterator, self._query, 0)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        logger.info("written: %s", _told(messages))
+        logger.info("written: %s", _summary(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         logger.warning(
             "the write failed; what it wrote before stays, and another write will not know of it: %s",
-            _told(messages),
+            _summary(messages),
         )
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """`df.writeStream`: each row of a micro-batch once, however often its tasks, it or the query repeat."""
+    """`df.writeStream`: each row of a micro-batch once, however often its tasks, the batch or the query are
+    repeated."""
 
     def __init__(self, sink: _Sink) -> None:
         self._sink = sink
@@ -126,13 +127,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return self._sink.write(iterator, query, int(batch))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
-        logger.info("batch %d is written: %s", batchId, _told(messages))
+        logger.info("batch %d is written: %s", batchId, _summary(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         logger.warning(
             "batch %d failed; what it wrote before stays, and is not written again when it is repeated: %s",
             batchId,
-            _told(messages),
+            _summary(messages),
         )
 
 
@@ -142,8 +143,8 @@ def _task() -> TaskContext:
     return context
 
 
-def _told(messages: Sequence[WriterCommitMessage | None]) -> str:
-    """Offsets by partition, and of how many tasks nothing is known."""
+def _summary(messages: Sequence[WriterCommitMessage | None]) -> str:
+    """Offsets by partition, and the number of tasks without a result."""
     found = [w for message in messages if isinstance(message, SinkCommit) for w in message.written]
     parts = [f"{w.name} {w.first_offset}..{w.last_offset} ({w.records} records)" for w in found if w.records]
     silent = sum(message is None for message in messages)

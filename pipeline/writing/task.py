@@ -1,4 +1,4 @@
-"""What a Spark task of the sink does: its rows, checked, to the partitions that they are for, each once."""
+"""A Spark task of the sink: checks its rows and writes them to their partitions, each once."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from strandline.ids import TopicPartition
 from strandline.pipeline.core.identity import identity_of
 from strandline.pipeline.core.sink_options import SinkOptions
 from strandline.pipeline.loop_thread import call
-from strandline.pipeline.writing.exactly_once import Lane, TopicFacts, Written, row_bytes
+from strandline.pipeline.writing.exactly_once import ExactlyOnceWriter, TopicFacts, Written, row_bytes
 from strandline.pipeline.writing.partition_log import ClusterPartitionLog
-from strandline.pipeline.writing.row_buffer import Checks, Rows, Spool, first_failure
+from strandline.pipeline.writing.row_buffer import Checks, RowBuffer, Rows, first_failure
 from strandline.producer.core.partitioner import partition_for
 from strandline.records import HEADER_BYTES, RecordFields
 from strandline.vocabulary.topic_config import TopicConfig
@@ -28,14 +28,15 @@ from strandline.vocabulary.topic_config import TopicConfig
 logger = logging.getLogger(__name__)
 
 LOOK_S_MAX: Final = 10.0
-"""For any broker to answer: Spark on one machine does not repeat a task for one that was busy."""
+"""How long to wait for any broker's answer: Spark on one machine does not repeat a task that failed on a busy
+broker."""
 PIECES_WAITING_MAX: Final = 2
-"""Of a target, cut and not yet taken up: the next is made ready while one is on its way."""
+"""Waiting batches of a target: the next one is prepared while one is in flight."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Which part of which batch a task writes. `query`: the id under which repeats are recognized."""
+    """The part of a batch that a task writes. `query`: the id by which repeats are recognized."""
 
     query: str
     batch: int
@@ -46,7 +47,7 @@ class Piece:
 
 
 class SinkClient(Client[ClientSettings]):
-    """A connection to the cluster for as long as one task, or one look, takes; used on the loop only."""
+    """A connection to the cluster for one task, or one lookup; used on the loop only."""
 
     def __init__(self, options: SinkOptions) -> None:
         settings = ClientSettings(request_timeout_ms=options.request_timeout_ms)
@@ -76,7 +77,7 @@ class SinkClient(Client[ClientSettings]):
 
 
 async def look_up(options: SinkOptions, topic: str) -> TopicFacts:
-    """What is to be known of a topic. Raises UnknownTopicOrPartition, BrokerNotAvailable."""
+    """The facts of a topic. Raises UnknownTopicOrPartition, BrokerNotAvailable."""
     async with SinkClient(options) as client:
         return await client.facts(topic)
 
@@ -84,37 +85,38 @@ async def look_up(options: SinkOptions, topic: str) -> TopicFacts:
 def write_rows(
     batches: Iterator[Any], options: SinkOptions, known: Mapping[str, TopicFacts], piece: Piece
 ) -> list[Written]:
-    """Write the rows of Arrow batches; returns when each is in the log, once. Called by the task's thread.
+    """Write the rows of Arrow batches; returns once each is in the log, once. Called by the task's thread.
 
-    `known`: topics that the driver looked at, so that all tasks see the same. Raises before anything is
-    written what is wrong with a row; else what kept the rows from being written, some of which may be.
+    `known`: topics that the driver looked up, so that all tasks see the same facts. An invalid row raises
+    before anything is written; another error may leave some of the rows written.
     """
 
     def find(topic: str) -> TopicFacts:
         return known[topic] if topic in known else call(look_up(options, topic))
 
-    with closing(Spool()) as spool:
+    with closing(RowBuffer()) as buffer:
         checks = Checks(options.topic, find, str(piece))
         for batch in batches:
             checks.check(batch)
-            spool.add(batch)
-        return call(append_rows(spool, options, checks.topics, piece)) if spool.rows else []
+            buffer.add(batch)
+        return call(append_rows(buffer, options, checks.topics, piece)) if buffer.rows else []
 
 
 async def append_rows(
-    spool: Spool, options: SinkOptions, topics: Mapping[str, TopicFacts], piece: Piece
+    buffer: RowBuffer, options: SinkOptions, topics: Mapping[str, TopicFacts], piece: Piece
 ) -> list[Written]:
-    """Write rows that are checked already; `topics` has all of theirs. Raises what kept them from the log."""
+    """Write checked rows; `topics` has the facts of all their topics. Raises the error that kept rows out of
+    the log."""
     async with SinkClient(options) as client:
         writing = Writing(client, options, topics, piece)
         try:
-            return await writing.run(spool)
+            return await writing.run(buffer)
         except ExceptionGroup as group:
             raise first_failure(group) from group
 
 
 class Writing:
-    """Deals a task's rows to the lanes of their partitions, which work side by side."""
+    """Distributes a task's rows to the writers of their partitions, which run concurrently."""
 
     def __init__(
         self, client: SinkClient, options: SinkOptions, topics: Mapping[str, TopicFacts], piece: Piece
@@ -125,9 +127,9 @@ class Writing:
         self._piece = piece
         self._targets: dict[TopicPartition, _Target] = {}
 
-    async def run(self, spool: Spool) -> list[Written]:
+    async def run(self, buffer: RowBuffer) -> list[Written]:
         async with asyncio.TaskGroup() as tasks:
-            for batch in spool:
+            for batch in buffer:
                 rows = Rows(batch, self._options.topic)
                 timed = rows.times is not None
                 for name, records in self.dealt(rows).items():
@@ -138,10 +140,10 @@ class Writing:
                     await target.put(records)
             for target in self._targets.values():
                 await target.finish()
-        return [target.lane.end() for _, target in sorted(self._targets.items())]
+        return [target.writer.end() for _, target in sorted(self._targets.items())]
 
     def dealt(self, rows: Rows) -> dict[TopicPartition, list[RecordFields]]:
-        """Rows by their target, in their order: where a row says so, else by its key, else by the task."""
+        """Rows by target, in order: the row's partition, else that of its key, else that of the task."""
         records = rows.records(self._client.wall_ms())
         if rows.topic is not None and rows.keys is None and rows.partitions is None:
             count = self._topics[rows.topic].partitions
@@ -159,7 +161,7 @@ class Writing:
         facts, piece = self._topics[name.topic], self._piece
         log = self._client.log(name)
         bytes_max = min(self._options.batch_bytes, facts.bytes_max)
-        lane = Lane(
+        writer = ExactlyOnceWriter(
             name,
             log,
             partial(identity_of, piece.query, piece.spark_partition, piece.batch),
@@ -168,14 +170,14 @@ class Writing:
             timed=timed,
             compacts=facts.compacts,
         )
-        return _Target(lane, bytes_max, log.close)
+        return _Target(writer, bytes_max, log.close)
 
 
 class _Target:
-    """A lane and what waits for it, in pieces of a batch."""
+    """A partition's writer and the batches that wait for it."""
 
-    def __init__(self, lane: Lane, bytes_max: int, close: Callable[[], None]) -> None:
-        self.lane = lane
+    def __init__(self, writer: ExactlyOnceWriter, bytes_max: int, close: Callable[[], None]) -> None:
+        self.writer = writer
         self._close = close
         self._bytes_max = bytes_max
         self._pieces: asyncio.Queue[list[RecordFields]] = asyncio.Queue(PIECES_WAITING_MAX)
@@ -183,7 +185,7 @@ class _Target:
         self._room = bytes_max - HEADER_BYTES
 
     async def put(self, records: Sequence[RecordFields]) -> None:
-        """Waits while enough is waiting."""
+        """Waits while too many batches are waiting."""
         for record in records:
             size = row_bytes(record)
             if size > self._room and self._open:
@@ -198,12 +200,12 @@ class _Target:
         await self._pieces.put([])
 
     async def run(self) -> None:
-        """Write what is put, until there is no more."""
+        """Write the queued batches, until there are no more."""
         try:
             while rows := await self._pieces.get():
-                await self.lane.write(rows)
+                await self.writer.write(rows)
         except StrandlineError as error:
-            logger.warning("%s is not written: %s", self.lane.name, error.message)
+            logger.warning("%s is not written: %s", self.writer.name, error.message)
             raise
         finally:
             self._close()

@@ -73,9 +73,9 @@ LEGAL: Final[Mapping[RequestState, frozenset[RequestState]]] = {
 ENDS: Final = frozenset(state for state, following in LEGAL.items() if not following)
 
 
-def transition(who: object, current: RequestState, wanted: RequestState) -> RequestState:
+def transition(subject: object, current: RequestState, wanted: RequestState) -> RequestState:
     """Returns `wanted` if it may follow `current`. Raises IllegalTransition with the values."""
-    return states.transition(f"request {who}", current, wanted, LEGAL)
+    return states.transition(f"request {subject}", current, wanted, LEGAL)
 
 
 @dataclass(frozen=True, slots=True)

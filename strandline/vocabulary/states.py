@@ -13,11 +13,11 @@ class IllegalTransition(AssertionError):
     """A state machine was asked for a transition that its table does not allow."""
 
 
-def transition(who: str, current: State, wanted: State, legal: Mapping[State, Set[State]]) -> State:
+def transition(subject: str, current: State, wanted: State, legal: Mapping[State, Set[State]]) -> State:
     """Returns `wanted` if it may follow `current`. Raises IllegalTransition with the values."""
     if wanted not in legal[current]:
         allowed = ", ".join(sorted(state.value for state in legal[current])) or "nothing"
         raise IllegalTransition(
-            f"{who}: {current.value} → {wanted.value} is illegal; {current.value} allows {allowed}"
+            f"{subject}: {current.value} → {wanted.value} is illegal; {current.value} allows {allowed}"
         )
     return wanted

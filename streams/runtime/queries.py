@@ -76,9 +76,11 @@ class StoreQuery(Generic[SK, SV]):
         store = self._context.stores(self._subtopology.name).get(task)
         if store is None:
             owner = self.owner(key)
-            who = "no member is known to run it now" if owner.member is None else f"{owner.member} runs it"
+            runner = "no member is known to run it now" if owner.member is None else f"{owner.member} runs it"
             where = f", at {owner.application_server}" if owner.application_server else ""
-            raise NotHere(f"key {key!r} of store {self._store.name!r} belongs to task {task}: {who}{where}")
+            raise NotHere(
+                f"key {key!r} of store {self._store.name!r} belongs to task {task}: {runner}{where}"
+            )
         with self._reading(task):
             value = store.get(state_key(self._store.name, encoded))
         return None if value is None else self._store.value.decode(value)

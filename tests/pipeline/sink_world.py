@@ -14,7 +14,7 @@ from strandline.client.messages import ProducerIdentity
 from strandline.errors import StrandlineError
 from strandline.ids import TopicPartition
 from strandline.pipeline.core.identity import identity_of
-from strandline.pipeline.writing.exactly_once import Acked, Lane, LogEnd
+from strandline.pipeline.writing.exactly_once import Acked, ExactlyOnceWriter, LogEnd
 from strandline.records import BatchHeader, Codec, RecordFields, decode, encode_batch, stamp
 
 NAME = TopicPartition("orders", 0)
@@ -170,7 +170,7 @@ class Attempt:
         def identify(generation: int) -> ProducerIdentity:
             return identity_of("query", 0, batch, generation)
 
-        self.lane = Lane(
+        self.writer = ExactlyOnceWriter(
             NAME,
             WorldLog(world, fate),
             identify,
@@ -187,7 +187,7 @@ class Attempt:
 
     async def _write(self, pieces: Sequence[Sequence[RecordFields]]) -> None:
         for rows in pieces:
-            await self.lane.write(rows)
+            await self.writer.write(rows)
 
     @property
     def ended(self) -> bool:

@@ -83,7 +83,7 @@ def archive(
             batch_records=batch_records or BATCH_RECORDS,
             skip_lost=skip_lost,
             stopped=stop.event.is_set,
-            told=lambda progress: _tell(invocation, progress),
+            on_progress=lambda progress: _tell(invocation, progress),
         )
         _show(invocation, done)
         if stop.interrupted:

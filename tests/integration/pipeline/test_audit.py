@@ -184,7 +184,7 @@ async def test_a_topic_of_which_no_history_tells_is_not_found_in_order(
     """A typo that is another topic's name must not pass."""
     topic = await own.create_topic(ASSIGNMENT)
     (path := tmp_path / "elsewhere.jsonl").write_text('{"event":"summary","seq":0,"topic":"elsewhere"}\n')
-    with pytest.raises(InvalidRequest, match=f"no history tells anything of topic '{topic.name}'"):
+    with pytest.raises(InvalidRequest, match=f"no history has an event of topic '{topic.name}'"):
         await asyncio.to_thread(run, spark, own.cluster.bootstrap, [path], [topic.name])
 
 

@@ -25,7 +25,7 @@ from strandline import Consumer, TopicPartition
 from strandline.adapters.zookeeper import znodes
 from strandline.errors import InvalidProducerEpoch, StrandlineError
 from strandline.pipeline.core.sink_options import SinkOptions, sink_options
-from strandline.pipeline.writing.row_buffer import Checks, Spool
+from strandline.pipeline.writing.row_buffer import Checks, RowBuffer
 from strandline.pipeline.writing.task import Piece, SinkClient, append_rows
 from strandline.producer.core.partitioner import partition_for
 from tests.conftest import ClusterFactory
@@ -265,7 +265,7 @@ async def attempt(world: World, topic: str, values: Sequence[str], query: str, b
     options = options_of(world, topic)
     async with SinkClient(options) as client:
         facts = await client.facts(topic)
-    spool, checks = Spool(memory_bytes=10_000), Checks(topic, lambda _: facts, "the attempt")
+    spool, checks = RowBuffer(memory_bytes=10_000), Checks(topic, lambda _: facts, "the attempt")
     for start in range(0, len(values), 500):
         part = values[start : start + 500]
         rows = pa.RecordBatch.from_pydict({"key": [value[-1] for value in part], "value": list(part)})

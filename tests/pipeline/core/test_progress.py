@@ -35,7 +35,7 @@ def test_a_new_partition_is_read_from_its_first_record_on() -> None:
 def test_a_topic_that_went_is_told_as_a_loss_and_not_read() -> None:
     found = step(at({A0: 3, B0: 7}), at({A0: 4}))
     assert [str(loss) for loss in found.losses] == [
-        "b-0 has lost from offset 7 on: the topic does not exist any more"
+        "b-0 has lost from offset 7 on: the topic no longer exists"
     ]
     assert read(at({A0: 3, B0: 7}), at({A0: 4})) == [(0, 3, 4)]
 

@@ -205,7 +205,7 @@ async def test_a_topic_that_is_gone_is_a_loss_once_nobody_hears_of_it_for_a_whil
 ) -> None:
     world.create("t")
     del world.topics["t"]
-    with pytest.raises(DataLost, match=r"^t-0 has lost from offset 3 on: the topic does not exist any more"):
+    with pytest.raises(DataLost, match=r"^t-0 has lost from offset 3 on: the topic no longer exists"):
         await read(reader, part(3, 9), timeout_s=SOON_S)
 
 

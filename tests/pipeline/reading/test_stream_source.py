@@ -204,7 +204,7 @@ def test_a_topic_that_is_gone_is_an_error_or_left_out(
     stream.batch()
     del world.topics["t"]
     stream.restart()
-    with pytest.raises(DataLost, match=r"^t-0 has lost from offset 5 on: the topic does not exist any more"):
+    with pytest.raises(DataLost, match=r"^t-0 has lost from offset 5 on: the topic no longer exists"):
         stream.batch()
     stream.restart(failOnDataLoss="false")
     with caplog.at_level(logging.WARNING):
@@ -289,4 +289,4 @@ def test_a_group_that_cannot_be_told_costs_nothing_but_a_warning(
     world.dead |= {1, 2}
     with caplog.at_level(logging.WARNING):
         stream.reader.commit(stream.offset or {})
-    assert "commitGroup = lag is not told" in caplog.text
+    assert "commitGroup = lag: a batch's end was not committed" in caplog.text

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from strandline.config import MIB
-from strandline.pipeline.spark.memory import driver_memory_mib, is_said, machine_bytes
+from strandline.pipeline.spark.memory import driver_memory_mib, is_configured, machine_bytes
 
 GIB = 1024 * MIB
 
@@ -34,12 +34,12 @@ def test_what_a_user_said_elsewhere_stands(tmp_path: Path) -> None:
     defaults.parent.mkdir()
     home = {"SPARK_HOME": str(tmp_path)}
     defaults.write_text("# spark.driver.memory 3g\nspark.driver.cores 2\n")
-    assert not is_said(home)
-    assert not is_said({})
+    assert not is_configured(home)
+    assert not is_configured({})
     defaults.write_text("spark.driver.cores 2\nspark.driver.memory   3g\n")
-    assert is_said(home)
+    assert is_configured(home)
     defaults.write_text("spark.driver.cores=2\nspark.driver.memory=3g\n")
-    assert is_said(home)
-    assert is_said({"SPARK_CONF_DIR": str(defaults.parent)})
-    assert is_said({"SPARK_DRIVER_MEMORY": "3g"})
-    assert is_said({"PYSPARK_SUBMIT_ARGS": "--driver-memory 3g pyspark-shell"})
+    assert is_configured(home)
+    assert is_configured({"SPARK_CONF_DIR": str(defaults.parent)})
+    assert is_configured({"SPARK_DRIVER_MEMORY": "3g"})
+    assert is_configured({"PYSPARK_SUBMIT_ARGS": "--driver-memory 3g pyspark-shell"})

@@ -74,8 +74,8 @@ def test_each_row_is_in_the_log_once_whatever_attempts_do_at_once_and_wherever_t
     last = Attempt(world, [rows_of(numbers, 3_000)], bytes_max=200)
     for attempt in (last, *(a for a in attempts if not a.ended)):
         attempt.finish(world)
-        assert attempt.lane.end().unmatched == 0
-    event(f"found by others: {last.lane.end().matched > 0}")
+        assert attempt.writer.end().unmatched == 0
+    event(f"found by others: {last.writer.end().matched > 0}")
     assert counted(world.records()) == wanted
 
 
@@ -97,7 +97,7 @@ def test_an_attempt_that_is_killed_after_any_of_its_steps_is_completed_by_the_ne
     second = Attempt(world, [rows_of(numbers[::-1], 2_000)], bytes_max=again)
     second.finish(world)
     assert counted(world.records()) == counted(rows_of(numbers, 0))
-    assert second.lane.end().unmatched == 0
+    assert second.writer.end().unmatched == 0
 
 
 def test_a_batch_with_the_same_numbers_and_other_rows_is_not_taken_for_ones_own() -> None:
@@ -108,7 +108,7 @@ def test_a_batch_with_the_same_numbers_and_other_rows_is_not_taken_for_ones_own(
     one.finish(world)
     two.finish(world)
     assert counted(world.records()) == counted(rows_of([0, 1, 2], 0))
-    written = two.lane.end()
+    written = two.writer.end()
     assert (written.records, written.matched, written.unmatched) == (2, 1, 1)
 
 
@@ -118,7 +118,7 @@ def test_records_that_this_attempt_does_not_have_are_counted() -> None:
     again = Attempt(world, [rows_of([2, 3], 1_000)], bytes_max=500)
     again.finish(world)
     assert counted(world.records()) == counted(rows_of([0, 1, 2, 3], 0))
-    assert again.lane.end().unmatched == 2
+    assert again.writer.end().unmatched == 2
 
 
 def test_an_attempt_at_an_older_batch_writes_nothing_and_says_why() -> None:

@@ -21,7 +21,7 @@ from strandline.ids import TopicPartition
 from strandline.pipeline.core.sink_options import sink_options
 from strandline.pipeline.errors import InvalidOption
 from strandline.pipeline.writing.exactly_once import TopicFacts, cut, row_bytes
-from strandline.pipeline.writing.row_buffer import Checks, Rows, Spool, first_failure
+from strandline.pipeline.writing.row_buffer import Checks, RowBuffer, Rows, first_failure
 from strandline.pipeline.writing.task import Piece, SinkClient, Writing, write_rows
 from strandline.producer.core.partitioner import partition_for
 from strandline.records import HEADER_BYTES, RecordFields, pack
@@ -157,7 +157,7 @@ def test_pieces_hold_the_rows_in_order_and_fit_but_for_rows_that_fit_nowhere() -
 @pytest.mark.parametrize("memory_bytes", [0, 100, 10_000_000])
 def test_a_spool_gives_back_what_it_took_as_often_as_it_is_asked(memory_bytes: int) -> None:
     taken = [batch_of([{"value": b"%d" % n}] * n, value=pa.binary()) for n in range(1, 40)]
-    with closing(Spool(memory_bytes)) as spool:
+    with closing(RowBuffer(memory_bytes)) as spool:
         for batch in taken:
             spool.add(batch)
         assert spool.rows == sum(range(40))
