@@ -161,7 +161,7 @@ class CoordinatorPartition:
                     self._publish(event)
                 case Failed(group, held, error):
                     logger.error(
-                        "a group's turn failed: the group is Dead here, other groups go on",
+                        "a group's turn failed: the group is Dead here, other groups continue",
                         partition=self.number,
                         group=group,
                         held=held,

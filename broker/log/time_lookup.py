@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from strandline.broker.replicas.replica import Replica
-from strandline.broker.storage.time_search import Look, first_not_older
+from strandline.broker.storage.time_search import SearchStep, first_not_older
 from strandline.errors import OffsetNotAvailable
 from strandline.ports import Clock
 from strandline.records import Codec
@@ -45,17 +45,17 @@ class TimeLookup:
                         f"{replica.name}: no time was left to look for timestamp {timestamp_ms}; "
                         "ask again, or for fewer partitions at once"
                     )
-                look = log.look_for_time(timestamp_ms, start=offset, below=below)
-                find = partial(first_not_older, look, timestamp_ms, start=start, below=below)
-                found = find() if _is_small(look) else await asyncio.to_thread(find)
+                step = log.search_time(timestamp_ms, start=offset, below=below)
+                find = partial(first_not_older, step, timestamp_ms, start=start, below=below)
+                found = find() if _is_small(step) else await asyncio.to_thread(find)
                 if found is not None:
                     return found
-                offset = look.next_offset
+                offset = step.next_offset
                 if slices.used_up:
                     await slices.next()
         return None
 
 
-def _is_small(look: Look) -> bool:
-    header = look.header
+def _is_small(step: SearchStep) -> bool:
+    header = step.header
     return header is None or (header.codec is Codec.NONE and header.record_count <= RECORDS_AT_ONCE_MAX)

@@ -32,7 +32,7 @@ async def _compact(manager: ReplicaManager, replica: Replica) -> None:
     """As many passes as its keys need. What goes wrong beside the log leaves the log as it is."""
     try:
         again = False
-        while (compaction := _begin(manager, replica, go_on=again)) is not None:
+        while (compaction := _begin(manager, replica, continued=again)) is not None:
             await _run(manager, replica, compaction)
             if compaction.complete:
                 break
@@ -46,14 +46,14 @@ async def _compact(manager: ReplicaManager, replica: Replica) -> None:
         return  # the log's fence has told
 
 
-def _begin(manager: ReplicaManager, replica: Replica, *, go_on: bool) -> Compaction | None:
+def _begin(manager: ReplicaManager, replica: Replica, *, continued: bool) -> Compaction | None:
     if replica.log.failed is not None or replica.state not in (ReplicaState.LEADER, ReplicaState.FOLLOWER):
         return None
     return replica.log.begin_compaction(
         now_ms=manager.retention.now_ms(),
         high_watermark=replica.high_watermark,
         map_bytes=manager.settings.compaction_map_bytes,
-        go_on=go_on,
+        continued=continued,
     )
 
 

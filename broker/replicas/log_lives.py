@@ -53,7 +53,7 @@ def judge_made(log: PartitionLog, folder: DataFolder) -> None:
     if not log.provenance.anchored:
         log.provenance.begin_after(before)
     elif before is not None:
-        log.provenance.doubt(before)
+        log.provenance.mark_unsure(before)
 
 
 def judge_found(found: Description, log: PartitionLog, folder: DataFolder, watermark: int) -> None:
@@ -76,7 +76,7 @@ def judge_found(found: Description, log: PartitionLog, folder: DataFolder, water
         high_watermark_known=watermark,
     )
     try:
-        log.provenance.doubt(folder.last_life)
+        log.provenance.mark_unsure(folder.last_life)
     except StorageFailed as error:
         logger.error("a replica failed", partition=str(name), reason=error.message)
 

@@ -1,4 +1,4 @@
-"""What a log takes: everything that is checked of records before a byte of them is written."""
+"""Checks records before any byte of them is written to a log."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from strandline.records.decode import RECORD_BYTES_MIN
 from strandline.records.scan import COMPRESSION_RATIO_MAX, first_without_key
 
 KEYED_RECORDS_MAX: Final = 65_536
-"""Records in one batch for a compacted topic, whose leader looks at each. 512 KiB have room for no more."""
+"""Records in one batch for a compacted topic, whose leader reads each. More would not fit into 512 KiB."""
 
 
 def from_producer(records: bytes, *, bytes_max: int, keyed: bool = False) -> BatchHeader:
-    """The one plain batch that a producer may send at a time.
+    """Checks a producer's request: one plain batch at a time.
 
-    `keyed`: the topic is compacted, so each record needs a key. That is the one thing for which records
-    are looked at. Raises CorruptMessage, MessageTooLarge, InvalidRecord, UnsupportedCompression.
+    `keyed`: the topic is compacted, so each record needs a key. Records are read for this check only.
+    Raises CorruptMessage, MessageTooLarge, InvalidRecord, UnsupportedCompression.
     """
     headers = validate(records, bytes_max=bytes_max)
     header = headers[0]
@@ -39,9 +39,9 @@ def from_producer(records: bytes, *, bytes_max: int, keyed: bool = False) -> Bat
 
 
 def _check_count(header: BatchHeader) -> None:
-    """A leader does not decompress what it appends, so it refuses what no decompression could bear out.
+    """Refuses a record count that the batch cannot hold, as a leader does not decompress batches.
 
-    A batch of 61 bytes that claimed 2^31 - 1 records would take as many offsets, and a segment of its own.
+    A batch of 61 bytes that claimed 2^31 - 1 records would take that many offsets, and a segment of its own.
     """
     plain = header.codec is Codec.NONE
     size = (header.size - HEADER_BYTES) * (1 if plain else COMPRESSION_RATIO_MAX)
@@ -66,11 +66,11 @@ def _check_keys(records: bytes, header: BatchHeader) -> None:
 
 
 def from_leader(records: bytes, *, log_end_offset: int, last_epoch: int) -> tuple[bytes, list[BatchHeader]]:
-    """Batches that continue a follower's log, offsets without a gap, epochs never going back.
+    """Checks that batches continue a follower's log: offsets without a gap, epochs never decreasing.
 
     A leader that compacted its log may have made one gap of offsets that lie on both sides of this log's
-    end: only the part from there on is taken. Raises CorruptMessage for everything else (E15): what a
-    leader sends is right, or came through wrong.
+    end: only the part from there on is taken. Raises CorruptMessage for everything else (E15): a leader
+    sends valid batches, so they were damaged on the way.
     """
     try:
         headers = validate(records)

@@ -1,4 +1,4 @@
-"""The end of a log's life: the first failure of its disk is the last thing it does (CORRECTNESS E14)."""
+"""Ends a log at the first failure of its disk: nothing is written or read after it (CORRECTNESS E14)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from strandline.ports import NO_DESCRIPTORS
 
 
 class Fence:
-    """`with fence:` around whatever touches the disk. One object a log, entered as often as needed.
+    """`with fence:` surrounds all code that touches the disk. A log has one, entered as often as needed.
 
-    The first OSError closes it, and so does a batch that is not where the log has it. From then on
-    entering raises StorageFailed with the first reason: nothing can be written after a torn write, and
-    nothing read from a file that nobody understands any more.
+    The first OSError closes it, and so does a batch that is not where the log has it. Afterwards entering
+    raises StorageFailed with the first reason: nothing can be written after a torn write, and nothing read
+    from a file whose content is unknown.
 
-    `with fence.repeatable:` is for what may be done again after it could not open a file: a lack of
+    `with fence.repeatable:` surrounds code that may be repeated after it could not open a file: a lack of
     descriptors says nothing about the disk, and raises StorageBusy with the fence open.
     """
 
@@ -26,7 +26,7 @@ class Fence:
         self.name = name
         self.failed: str | None = None
         self.on_closed: Callable[[OSError | CorruptMessage], None] | None = None
-        """Called once, with what closed it, on the thread that met it."""
+        """Called once, with the error that closed the fence, on the thread that met it."""
         self.repeatable = _Repeatable(self)
 
     def check(self) -> None:
@@ -49,7 +49,7 @@ class Fence:
 
 
 class _Repeatable:
-    """See `Fence`."""
+    """The `repeatable` side of a fence; see `Fence`."""
 
     __slots__ = ("_fence",)
 

@@ -1,7 +1,7 @@
-"""The sparse index of one segment: from an offset, a position or a time to a batch near by.
+"""The sparse index of one segment: maps an offset, a position or a time to a nearby batch.
 
 One row for every `index.interval.bytes` of log: the batch's offset and position, and the largest
-timestamp of everything before it. Rows are kept in arrays, 16 bytes each, and saved as one file
+timestamp of all earlier batches. Rows are kept in arrays, 16 bytes each, and saved as one file
 when the segment is sealed or closed: an active segment is scanned after a crash anyway, so its
 index is never written record by record, and an empty partition has none.
 """
@@ -21,7 +21,7 @@ NO_TIMESTAMP: Final = -1
 
 
 class Row(NamedTuple):
-    """A batch in a segment: where it begins, and its base offset relative to the segment's."""
+    """A batch in a segment: its position, and its base offset relative to the segment's."""
 
     relative_offset: int
     position: int
@@ -41,14 +41,14 @@ class SparseIndex:
         return len(self._offsets)
 
     def add(self, relative_offset: int, position: int, largest_timestamp_before: int) -> None:
-        """A row after all others; `largest_timestamp_before` is of all earlier batches, -1 for none."""
+        """Append a row; `largest_timestamp_before` is that of all earlier batches, -1 for none."""
         self._offsets.append(relative_offset)
         self._positions.append(position)
         self._before.append(largest_timestamp_before)
 
     @property
     def last_position(self) -> int:
-        """Of the last row's batch; -1 without rows."""
+        """The position of the last row's batch; -1 without rows."""
         return self._positions[-1] if self._positions else -1
 
     def at_offset(self, relative_offset: int) -> Row:
@@ -60,7 +60,7 @@ class SparseIndex:
         return self._row(bisect_right(self._positions, position) - 1)
 
     def at_timestamp(self, timestamp_ms: int) -> Row:
-        """The last row before which everything is older than the timestamp."""
+        """The last row before which every record is older than the timestamp."""
         return self._row(bisect_left(self._before, timestamp_ms) - 1)
 
     def _row(self, index: int) -> Row:
@@ -91,7 +91,7 @@ class SparseIndex:
 
 @dataclass(frozen=True, slots=True)
 class IndexFile:
-    """A saved index and the facts of the log it was made from; another log size makes it void."""
+    """A saved index and the facts of its log; it is void if the log has another size."""
 
     log_size: int
     next_offset: int
@@ -108,7 +108,7 @@ class IndexFile:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> IndexFile:
-        """Raises ValueError if the file is damaged; an index can always be made again from the log."""
+        """Raises ValueError if the file is damaged; an index can always be rebuilt from the log."""
         body, crc = data[: -_CRC.size], data[-_CRC.size :]
         if len(body) < _HEAD.size or crc != _CRC.pack(google_crc32c.value(body)):
             raise ValueError(f"index of {len(data)} bytes is damaged")

@@ -1,8 +1,8 @@
-"""Looking into a log with no broker running: what `strandline log dump` and `verify` show.
+"""Reads a log without a running broker, for `strandline log dump` and `verify`.
 
 A path is a segment file or a partition's folder. Nothing is written, so a live broker's folder may
-be looked at too; its active segment may then seem to end in the middle of a batch, and a segment that
-is compacted at this very moment may be gone: look again.
+be read too; its active segment may then seem to end in the middle of a batch, and a segment that
+is being compacted may disappear: try again.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class BatchFacts:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is not as it should be. `position` and `offset` are -1 where they mean nothing."""
+    """A fault in a log. `position` and `offset` are -1 where they do not apply."""
 
     file: str
     position: int
@@ -77,7 +77,7 @@ def dump(path: Path, *, files: Files = SYSTEM_FILES) -> Iterator[BatchFacts]:
 
 
 def records(batch: BatchFacts, *, files: Files = SYSTEM_FILES) -> list[Record]:
-    """The records of a batch that `dump` showed. Raises CorruptMessage, OSError."""
+    """The records of a batch that `dump` returned. Raises CorruptMessage, OSError."""
     descriptor = files.open(Path(batch.file))
     try:
         return decode(files.read(descriptor, batch.size, batch.position))
@@ -86,7 +86,7 @@ def records(batch: BatchFacts, *, files: Files = SYSTEM_FILES) -> list[Record]:
 
 
 def verify(path: Path, *, files: Files = SYSTEM_FILES) -> Iterator[Finding]:
-    """Check every batch, its records and what belongs to the log; nothing is found in a sound one.
+    """Check every batch, its records and the log's other files; a sound log has no findings.
 
     Raises SettingsError if there is no log at the path, OSError.
     """
@@ -116,7 +116,7 @@ def verify(path: Path, *, files: Files = SYSTEM_FILES) -> Iterator[Finding]:
 
 
 def _segments(path: Path, files: Files) -> list[tuple[Path, int, int]]:
-    """Path, base offset and size of each segment file."""
+    """The path, base offset and size of each segment file."""
     folder = path if path.is_dir() else path.parent
     sizes = files.sizes(folder)
     wanted = sorted(sizes) if path.is_dir() else [path.name]

@@ -1,9 +1,8 @@
 """One replica's log: segments, epochs, producer state and the rules between them (DESIGN .5).
 
-Synchronous: the page cache answers in microseconds. Only `flush` may run in a thread, while appends
-and reads go on. A failed write, sync or read fences the log at once: every later call raises
-StorageFailed, and what the failed write left in the file is never seen (CORRECTNESS E14). Where the process
-has no descriptor left for a file nothing is done: StorageBusy, which all of it but a cut may raise.
+Synchronous: the page cache answers in microseconds. Only `flush` may run in a thread, during appends and
+reads. A failed write, sync or read fences the log at once: later calls raise StorageFailed, and readers never
+see what the write left (CORRECTNESS E14). Without a free descriptor all methods but cuts raise StorageBusy.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ from strandline.broker.storage.segments import Segments
 from strandline.broker.storage.snapshots import load_producers, save_snapshot
 from strandline.broker.storage.state_files.epoch_file import EpochFile
 from strandline.broker.storage.state_files.log_state import StateFile
-from strandline.broker.storage.state_files.sync_failure import remember
-from strandline.broker.storage.synced import Synced
-from strandline.broker.storage.time_search import Look
+from strandline.broker.storage.state_files.sync_failure import save_failure
+from strandline.broker.storage.sync_state import SyncState
+from strandline.broker.storage.time_search import SearchStep
 from strandline.config import PRODUCER_EXPIRY_MS, PRODUCERS_PER_PARTITION_MAX
 from strandline.errors import CorruptMessage, OffsetOutOfRange, StorageBusy, StorageFailed, UnexpectedOffset
 from strandline.ports import NO_DESCRIPTORS, Clock, Files
@@ -41,7 +40,7 @@ from strandline.vocabulary.topic_config import TopicConfig
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where a batch is in the log. `duplicate`: it was there before, nothing was written."""
+    """The offsets of a batch in the log. `duplicate`: it was there before, nothing was written."""
 
     base_offset: int
     next_offset: int
@@ -62,16 +61,16 @@ class PartitionLog:
         producers: ProducerState,
         failed: str | None = None,
     ) -> None:
-        """For `open`."""
+        """Use `open` instead."""
         self.directory = directory
         self.epochs: EpochCache = recovered.epochs
         """Leader epochs by start offset; for others to read only."""
         self.producers: ProducerState = producers
         """Producers by their last batches; for others to read only."""
         self.scanned_bytes = recovered.scanned_bytes
-        """Read and checked while opening; 0 after a clean close."""
+        """Bytes that were read and checked while opening; 0 after a clean close."""
         self.cut_bytes = recovered.cut_bytes
-        """Torn off the end while opening."""
+        """Bytes that were cut off the torn end while opening."""
         self._config = config
         self._clock = clock
         self._files = files
@@ -80,18 +79,18 @@ class PartitionLog:
         self.on_failed: Callable[[], None] | None = None
         """Called once when the log fails, on the thread that met the failure."""
         self._epoch_file = EpochFile(directory, recovered.epochs, files)
-        self._cutting_to = maxsize  # by the cut under way: what lies above is not missed
+        self._cutting_to = maxsize  # the end of the cut in progress: records above it are not missed
         self._state = StateFile(directory, recovered.state, files)
         self._segments = Segments(directory, files, recovered.segments, clock.wall_ms())
         self._leftovers = recovered.leftovers
-        # What the last life wrote and did not sync is unsynced still, the names of files included.
+        # What the last life wrote and did not sync is still unsynced, including the names of files.
         self._segments.names_unsynced = recovered.names_changed
-        self._synced = Synced(self._state, self._segments.synced_offset, self.log_end_offset, clock)
+        self._sync_state = SyncState(self._state, self._segments.synced_offset, self.log_end_offset, clock)
         self._lock = threading.Lock()
-        """Held by a flush, and by whatever takes files away from under it or writes `log.json`."""
+        """Held by a flush, and by code that removes files or writes `log.json`."""
         self.compactor = Compactor(directory, self._segments, self._state, self._fence, self._lock, files)
         self.provenance = Provenance(
-            directory, self._segments, self._state, self._synced, self._fence, self._lock, files,
+            directory, self._segments, self._state, self._sync_state, self._fence, self._lock, files,
             anchored=recovered.had_state,
         )  # fmt: skip
 
@@ -111,7 +110,7 @@ class PartitionLog:
 
         Without it, or where the folder shows otherwise, the log is recovered: see `recovery`. A
         folder that cannot even be read gives a log that has `failed`, so that one bad disk does not
-        keep the other replicas from starting. Raises StorageBusy.
+        prevent the other replicas from starting. Raises StorageBusy.
         """
         producers = ProducerState(producers_max=producers_max, expiry_ms=producer_expiry_ms)
         failed: str | None = None
@@ -124,7 +123,7 @@ class PartitionLog:
             if error.errno in NO_DESCRIPTORS:
                 raise StorageBusy(f"opening {directory} failed: {error}") from error
             failed = f"opening {directory} failed: {error}"
-            recovered = Recovered.nothing(directory, files)
+            recovered = Recovered.unreadable(directory, files)
         return cls(
             directory, config,
             clock=clock, files=files, recovered=recovered, producers=producers, failed=failed,
@@ -137,7 +136,7 @@ class PartitionLog:
 
     @property
     def log_start_offset(self) -> int:
-        return self._state.now.log_start_offset
+        return self._state.facts.log_start_offset
 
     @property
     def log_end_offset(self) -> int:
@@ -146,13 +145,13 @@ class PartitionLog:
 
     @property
     def failed(self) -> str | None:
-        """Why the log fenced itself. Never cleared: another life of the process opens it anew."""
+        """Why the log fenced itself. Never cleared: the next life of the process opens it again."""
         return self._fence.failed
 
     @property
     def corrupt(self) -> str | None:
-        """Why this replica must not lead (E15). Stays, over restarts too, until `mark_whole`."""
-        return self._state.now.corrupt
+        """Why this replica must not lead (E15). Stays, across restarts too, until `mark_whole`."""
+        return self._state.facts.corrupt
 
     @property
     def last_epoch(self) -> int:
@@ -171,23 +170,23 @@ class PartitionLog:
     @property
     def unflushed_records(self) -> int:
         """Records that a loss of power could take."""
-        return max(self.log_end_offset - self._synced.offset, 0)
+        return max(self.log_end_offset - self._sync_state.offset, 0)
 
     @property
     def has_unflushed_segments(self) -> bool:
-        """True if a sealed segment awaits its sync: a flush at leisure saves a scan after a crash."""
-        return self._synced.offset < self._segments.active.base_offset
+        """True if a sealed segment is not synced: a flush in an idle moment saves a scan after a crash."""
+        return self._sync_state.offset < self._segments.active.base_offset
 
     def needs_flush(self, now: float) -> bool:
-        """True if what was appended may count only after a flush, or `flush.ms` asks for one now."""
-        return self._synced.needed(self.log_end_offset, self._config, now)
+        """True if new records may count only after a flush, or `flush.ms` asks for one now."""
+        return self._sync_state.needs_flush(self.log_end_offset, self._config, now)
 
     def is_at_rest(self, now: float) -> bool:
-        """True if nothing was appended for a while, and a flush now makes the log known to be whole (E3)."""
-        return self._synced.is_at_rest(now)
+        """True if there was no append for a while, and a flush now makes the log known to be whole (E3)."""
+        return self._sync_state.is_at_rest(now)
 
     def end_offset_for(self, epoch: int) -> EpochEnd:
-        """The largest epoch not above the one asked and where it ends here; (-1, -1) if undefined (T9)."""
+        """The largest epoch not above the given one, and where it ends here; (-1, -1) if undefined (T9)."""
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     def reconfigure(self, config: TopicConfig) -> None:
@@ -199,7 +198,7 @@ class PartitionLog:
     def begin_epoch(self, epoch: int) -> None:
         """Begin to lead: (epoch, LEO) is in the epoch file before this returns (T4).
 
-        Raises StorageFailed, also for a corrupt log; ValueError if the log knows a younger epoch.
+        Raises StorageFailed, also for a corrupt log; ValueError if the log knows a newer epoch.
         """
         self._check_may_lead()
         with self._fence.repeatable:
@@ -210,7 +209,7 @@ class PartitionLog:
     ) -> Appended:
         """Append one batch under the next offsets and this epoch.
 
-        A batch that an idempotent producer sent before is not written again: its old offsets return,
+        A batch that an idempotent producer sent before is not written again: its old offsets are returned,
         wherever the log ends by now. Raises before anything is written: CorruptMessage, MessageTooLarge,
         InvalidRecord, UnsupportedCompression, the producer's errors of `ProducerState.check`, and
         UnexpectedOffset unless the log ends at `expected_offset`, if one is given. Raises StorageFailed
@@ -238,11 +237,11 @@ class PartitionLog:
         return Appended(base_offset, segment.next_offset)
 
     def append_as_follower(self, records: bytes) -> None:
-        """Append what the leader sent, under the leader's offsets and epochs.
+        """Append the leader's batches, under the leader's offsets and epochs.
 
         Raises CorruptMessage, with nothing written, if a batch is damaged (E15), does not follow the
         LEO, or goes back to an older epoch; StorageFailed. On a log whose tail was found damaged, the
-        damaged files go first: what replaces them is here.
+        damaged files are removed first: their replacement is here.
         """
         start = self.log_end_offset
         records, headers = admission.from_leader(records, log_end_offset=start, last_epoch=self.last_epoch)
@@ -258,8 +257,8 @@ class PartitionLog:
                 self._note(segment, header, header.base_offset, position + header.position, now_ms)
 
     def _take_epochs(self, headers: list[BatchHeader]) -> None:
-        """An entry for each epoch that begins in these batches, in the file before they are (T1)."""
-        # An epoch in which this broker led and wrote nothing is no epoch of these records (T8).
+        """Store the epochs that begin in these batches before the batches are written (T1)."""
+        # An epoch in which this broker led and wrote nothing is not an epoch of these records (T8).
         changed = self.epochs.truncate_from_end(self.log_end_offset)
         for header in headers:
             if header.leader_epoch != self.epochs.latest:
@@ -272,7 +271,7 @@ class PartitionLog:
             self._roll()
         if not segments.active.size:
             segments.names_unsynced = True
-        self._synced.begin_append(self.log_end_offset)
+        self._sync_state.begin_append(self.log_end_offset)
         return segments.active
 
     def _note(
@@ -283,8 +282,8 @@ class PartitionLog:
 
     def _check_may_lead(self) -> None:
         self._fence.check()
-        if self._state.now.corrupt is not None:
-            raise StorageFailed(f"{self.directory.name} must not lead: {self._state.now.corrupt}")
+        if self._state.facts.corrupt is not None:
+            raise StorageFailed(f"{self.directory.name} must not lead: {self._state.facts.corrupt}")
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -296,7 +295,7 @@ class PartitionLog:
         """Whole batches, and the offset after them.
 
         The first batch contains `offset`, no record is at or above `below`, and there are at most
-        `bytes_max` bytes or one batch, out of one segment: `b""` if there is nothing yet. Raises
+        `bytes_max` bytes or one batch, from one segment: `b""` if there is nothing yet. Raises
         OffsetOutOfRange outside log start and LEO, StorageFailed.
         """
         with self._fence.repeatable:
@@ -309,15 +308,15 @@ class PartitionLog:
             return self._segments.read(offset, bytes_max, limit)
 
     def bytes_from(self, offset: int) -> int:
-        """From the batch that contains `offset` to the end. Raises StorageFailed."""
+        """The bytes from the batch that contains `offset` to the end. Raises StorageFailed."""
         with self._fence.repeatable:
             return self._segments.bytes_from(offset)
 
-    def look_for_time(self, timestamp_ms: int, *, start: int, below: int) -> Look:
+    def search_time(self, timestamp_ms: int, *, start: int, below: int) -> SearchStep:
         """One step of a search, see `time_search`. Raises StorageFailed."""
         with self._fence.repeatable:
             start, below = max(start, self.log_start_offset), min(below, self.log_end_offset)
-            return self._segments.look_for_time(timestamp_ms, start=start, below=below)
+            return self._segments.search_time(timestamp_ms, start=start, below=below)
 
     # --- cutting -----------------------------------------------------------------------------
 
@@ -334,10 +333,10 @@ class PartitionLog:
         with self._fence, self._lock:
             if offset < self.log_end_offset:
                 offset = self._cutting_to = self._segments.holding(offset).boundary_of(offset).offset
-                # First what says how long the log is: a crash in between leaves a log that is longer
-                # than it claims, never one that is shorter.
-                if offset < self._state.now.recovery_point:
-                    clean = min(offset, self._state.now.clean_offset)
+                # Write the length of the log first: a crash in between leaves a log that is longer than it
+                # claims, never one that is shorter.
+                if offset < self._state.facts.recovery_point:
+                    clean = min(offset, self._state.facts.clean_offset)
                     self._state.change(recovery_point=offset, clean_offset=clean)
                 load_producers(
                     self.directory, self._segments, self.producers,
@@ -361,15 +360,15 @@ class PartitionLog:
             self._save_epochs(changed=self.epochs.clear())
             self._segments.discard_all(offset)
             self._state.change(log_start_offset=offset, recovery_point=offset)
-            self._leftovers, self._synced.offset = False, offset
+            self._leftovers, self._sync_state.offset = False, offset
         self._cutting_to = maxsize
 
     def mark_whole(self) -> None:
-        """A leader has taken this replica back into the ISR: what was damaged is replaced (E15).
+        """A leader has taken this replica back into the ISR: the damaged part is replaced (E15).
 
         Raises StorageFailed.
         """
-        if self._state.now.corrupt is not None:
+        if self._state.facts.corrupt is not None:
             with self._fence.repeatable, self._lock:
                 self._state.change(corrupt=None)
 
@@ -377,12 +376,12 @@ class PartitionLog:
         """Drop all files from a batch boundary on. Called with the lock held."""
         self._segments.discard_from(offset)
         self._leftovers = False
-        self._synced.cut(offset)
+        self._sync_state.cut(offset)
 
     # --- retention ---------------------------------------------------------------------------
 
     def advance_log_start(self, offset: int) -> None:
-        """Forget the batches below an offset, as the leader did. A lower one changes nothing.
+        """Forget the batches below an offset, as the leader did. A lower offset changes nothing.
 
         Raises StorageFailed; ValueError above the LEO.
         """
@@ -393,7 +392,7 @@ class PartitionLog:
         self.compactor.cancel()
         with self._fence.repeatable, self._lock:
             offset = self._segments.holding(offset).boundary_of(offset).offset
-            # Written down before anything goes: what a crash leaves is deleted by the next open.
+            # Stored before anything is removed: files that a crash leaves are deleted by the next open.
             self._state.change(log_start_offset=offset)
             self._save_epochs(changed=self.epochs.truncate_from_start(offset))
             while len(self._segments) > 1 and self._segments.first.next_offset <= offset:
@@ -421,17 +420,17 @@ class PartitionLog:
     # --- compaction --------------------------------------------------------------------------
 
     def begin_compaction(
-        self, *, now_ms: int, high_watermark: int, map_bytes: int, go_on: bool = False
+        self, *, now_ms: int, high_watermark: int, map_bytes: int, continued: bool = False
     ) -> Compaction | None:
         """A pass for the `compactor` to install; None if the topic is not compacted or it is not worth it.
 
-        `go_on`: the pass before had more keys than fit its map. Raises StorageFailed.
+        `continued`: the pass before had more keys than fit its map. Raises StorageFailed.
         """
         if not self._config.compacts or self._leftovers or self.corrupt is not None:
             return None
         return self.compactor.begin(
             self._config, self.producers.empty(),
-            now_ms=now_ms, high_watermark=high_watermark, map_bytes=map_bytes, go_on=go_on,
+            now_ms=now_ms, high_watermark=high_watermark, map_bytes=map_bytes, continued=continued,
         )  # fmt: skip
 
     # --- durability --------------------------------------------------------------------------
@@ -445,13 +444,13 @@ class PartitionLog:
         active, config = self._segments.active, self._config
         target, began = self.log_end_offset, self._clock.monotonic()
         self._segments.sync()
-        # The active segment is scanned after a crash wherever in it the recovery point is.
-        if active.base_offset > self._state.now.recovery_point:
+        # The active segment is scanned after a crash, wherever in it the recovery point is.
+        if active.base_offset > self._state.facts.recovery_point:
             self._state.change(recovery_point=active.base_offset)
-        self._synced.flushed(target, began, config)
+        self._sync_state.flushed(target, began, config)
 
     def close(self, *, clean: bool) -> None:
-        """Close the files. `clean`: sync, and leave what lets the next open scan nothing.
+        """Close the files. `clean`: sync, and leave the index and snapshot that make a scan needless.
 
         Does not raise: a close that fails sets `failed`, and the next open recovers.
         """
@@ -462,13 +461,14 @@ class PartitionLog:
                     if clean and not self._leftovers:
                         self._leave_clean()
             except StorageFailed:
-                pass  # `failed` says it
+                pass  # `failed` has the reason
             finally:
                 self._segments.close()
 
     def _leave_clean(self) -> None:
         end, last = self.log_end_offset, self._segments.last_written
-        if end == self._state.now.recovery_point == self._synced.offset and (last is None or last.is_indexed):
+        synced = end == self._state.facts.recovery_point == self._sync_state.offset
+        if synced and (last is None or last.is_indexed):
             return
         if last is not None:
             last.save_index()
@@ -476,11 +476,11 @@ class PartitionLog:
         self._segments.sync_bytes()
         self._state.change(recovery_point=end, synced_only=True)  # which syncs the folder's names, too
         self._segments.names_unsynced = False
-        self._synced.all_of_it(end)
+        self._sync_state.mark_all_synced(end)
 
     def _note_failure(self, error: OSError | CorruptMessage) -> None:
         end = min(self.log_end_offset, self._cutting_to)
-        remember(error, self.directory, end, files=self._files)
+        save_failure(error, self.directory, end, files=self._files)
         if self.on_failed is not None:
             self.on_failed()
 

@@ -1,10 +1,10 @@
-"""Opening a log: what is on the disk, how far it is whole, and what it says (DESIGN .5).
+"""Opens a log: finds which files are on the disk, how far they are whole, and their content (DESIGN .5).
 
-After a clean close nothing is scanned. Otherwise every segment from the recovery point on is read
-and each batch's CRC checked. What follows the first bad batch decides: nothing good, and the end of
-the log was torn by the crash and is cut; good batches or another segment, and the middle of the log
-is damaged: the log then ends before the damage, the replica is marked and must never lead
-(CORRECTNESS E15), and the files stay as they are until a leader's records replace them.
+After a clean close nothing is scanned. Otherwise every segment from the recovery point on is read and each
+batch's CRC checked. What follows the first bad batch decides. If nothing good follows, the crash tore the end
+of the log, and it is cut. If good batches or another segment follow, the middle of the log is damaged: the
+log then ends before the damage, the replica is marked and must never lead (CORRECTNESS E15), and the files
+stay until a leader's records replace them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MAGIC_AT: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """The first thing in a segment that is not the batch that should stand there."""
+    """The first position in a segment that does not hold the expected batch."""
 
     position: int
     offset: int
@@ -53,7 +53,7 @@ class Bad:
 
 @dataclass(slots=True)
 class Recovered:
-    """A log as it was found and mended."""
+    """A log as it was found and repaired."""
 
     segments: list[Segment]
     state: LogState
@@ -63,17 +63,17 @@ class Recovered:
     had_state: bool = False
     """`log.json` was there, or was damaged."""
     names_changed: bool = False
-    """The directory is not known to be synced."""
+    """True if the directory may be unsynced."""
     scanned_bytes: int = 0
     cut_bytes: int = 0
     leftovers: bool = False
-    """Damaged files lie behind the log's end; they go when a leader's records replace them."""
+    """Damaged files lie behind the log's end; they are removed when a leader's records replace them."""
     sync_failed: bool = False
-    """A sync failed in the last life; what it concerned was written anew, and is synced."""
+    """A sync failed in the last life; the affected files were rewritten, and are synced."""
 
     @classmethod
-    def nothing(cls, directory: Path, files: Files) -> Recovered:
-        """For a folder that could not be read."""
+    def unreadable(cls, directory: Path, files: Files) -> Recovered:
+        """The result for a folder that could not be read."""
         segments = [Segment(directory, 0, files)]
         return cls(segments, LogState(), EpochCache(), state_changed=False, epochs_changed=False)
 
@@ -81,7 +81,7 @@ class Recovered:
 def open_folder(
     directory: Path, *, files: Files, producers: ProducerState, interval: int, clean: bool, now_ms: int
 ) -> Recovered:
-    """`recover`, and write down what it found. Raises OSError."""
+    """`recover`, and store its result. Raises OSError."""
     files.make_directory(directory)
     recovered = recover(
         directory, files=files, producers=producers, interval=interval, clean=clean, now_ms=now_ms
@@ -98,7 +98,7 @@ def open_folder(
 def recover(
     directory: Path, *, files: Files, producers: ProducerState, interval: int, clean: bool, now_ms: int
 ) -> Recovered:
-    """Find out what a folder holds, and mend it; fills `producers`. Raises OSError.
+    """Read a folder's content, and repair it; fills `producers`. Raises OSError.
 
     `interval` is `index.interval.bytes`, `now_ms` the time given to producers read from batches.
     """
@@ -110,29 +110,29 @@ def recover(
     try:
         state = LogState.load(directory, files=files)
     except ValueError as error:
-        # With the recovery point gone nobody can tell whether the log is as long as it was promised to be.
+        # Without the recovery point it is unknown how long the log has to be.
         state = LogState(corrupt=str(error))
-    found = _Found(directory, sizes, state or LogState(), files, interval)
-    found.drop_below_start()
+    work = _Recovery(directory, sizes, state or LogState(), files, interval)
+    work.drop_below_start()
     failure = SyncFailure.load(directory, files=files)
-    if failure is not None or not (clean and found.open_clean()):
-        found.scan()
+    if failure is not None or not (clean and work.open_clean()):
+        work.scan()
     if failure is not None:
-        found.write_anew(failure)
-    epochs, epochs_changed = found.load_epochs()
-    dropped = drop_snapshots_above(directory, found.end, files=files)
+        work.write_anew(failure)
+    epochs, epochs_changed = work.load_epochs()
+    dropped = drop_snapshots_above(directory, work.end, files=files)
     try:
-        load_producers(directory, found.segments, producers, end=found.end, files=files, now_ms=now_ms)
+        load_producers(directory, work.segments, producers, end=work.end, files=files, now_ms=now_ms)
     except CorruptMessage as error:
-        found.mark(error.message)
-    recovered = found.result(epochs, epochs_changed)
+        work.mark(error.message)
+    recovered = work.result(epochs, epochs_changed)
     recovered.had_state = state is not None
     recovered.sync_failed = failure is not None
     recovered.names_changed = dropped or epochs_changed or recovered.scanned_bytes > 0
     return recovered
 
 
-class _Found:
+class _Recovery:
     """The work of one `recover`."""
 
     def __init__(
@@ -146,9 +146,9 @@ class _Found:
         self._state = state
         self._bases = sorted(base for name in sizes if (base := offset_in(name, LOG_SUFFIX)) is not None)
         self.segments: list[Segment] = []
-        """Of the good part of the log, in order."""
+        """The segments of the good part of the log, in order."""
         self._scanned: list[BatchHeader] = []
-        """First batch of each epoch in what was scanned; positions mean nothing here."""
+        """The first batch of each epoch in the scanned part; positions mean nothing here."""
         self._scanned_from: int | None = None
         self._scanned_bytes = self._cut_bytes = 0
         self._leftovers = False
@@ -161,7 +161,7 @@ class _Found:
     # --- what is there -----------------------------------------------------------------------
 
     def drop_below_start(self) -> None:
-        """Finish what a crash interrupted: empty files go, and segments wholly below the log's start."""
+        """Finish what a crash interrupted: remove empty files, and segments wholly below the log's start."""
         while self._bases and not self._sizes[file_name(self._bases[-1], LOG_SUFFIX)]:
             self._drop(file_name(self._bases.pop(), LOG_SUFFIX))
         start = self._state.log_start_offset
@@ -172,7 +172,7 @@ class _Found:
             self._state = replace(self._state, log_start_offset=self._bases[0])
 
     def open_clean(self) -> bool:
-        """Take everything as it is, if the last close left the proof that it may be."""
+        """Use the files as they are, if the last close left the proof that they are whole."""
         if not self._bases:
             return self._state.recovery_point <= self._state.log_start_offset
         last = self._bases[-1]
@@ -189,7 +189,7 @@ class _Found:
         return True
 
     def _trust(self, count: int, end: int) -> None:
-        """Take the first so many segments as synced and whole; the last of them ends at `end`."""
+        """Take the first `count` segments as synced and whole; the last of them ends at `end`."""
         ends = [*self._bases[1:count], end]
         self.segments = [
             Segment.found(
@@ -201,7 +201,7 @@ class _Found:
     # --- scanning ----------------------------------------------------------------------------
 
     def scan(self) -> None:
-        """Read everything from the segment of the recovery point on; cut or mark what is bad."""
+        """Read everything from the segment of the recovery point on; cut or mark damage."""
         point = self._state.recovery_point
         trusted = max(sum(base <= point for base in self._bases) - 1, 0)
         if trusted:
@@ -218,14 +218,14 @@ class _Found:
             size = self._sizes[file_name(base, LOG_SUFFIX)]
             bad = self._scan_segment(segment, size)
             self.segments.append(segment)
-            if bad is not None and not self._settle(segment, size, bad, is_last=is_last):
+            if bad is not None and not self._cut_or_mark(segment, size, bad, is_last=is_last):
                 break
         if self.end < point:
             self.mark(f"the log ends at offset {self.end}, but everything below {point} was synced")
             clean = min(self.end, self._state.clean_offset)
             self._state = replace(self._state, recovery_point=self.end, clean_offset=clean)
         if self.end < self._state.log_start_offset:
-            # All that a loss of power left was about to be deleted.
+            # A loss of power left only files that were about to be deleted.
             for segment in self.segments:
                 segment.remove_files()
             self.segments.clear()
@@ -250,7 +250,7 @@ class _Found:
         self._scanned_bytes += size
         return bad
 
-    def _settle(self, segment: Segment, size: int, bad: Bad, *, is_last: bool) -> bool:
+    def _cut_or_mark(self, segment: Segment, size: int, bad: Bad, *, is_last: bool) -> bool:
         """Cut a torn end, or mark the log and leave everything. True if it was a torn end."""
         survivor = None
         if is_last:
@@ -277,10 +277,10 @@ class _Found:
         return False
 
     def write_anew(self, failure: SyncFailure) -> None:
-        """Have on the disk what was scanned; a log that lacks any of what it had is damaged."""
+        """Rewrite the scanned part on the disk; a log that lacks any record that it had is damaged."""
         for segment in self.segments:
             if segment.size > segment.synced_size:
-                segment.close()  # it may have been cut, by a descriptor of the file that is replaced
+                segment.close()  # a descriptor of the replaced file may have been used to cut it
                 write_anew(segment.path, files=self._files)
         self._files.sync_directory(self._directory)
         if self.end < failure.log_end_offset:
@@ -305,13 +305,13 @@ class _Found:
             if start < end and epochs.epoch_at(start) < 0:
                 raise ValueError(f"the epoch file of {self._directory} says nothing of offset {start}")
         except ValueError:
-            # Missing, damaged, or not of this log: each batch says its epoch, so it can be told again.
-            epochs = self._tell_epochs()
+            # Missing, damaged, or not of this log: each batch has its epoch, so the cache can be rebuilt.
+            epochs = self._rebuild_epochs()
         epochs.truncate_from_end(end)
         epochs.truncate_from_start(self._state.log_start_offset)
         return epochs, epochs.entries != (loaded.entries if loaded is not None else ())
 
-    def _tell_epochs(self) -> EpochCache:
+    def _rebuild_epochs(self) -> EpochCache:
         epochs = EpochCache()
         try:
             for segment in self.segments:
@@ -325,7 +325,7 @@ class _Found:
     def result(self, epochs: EpochCache, epochs_changed: bool) -> Recovered:
         segments = [segment for segment in self.segments if segment.size]
         if not segments:
-            segments = [Segment(self._directory, self._end_of_nothing(), self._files)]
+            segments = [Segment(self._directory, self._empty_log_end(), self._files)]
         start = min(max(self._state.log_start_offset, segments[0].base_offset), segments[-1].next_offset)
         state = replace(self._state, log_start_offset=start)
         return Recovered(
@@ -333,12 +333,12 @@ class _Found:
             scanned_bytes=self._scanned_bytes, cut_bytes=self._cut_bytes, leftovers=self._leftovers,
         )  # fmt: skip
 
-    def _end_of_nothing(self) -> int:
-        """Where a log without any batch begins and ends."""
+    def _empty_log_end(self) -> int:
+        """The offset at which a log without any batch begins and ends."""
         return self.segments[0].base_offset if self.segments else self._state.log_start_offset
 
     def mark(self, reason: str) -> None:
-        """Take note of damage; the first reason is kept."""
+        """Note damage; the first reason is kept."""
         self._state = replace(self._state, corrupt=self._state.corrupt or reason)
 
     def _remove(self, base: int) -> None:
@@ -356,7 +356,7 @@ def scan(
 ) -> Iterator[BatchHeader | Bad]:
     """Every batch of a segment with its CRC checked; ends with a `Bad` at the first that is not good.
 
-    `epoch` is that of the batch before the segment: epochs never go back, over segments neither.
+    `epoch` is that of the batch before the segment: epochs never decrease, across segments either.
     """
     position, offset = 0, base_offset
     window, start = b"", 0
@@ -382,7 +382,7 @@ def scan(
 
 
 def check(data: bytes, at: int, offset: int, epoch: int) -> str | None:
-    """What is wrong with the batch at a position, if it should begin at `offset`; None if nothing."""
+    """The fault of the batch at a position, if it should begin at `offset`; None if it has none."""
     try:
         header = BatchHeader.parse(data, at)
         if header.magic != MAGIC or header.size < HEADER_BYTES or header.end > len(data):
@@ -401,10 +401,10 @@ def check(data: bytes, at: int, offset: int, epoch: int) -> str | None:
 
 
 def find_batch(files: Files, descriptor: int, start: int, size: int, above: int) -> BatchHeader | None:
-    """The first good batch at or after a position whose offset is above the one given.
+    """The first good batch at or after a position whose offset is above the given one.
 
-    Every byte may be the beginning of one, for a damaged length hides where batches begin. What looks
-    like one has an offset not far above and the magic where it belongs; then its CRC decides.
+    Any byte may begin one, because a damaged length hides where batches begin. A candidate has an offset not
+    far above and the magic in its place; then its CRC decides.
     """
     near = b"|".join(re.escape(((above >> 32) + more).to_bytes(4, "big")) for more in (0, 1))
     looks_like_one = re.compile(rb"(?=(?:%b).{12}\x02)" % near, re.DOTALL)

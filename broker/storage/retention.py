@@ -1,4 +1,4 @@
-"""What `retention.ms` and `retention.bytes` allow to be deleted."""
+"""Decides how much of a log `retention.ms` and `retention.bytes` allow to be deleted."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ def has_expired(segment: Segment, config: TopicConfig, *, now_ms: int, high_wate
 def start_after_retention(
     segments: Segments, config: TopicConfig, *, start: int, now_ms: int, high_watermark: int
 ) -> int:
-    """Where the log may begin: sealed segments go from the oldest on, none that reaches above the HW (H9).
+    """The new start of the log: sealed segments are deleted from the oldest on, but none that reaches above
+    the HW (H9).
 
-    `retention.bytes` is what remains at least. Raises OSError, CorruptMessage.
+    At least `retention.bytes` remain. Raises OSError, CorruptMessage.
     """
     size = segments.size_bytes
     for segment in segments:

@@ -1,4 +1,4 @@
-"""One file of a partition's log, and the way from an offset to its bytes."""
+"""One file of a partition's log, and the mapping from an offset to its bytes."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def file_name(offset: int, suffix: str) -> str:
 
 
 def offset_in(name: str, suffix: str) -> int | None:
-    """The offset that a file's name says, if it is one of this kind."""
+    """The offset in a file's name, if it is a file of this kind."""
     stem = name.removesuffix(suffix)
     return int(stem) if stem != name and len(stem) == 20 and stem.isdigit() else None
 
 
 class Boundary(NamedTuple):
-    """Where a batch begins, or the segment ends."""
+    """The beginning of a batch, or the end of the segment."""
 
     position: int
     offset: int
@@ -46,8 +46,8 @@ class Boundary(NamedTuple):
 class Segment:
     """A file of whole batches, offsets without gaps. Only the last segment of a log grows.
 
-    The file comes into being with its first batch. `size` and `next_offset` are what readers may
-    see: a write that failed leaves them as they were, whatever lies behind in the file.
+    The file is created with its first batch. Readers see `size` and `next_offset`: a failed write leaves
+    these unchanged, whatever it left behind them in the file.
     """
 
     __slots__ = (
@@ -62,25 +62,25 @@ class Segment:
         self.next_offset = base_offset
         self.size = 0
         self.synced_size = 0
-        """The first bytes of the file, which a loss of power cannot take any more."""
+        """The number of bytes at the file's beginning that a loss of power cannot take."""
         self.largest_timestamp = NO_TIMESTAMP
         self.created_ms = NO_TIMESTAMP
         """When the first batch was written; `segment.ms` counts from it."""
         self.appended_ms = NO_TIMESTAMP
-        """No record was appended later; NO_TIMESTAMP where that is not known."""
+        """No record was appended later; NO_TIMESTAMP where that is unknown."""
         self._files = files
         self._descriptor: int | None = None
         self._index: SparseIndex | None = SparseIndex()
-        """None: it is in its file only. A sealed segment's is read when somebody needs it."""
+        """None: it is in its file only. A sealed segment's index is read when it is needed."""
         self._index_saved = False
         self._times_known = True
-        """False until the index was read once: it has the segment's times."""
+        """False until the index, which has the segment's times, was read once."""
         self._recent: dict[int, int] = {}
-        """Base offset → position of the latest batches: whoever reads the tail asks for these."""
+        """Base offset → position of the latest batches: readers of the tail ask for these."""
 
     @classmethod
     def found(cls, directory: Path, base_offset: int, next_offset: int, size: int, files: Files) -> Segment:
-        """A segment that is on the disk whole and synced; its index is read when it is needed."""
+        """A segment that is whole and synced on the disk; its index is read when it is needed."""
         segment = cls(directory, base_offset, files)
         segment.next_offset = next_offset
         segment.size = segment.synced_size = size
@@ -100,7 +100,7 @@ class Segment:
 
     @property
     def is_indexed(self) -> bool:
-        """True if the index file is there."""
+        """True if the index file exists."""
         return self._index is None or self._index_saved
 
     def descriptor(self) -> int:
@@ -110,7 +110,7 @@ class Segment:
         return self._descriptor
 
     def close(self) -> None:
-        """Give the descriptor back, and the index's memory if it is in its file."""
+        """Close the descriptor, and free the index's memory if it is in its file."""
         if self._descriptor is not None:
             descriptor, self._descriptor = self._descriptor, None
             self._files.close(descriptor)
@@ -118,7 +118,7 @@ class Segment:
             self._index = None
 
     def sync(self) -> None:
-        """Sync what is there now; may run in a thread while the segment grows. Raises OSError."""
+        """Sync the present content; may run in a thread while the segment grows. Raises OSError."""
         size = self.size
         if size <= self.synced_size:
             return
@@ -135,7 +135,7 @@ class Segment:
     # --- writing -----------------------------------------------------------------------------
 
     def has_room(self, size: int, records: int, size_max: int) -> bool:
-        """False if a write of so many bytes and records belongs into a new segment."""
+        """False if a write of this size belongs into a new segment."""
         if self.size == 0:
             return True
         return (
@@ -145,10 +145,10 @@ class Segment:
         )
 
     def write(self, parts: Sequence[bytes | memoryview], size: int) -> int:
-        """Append bytes that readers do not see until `note`; the position they are at.
+        """Append bytes that readers do not see until `note`; returns their position.
 
-        Raises OSError, for a short write too; then the file's tail is not to be trusted and the
-        caller must write nothing more (E14).
+        Raises OSError, for a short write too; then the file's tail is unknown and the caller must write
+        nothing further (E14).
         """
         if self._index_saved:
             self._files.remove(self.index_path)
@@ -159,7 +159,7 @@ class Segment:
         return self.size
 
     def note(self, header: BatchHeader, base_offset: int, position: int, interval: int, now_ms: int) -> None:
-        """Make a written batch visible; `header` tells its size, count and times."""
+        """Make a written batch visible; `header` has its size, count and times."""
         index = self.index
         last = index.last_position
         if last < 0 or position - last > interval:
@@ -178,13 +178,13 @@ class Segment:
         self.size = position + LENGTH_PREFIX_BYTES + header.batch_length
 
     def seal(self) -> None:
-        """No more writes: the index goes to its file and out of memory. Raises OSError."""
+        """End writing: the index is saved to its file and freed. Raises OSError."""
         self.save_index()
         self._index = None
         self._recent.clear()
 
     def save_index(self) -> None:
-        """Write the index file, unless it is there. Not synced: a damaged one is made again."""
+        """Write the index file, unless it exists. Not synced: a damaged one is rebuilt."""
         if self._index is not None and not self._index_saved and self.size:
             saved = IndexFile(
                 self.size, self.next_offset, self.largest_timestamp, self.created_ms, self._index
@@ -195,7 +195,7 @@ class Segment:
     def cut(self, boundary: Boundary) -> None:
         """Drop everything from a batch on, in the file too, synced. Raises OSError, CorruptMessage.
 
-        Cutting where the segment ends drops what lies unseen behind it.
+        Cutting at the segment's end drops the invisible bytes behind it.
         """
         rows = self.index
         if self._index_saved:
@@ -207,13 +207,13 @@ class Segment:
         self._recent = {offset: at for offset, at in self._recent.items() if at < boundary.position}
         self.size, self.next_offset = boundary
         self.synced_size = min(self.synced_size, self.size)
-        # `largest_timestamp` stays: it may only be too large, so that nothing expires too early.
+        # `largest_timestamp` stays: it can only be too large, so that nothing expires too early.
 
     def remove_files(self) -> None:
         """Delete the segment with its index and the snapshot taken before it. Raises OSError."""
         self.close()
         for suffix in (INDEX_SUFFIX, SNAPSHOT_SUFFIX, LOG_SUFFIX):
-            # A segment without a batch has no file, an active one no index.
+            # A segment without a batch has no file, an active one has no index.
             with suppress(FileNotFoundError):
                 self._files.remove(self.directory / file_name(self.base_offset, suffix))
 
@@ -221,7 +221,7 @@ class Segment:
 
     @property
     def index(self) -> SparseIndex:
-        """Read from its file or, if that is missing or void, made again from the log.
+        """The index, read from its file or, if that is missing or void, rebuilt from the log.
 
         Raises OSError, CorruptMessage.
         """
@@ -260,10 +260,11 @@ class Segment:
         self._index, self._times_known, self.largest_timestamp = index, True, largest
 
     def newest_ms(self) -> int:
-        """What retention and compaction go by: the largest timestamp or, without any, the first write's time.
+        """The time for retention and compaction: the largest timestamp or, without any, the first write's
+        time.
 
-        A timestamp after the last append counts as the time of that append: a clock that is wrong, or a
-        producer that lies, must not keep a log for ever. Raises OSError, CorruptMessage.
+        A timestamp after the last append counts as the time of that append: a wrong clock, or a producer with
+        a false timestamp, must not keep a log for ever. Raises OSError, CorruptMessage.
         """
         if not self._times_known:
             self._load_index()
@@ -304,14 +305,14 @@ class Segment:
         return Boundary(header.end, header.next_offset)
 
     def read(self, position: int, size: int) -> bytes:
-        """Exactly so many bytes. Raises OSError if the file is shorter than it should be."""
+        """Exactly `size` bytes. Raises OSError if the file is shorter than it should be."""
         data = self._files.read(self.descriptor(), size, position)
         if len(data) != size:
             raise OSError(f"{self.path}: {len(data)} of {size} bytes read at byte {position}")
         return data
 
     def headers(self, start: Boundary, end: int) -> Iterator[BatchHeader]:
-        """The headers from a boundary to a position, hopping over records; positions are the file's.
+        """The headers from a boundary to a position, skipping records; positions are the file's.
 
         Raises OSError, CorruptMessage where the bytes are no batch.
         """
@@ -328,12 +329,13 @@ class Segment:
             yield header
             position = header.end
 
-    def look_for_time(
+    def search_time(
         self, timestamp_ms: int, start: int, *, headers_max: int
     ) -> tuple[BatchHeader | None, int]:
         """The first batch from `start` on that claims a record of this time, and the offset after it.
 
-        Without one among so many headers: the offset that they reach. Raises OSError, CorruptMessage.
+        If the first `headers_max` headers have none: None, and the offset after them. Raises OSError,
+        CorruptMessage.
         """
         index = self.index
         if self.largest_timestamp < timestamp_ms:

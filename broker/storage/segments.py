@@ -14,13 +14,13 @@ from strandline.broker.storage.segment import (
     file_name,
     offset_in,
 )
-from strandline.broker.storage.time_search import HEADERS_LOOKED_AT_MAX, Look
+from strandline.broker.storage.time_search import HEADERS_PER_STEP_MAX, SearchStep
 from strandline.ports import Files
 from strandline.vocabulary.topic_config import TopicConfig
 
 
 class Segments:
-    """At least one segment; all but the last one are sealed. Everything here may raise OSError."""
+    """At least one segment; all but the last one are sealed. Every method may raise OSError."""
 
     __slots__ = (
         "_directory", "_directory_synced", "_files", "_list", "_read_last", "active", "names_unsynced",
@@ -33,12 +33,12 @@ class Segments:
         self._files = files
         self._list = segments
         self.active: Segment = segments[-1]
-        """The last one, the only one that grows."""
+        """The last segment, the only one that grows."""
         self._read_last = self.active
         self.names_unsynced = False
-        """Files appeared, changed or went since the directory was synced."""
+        """Files were created, changed or removed since the directory was synced."""
         self._directory_synced = False
-        """The folder's own name, in the folder above it; once a life is enough."""
+        """The folder's own name is synced in its parent; once per life is enough."""
 
     def __len__(self) -> int:
         return len(self._list)
@@ -73,7 +73,7 @@ class Segments:
     # --- growing -----------------------------------------------------------------------------
 
     def is_full(self, size: int, records: int, config: TopicConfig, now_ms: int) -> bool:
-        """True if a write of so many bytes and records calls for a new segment, by size or by age."""
+        """True if a write of this size needs a new segment, because of size or age."""
         active = self.active
         return active.size > 0 and (
             now_ms - active.created_ms >= config.segment_ms
@@ -81,7 +81,7 @@ class Segments:
         )
 
     def roll(self) -> None:
-        """Seal the active segment and go on in a new one, whose file comes with its first batch."""
+        """Seal the active segment and continue in a new one, whose file is created with its first batch."""
         self.active.seal()
         self.active = Segment(self._directory, self.active.next_offset, self._files)
         self._list.append(self.active)
@@ -96,7 +96,7 @@ class Segments:
         segment, before = self._list[index], self._read_last
         if segment is not before:
             # A reader that catches up keeps one old segment open; thousands of partitions share the
-            # process's descriptors. What awaits its sync stays open for it.
+            # process's descriptors. An unsynced segment stays open for its sync.
             if before is not self.active and before.synced_size == before.size:
                 before.close()
             self._read_last = segment
@@ -127,26 +127,26 @@ class Segments:
             size += segment.size
         return size
 
-    def look_for_time(self, timestamp_ms: int, *, start: int, below: int) -> Look:
-        """See `PartitionLog.look_for_time`."""
+    def search_time(self, timestamp_ms: int, *, start: int, below: int) -> SearchStep:
+        """See `PartitionLog.search_time`."""
         for segment in self._list:
             if segment.next_offset <= start:
                 continue
             if segment.base_offset >= below:
                 break
-            header, start = segment.look_for_time(
-                timestamp_ms, max(start, segment.base_offset), headers_max=HEADERS_LOOKED_AT_MAX
+            header, start = segment.search_time(
+                timestamp_ms, max(start, segment.base_offset), headers_max=HEADERS_PER_STEP_MAX
             )
             if header is not None:
-                return Look(start, header, segment.read(header.position, header.size))
+                return SearchStep(start, header, segment.read(header.position, header.size))
             if start < segment.next_offset:
-                return Look(start)
-        return Look(below)
+                return SearchStep(start)
+        return SearchStep(below)
 
     # --- compacting --------------------------------------------------------------------------
 
     def replace(self, compacted: Segment) -> None:
-        """Take a segment in the place of those whose offsets it covers; the files are there already."""
+        """Put a segment in the place of those whose offsets it covers; the files are already in place."""
         covered = [
             segment for segment in self._list
             if compacted.base_offset <= segment.base_offset < compacted.next_offset
@@ -165,8 +165,8 @@ class Segments:
     def discard_from(self, offset: int) -> None:
         """Delete or cut everything at or above a batch boundary, synced.
 
-        Goes by what is in the folder, not by what was opened: damaged files behind the log's end go
-        too. A snapshot at the offset stays: it is of what lies below.
+        Deletes files of the folder, not only those that were opened: damaged files behind the log's end too.
+        A snapshot at the offset stays: it covers the records below.
         """
         kept = [segment for segment in self._list if segment.base_offset < offset]
         boundary = kept[-1].boundary_of(offset) if kept else None
@@ -178,12 +178,12 @@ class Segments:
         self.active.cut(boundary)
 
     def discard_all(self, offset: int) -> None:
-        """Delete every file, synced; what is left is one empty segment at an offset."""
+        """Delete every file, synced; one empty segment at an offset remains."""
         self._delete(self._list, 0, snapshots_from=0)
         self._begin_at(offset)
 
     def _delete(self, segments: list[Segment], offset: int, *, snapshots_from: int) -> None:
-        """The files of segments from an offset on, the youngest first: what a crash leaves is a log."""
+        """Delete the files of segments from an offset on, the newest first: a crash leaves a valid log."""
         for segment in segments:
             segment.close()
         names = self._files.sizes(self._directory)
@@ -207,10 +207,10 @@ class Segments:
     # --- durability --------------------------------------------------------------------------
 
     def sync(self) -> None:
-        """Sync what is there when it begins, bytes and names; may run in a thread beside appends."""
+        """Sync the content at the start of the call, bytes and names; may run in a thread during appends."""
         self.sync_bytes()
         if self.names_unsynced:
-            self.names_unsynced = False  # before it is true: more names may come meanwhile
+            self.names_unsynced = False  # before it is true: more names may appear meanwhile
             try:
                 self._files.sync_directory(self._directory)
                 if not self._directory_synced:
@@ -221,7 +221,7 @@ class Segments:
                 raise
 
     def sync_bytes(self) -> None:
-        """As `sync`, without the names."""
+        """Like `sync`, without the names."""
         for segment in self:
             segment.sync()
 

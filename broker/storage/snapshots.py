@@ -1,7 +1,7 @@
 """Producer state on disk: a snapshot at each segment's start and at a clean close (T12).
 
-The state is a function of the log, so a snapshot is only a shortcut: from the latest one that is
-whole, the batches behind it tell the rest.
+The state is a function of the log, so a snapshot is only a shortcut: the state is rebuilt from the latest
+whole snapshot and the batches after it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def save_snapshot(
 ) -> None:
     """Write the state at the log's end, and delete all other snapshots but those at offsets in `keep`.
 
-    Not synced: a damaged one is passed over. Raises OSError.
+    Not synced: a damaged one is skipped. Raises OSError.
     """
     path = directory / file_name(end, SNAPSHOT_SUFFIX)
     write_atomically(path, producers.to_bytes(), files=files, sync=False)
@@ -32,8 +32,8 @@ def save_snapshot(
 def drop_snapshots_above(directory: Path, end: int, *, files: Files) -> bool:
     """Delete the snapshots above a log's end; True if there were any. Raises OSError.
 
-    A loss of power may take records and leave the snapshot that was taken after them. Kept, it would count
-    again once the log has grown past it with other records.
+    A loss of power may take records and leave the snapshot that was taken after them. If it stayed, it
+    would count again once the log has grown past it with other records.
     """
     above = [at for at in _offsets(directory, files) if at > end]
     for at in above:
@@ -52,19 +52,19 @@ def load_producers(
 ) -> None:
     """Make `producers` the state of the log below `end`. Raises OSError, CorruptMessage.
 
-    `now_ms` becomes the time of producers that are read from batches: too late forgets nobody too soon.
+    `now_ms` becomes the time of producers that are read from batches: a late time expires none too early.
     """
     producers.clear()
     parts = [segment for segment in segments if segment.base_offset < end]
-    # What lies below the first segment was deleted, its producers are still in the snapshot there.
+    # Records below the first segment were deleted; their producers are still in the snapshot there.
     start = parts[0].base_offset if parts else end
     for at in sorted(_offsets(directory, files), reverse=True):
         if start <= at <= end:
             try:
                 producers.restore(read_whole(directory / file_name(at, SNAPSHOT_SUFFIX), files=files))
             except (ValueError, FileNotFoundError):
-                # A loss of power tore it, or the event loop dropped it just now, beside a compaction: an
-                # older one and more of the log say the same.
+                # A loss of power tore it, or the event loop has just dropped it, during a compaction: an
+                # older one and more of the log give the same state.
                 continue
             start = at
             break

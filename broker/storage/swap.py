@@ -1,13 +1,13 @@
-"""Segments that are written aside and then take the place of others, whatever happens in between.
+"""Replaces segments by new ones that were written aside, in steps that survive a crash.
 
-    X.log.cleaned          being written; whatever a crash leaves of it is deleted
-    X.log.cleaned → X-Y.swap   the decision: it is whole and synced, and stands for all offsets from X to Y
+    X.log.cleaned          being written; deleted if a crash leaves it
+    X.log.cleaned → X-Y.swap   the decision: it is whole and synced, and covers all offsets from X to Y
     the segments between X and Y are deleted, with their indexes and snapshots
-    X-Y.swap → X.log       in the place of the first of them
+    X-Y.swap → X.log       it takes the place of the first of them
     X.index.cleaned → X.index
 
-A crash leaves the old segments, or a swap file with which the next open comes to the same end. Names reach
-the disk in the order in which they were changed, as everywhere in a log's folder.
+A crash leaves either the old segments, or a swap file with which the next open reaches the same result.
+Names reach the disk in the order in which they were changed, as everywhere in a log's folder.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ SWAP_SUFFIX: Final = ".swap"
 
 
 def cleaned_path(directory: Path, base_offset: int, suffix: str) -> Path:
-    """Where a segment's new file of a kind is written."""
+    """The path at which a segment's new file of a kind is written."""
     return directory / (file_name(base_offset, suffix) + CLEANED_SUFFIX)
 
 
 def swap(directory: Path, base_offset: int, next_offset: int, *, files: Files) -> None:
-    """Put what was written aside for these offsets into its place. Raises OSError."""
-    names = files.sizes(directory)  # the only step that needs a descriptor comes before anything has changed
+    """Put the files that were written aside for these offsets into place. Raises OSError."""
+    names = files.sizes(directory)  # the only step that needs a descriptor comes before any change
     name = file_name(base_offset, f"-{next_offset:020d}{SWAP_SUFFIX}")
     files.rename(cleaned_path(directory, base_offset, LOG_SUFFIX), directory / name)
     _finish(directory, name, names, files)
 
 
 def finish_swaps(directory: Path, sizes: dict[str, int], *, files: Files) -> bool:
-    """Undo or finish what a crash interrupted; True if anything was there. Raises OSError."""
+    """Undo or finish what a crash interrupted; True if there was anything. Raises OSError."""
     swaps = [name for name in sizes if name.endswith(SWAP_SUFFIX)]
     for name in swaps:
         _finish(directory, name, sizes, files)

@@ -17,7 +17,7 @@ from strandline.client.events.positions import EventRecord
 from strandline.client.events.reader import EventReader
 from strandline.client.messages import StateChangesQuery
 from strandline.controller.active import ActiveController
-from strandline.controller.core.state_changes import Telling, Told, check
+from strandline.controller.core.state_changes import EventSelection, SelectedEvents, check
 from strandline.errors import BrokerNotAvailable, NotController, ThrottlingQuotaExceeded
 from strandline.ids import STATE_CHANGES_TOPIC
 from strandline.ports import Clock
@@ -46,7 +46,7 @@ class StateChangeStreams:
         """Have all streams end: this controller stops."""
         self._closed = True
 
-    async def tell(self, query: StateChangesQuery) -> AsyncGenerator[Told]:
+    async def tell(self, query: StateChangesQuery) -> AsyncGenerator[SelectedEvents]:
         """First an answer without events, which says that the stream is on; then what there is.
 
         Raises InvalidRequest, NotController, ThrottlingQuotaExceeded, and what the reader raises.
@@ -72,7 +72,7 @@ class StateChangeStreams:
                 transport=transport,
                 clock=self._clock,
             ) as reader:
-                yield Told((), reader.next_offsets)
+                yield SelectedEvents((), reader.next_offsets)
                 async for told in self._read(reader, active, query):
                     yield told
         finally:
@@ -92,19 +92,19 @@ class StateChangeStreams:
 
     async def _read(
         self, reader: EventReader, active: ActiveController, query: StateChangesQuery
-    ) -> AsyncGenerator[Told]:
-        telling = Telling(query)
+    ) -> AsyncGenerator[SelectedEvents]:
+        selection = EventSelection(query)
         said_at, said = self._clock.monotonic(), reader.next_offsets
         while not reader.ended:
             records = await reader.read(LOOK_S)
             self._check_role(active)
-            for told in telling.answers(records, reader.next_offsets):
+            for told in selection.answers(records, reader.next_offsets):
                 yield told
                 said_at, said = self._clock.monotonic(), told.next_offsets
-            self._count(telling.malformed)
+            self._count(selection.malformed)
             reached = reader.next_offsets
             if reached != said and self._clock.monotonic() - said_at >= PROGRESS_S:
-                yield Told((), reached)
+                yield SelectedEvents((), reached)
                 said_at, said = self._clock.monotonic(), reached
             await asyncio.sleep(0)  # what nobody asked for is passed over without another await
 

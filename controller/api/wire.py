@@ -12,7 +12,7 @@ from strandline.client.messages import StateChangesQuery
 from strandline.controller.core.drains import Progress
 from strandline.controller.core.readiness import Readiness
 from strandline.controller.core.reassignment import Move
-from strandline.controller.core.state_changes import Told
+from strandline.controller.core.state_changes import SelectedEvents
 from strandline.controller.core.topics import Alteration, NewTopic
 from strandline.controller.term.results import (
     BrokerDescription,
@@ -212,5 +212,5 @@ def state_changes_query(request: admin_pb2.StateChangesRequest) -> StateChangesQ
     )
 
 
-def state_changes_response(told: Told) -> admin_pb2.StateChangesResponse:
+def state_changes_response(told: SelectedEvents) -> admin_pb2.StateChangesResponse:
     return admin_pb2.StateChangesResponse(events=told.events, next_offsets=told.next_offsets)

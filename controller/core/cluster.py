@@ -1,4 +1,4 @@
-"""What the active controller knows of all topics: who has how many replicas, and what is placed next."""
+"""The active controller's view of all topics: how many replicas each broker has, and how many are placed."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from strandline.ids import BrokerId, TopicId
 
 @dataclass(frozen=True, slots=True)
 class PlacedTopic:
-    """One incarnation of a topic, and where its replicas are: one assignment a partition, in order."""
+    """One incarnation of a topic, and where its replicas are: one assignment per partition, in order."""
 
     topic_id: TopicId
     assignments: Sequence[Assignment]
 
 
 class ClusterPicture:
-    """Topics as this controller's epoch has them.
+    """Topics as this controller's epoch knows them.
 
-    A topic is added before it is written and removed when that failed, so that requests side by side
-    count each other's replicas. What another hand wrote in ZooKeeper is met when a write is refused.
+    A topic is added before it is written and removed if that failed, so that concurrent requests count each
+    other's replicas. Changes that others made in ZooKeeper are noticed when a write is refused.
     """
 
     def __init__(self) -> None:
@@ -40,12 +40,12 @@ class ClusterPicture:
 
     @property
     def replicas(self) -> Mapping[BrokerId, int]:
-        """How many replicas each broker is assigned."""
+        """The number of replicas assigned to each broker."""
         return self._replicas
 
     @property
     def placed(self) -> int:
-        """Partitions placed so far; never less than before, so that leaders go round."""
+        """Partitions placed so far; it never decreases, so that preferred leaders rotate."""
         return self._placed
 
     def add(self, name: str, topic: PlacedTopic) -> None:
@@ -75,7 +75,7 @@ class ClusterPicture:
                 self._replicas.update(assignment)
 
     def shrink(self, name: str, topic_id: TopicId, partitions: int) -> None:
-        """What was to be added is not."""
+        """The partitions from this number on are not added after all."""
         topic = self._topics.get(name)
         if topic is not None and topic.topic_id == topic_id:
             for assignment in topic.assignments[partitions:]:

@@ -1,8 +1,8 @@
-"""What is to be moved off a broker that is being drained: leaderships, and replicas where that is asked.
+"""Plans what to move off a drained broker: leaderships, and replicas if the drain includes them.
 
-A drain is a state and this is its step: from what is there now it tells what to ask for next, so that any
-controller can go on with it, and what cannot be moved, and why. Nothing is asked for twice while it is
-under way: a leadership that moves is another survey, a replica that moves is a reassignment that stands.
+A drain is a state and this is its step: from the present state it computes the next moves, so that any
+controller can continue it, and the partitions that cannot move, with reasons. No move is requested twice:
+once a leadership has moved the survey differs, and a replica that moves has a reassignment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from strandline.vocabulary.metadata import Reassignment
 
 @dataclass(frozen=True, slots=True)
 class LeadershipMove:
-    """A leader that is drained, and the in-sync replica that takes over."""
+    """A drained leader, and the in-sync replica that takes over."""
 
     partition: SurveyedPartition
     give_to: BrokerId
@@ -27,7 +27,7 @@ class LeadershipMove:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaMove:
-    """A partition with a replica on a broker that is emptied, and the AR that it is to have."""
+    """A partition with a replica on a broker that is emptied, and its new AR."""
 
     partition: SurveyedPartition
     replicas: Assignment
@@ -41,9 +41,9 @@ class Progress:
     leaderships: int
     replicas: int
     problems: Sequence[str]
-    """Those that pass first."""
+    """The temporary ones first."""
     permanent: int = 0
-    """Of the leaderships, those of partitions that have no other replica and get none by this drain."""
+    """The number of leaderships of partitions that have no other replica and get none by this drain."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class DrainPlan:
 
 
 def plan_drains(survey: Survey, *, moving_max: int) -> DrainPlan:
-    """The next step of all drains that hold. At most `moving_max` partitions move replicas at a time."""
+    """The next step of all drains in force. At most `moving_max` partitions move replicas at a time."""
     return _Planner(survey, moving_max).plan()
 
 
@@ -96,11 +96,11 @@ class _Planner:
         return DrainPlan(leaderships, replicas, progress)
 
     def _move_leadership(self, partition: SurveyedPartition) -> list[LeadershipMove]:
-        """To the first other in AR order that may lead now."""
+        """Moves it to the first other replica in AR order that may lead now."""
         leader = partition.state.leader
         if not self._survey.is_led(partition):
             if self._survey.may_be_led(partition) or leader in self._emptied:
-                return []  # its election is under way by itself; what is emptied is told of with its replicas
+                return []  # it elects a leader by itself; emptied brokers get the problem with their replicas
             self._problems[leader].append(
                 f"{partition} cannot be led by another: {self._why_not_led(partition)}"
             )
@@ -121,27 +121,29 @@ class _Planner:
         leaving = [broker for broker in partition.assigned if broker in self._emptied]
         if partition.reassignment is not None:
             if stays := self._emptied.intersection(partition.wanted):
-                self._complain(
+                self._add_problem(
                     stays,
                     f"{partition} is being reassigned to {_listed(partition.wanted)}: it moves after that",
                 )
                 return []
             if (obstacle := self._obstacle(partition)) is not None:
-                self._complain(leaving, f"{partition} moves to {_listed(partition.wanted)}, but {obstacle}")
+                self._add_problem(
+                    leaving, f"{partition} moves to {_listed(partition.wanted)}, but {obstacle}"
+                )
             return self._throttled(partition, partition.reassignment, leaving)
         if not self._survey.may_be_led(partition):
-            self._complain(leaving, f"{partition} cannot move: {self._why_not_led(partition)}")
+            self._add_problem(leaving, f"{partition} cannot move: {self._why_not_led(partition)}")
             return []
         replicas = self._replaced(partition)
         if replicas is None:
-            self._complain(
+            self._add_problem(
                 leaving,
                 f"{partition} has the replicas {_listed(partition.assigned)}, and no other broker is alive "
                 "and not drained that could take one over",
             )
             return []
         if self._room <= 0:
-            return []  # its turn comes: no problem
+            return []  # it moves later: no problem
         self._room -= 1
         self._load.update(set(replicas) - set(partition.assigned))
         throttle = max(self._survey.drains[broker].throttle_bytes_per_s for broker in leaving)
@@ -150,7 +152,7 @@ class _Planner:
     def _throttled(
         self, partition: SurveyedPartition, moving: Reassignment, leaving: Sequence[BrokerId]
     ) -> list[ReplicaMove]:
-        """The same move with the throttle that the drain has by now; one that others gave it stays."""
+        """The same move with the drain's present throttle; a throttle set by others stays."""
         drains = [self._survey.drains[broker] for broker in leaving]
         throttle = max(drain.throttle_bytes_per_s for drain in drains)
         had = moving.throttle_bytes_per_s
@@ -160,7 +162,7 @@ class _Planner:
         return [ReplicaMove(partition, moving.replicas, throttle)]
 
     def _obstacle(self, partition: SurveyedPartition) -> str | None:
-        """Why a reassignment that is under way does not get on; None if it may."""
+        """Why a reassignment in progress makes no progress; None if it can."""
         if not self._survey.may_be_led(partition):
             return self._why_not_led(partition)
         dead = [broker for broker in partition.wanted if broker not in self._survey.live]
@@ -174,9 +176,9 @@ class _Planner:
         )
 
     def _replaced(self, partition: SurveyedPartition) -> Assignment | None:
-        """AR with another broker in the place of each that is emptied; None if there are too few.
+        """AR with another broker in the place of each emptied one; None if there are too few.
 
-        Racks are kept apart first, as placement does; then the broker with the fewest replicas is taken.
+        Racks are kept apart first, as in placement; then the broker with the fewest replicas is taken.
         """
         racks = {registration.id: registration.endpoint.rack for registration in self._survey.hosts}
         staying = [broker for broker in partition.assigned if broker not in self._emptied]
@@ -203,7 +205,7 @@ class _Planner:
             f"of broker {broker}, which is not alive" if registration is None else registration.endpoint.rack
         )
 
-    def _complain(self, brokers: Sequence[BrokerId] | set[BrokerId], problem: str) -> None:
+    def _add_problem(self, brokers: Sequence[BrokerId] | set[BrokerId], problem: str) -> None:
         for broker in brokers:
             self._problems[broker].append(problem)
 

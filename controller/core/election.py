@@ -1,4 +1,4 @@
-"""Whether a partition's preferred leader, the first of AR, is to lead and does not."""
+"""Decides whether a partition's preferred leader, the first of AR, should lead and does not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from strandline.vocabulary.metadata import IsrMember
 
 
 def check_preferred(name: TopicPartition, now: Placed, brokers: Brokers, drained: Set[BrokerId]) -> BrokerId:
-    """The preferred leader, who is to be asked to lead.
+    """The preferred leader, which is to be asked to lead.
 
     Raises ElectionNotNeeded if it does already, PreferredLeaderNotAvailable if it cannot now.
     """
@@ -32,7 +32,7 @@ def check_preferred(name: TopicPartition, now: Placed, brokers: Brokers, drained
 def is_led(now: Placed, brokers: Brokers) -> bool:
     """True if the leader of record is registered in the life in which it was elected (CORRECTNESS E4).
 
-    Only such a leader can hand over. Without one, those in sync elect their first one by themselves.
+    Only such a leader can hand over. Without one, the replicas in sync elect the first of them by themselves.
     """
     registration = brokers.live.get(now.state.leader)
     return registration is not None and IsrMember(registration.id, registration.epoch) in now.state.isr

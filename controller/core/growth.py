@@ -1,4 +1,4 @@
-"""Which brokers get the partitions that are added to a topic, and when none can be."""
+"""Decides which brokers get the partitions that are added to a topic, and when none can be added."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def plan_growth(
     brokers: Brokers,
     picture: ClusterPicture,
 ) -> tuple[Assignment, ...]:
-    """The assignments of the partitions from `now` to `wanted`, placed as those of a new topic.
+    """The assignments of the partitions from `now` to `wanted`, placed like those of a new topic.
 
     Raises InvalidTopic, InvalidPartitions, InvalidReplicaAssignment, InvalidReplicationFactor.
     """

@@ -1,8 +1,8 @@
-"""Which brokers get the replicas of a new topic.
+"""Decides which brokers get the replicas of a new topic.
 
 Three things are kept even, in this order: leaders over brokers, the replicas of one partition over racks,
 and replicas over brokers. A fourth follows from the order of the followers: the leaderships of a broker
-that dies fall to many others, not to one neighbour.
+that dies move to many others, not to one neighbour.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def place(
 ) -> tuple[Assignment, ...]:
     """The assignment of each partition, in order.
 
-    `first` is the number of partitions that were placed before: preferred leaders go round from there,
+    `first` is the number of partitions that were placed before: preferred leaders rotate from there,
     so that many small topics are as even as one large topic. `load` is the number of replicas that each
-    broker has already; it decides, roughly, only between brokers that this topic would use alike.
+    broker already has; it decides, roughly, only between brokers that this topic would use alike.
 
     Over the brokers of one topic, leaders differ by at most one. So do replicas; with racks of the same
     size by at most two, since a partition's spread over racks comes first; with racks of different sizes
@@ -41,20 +41,20 @@ def place(
     if not 1 <= replication_factor <= len(brokers):
         raise ValueError(f"{replication_factor} replicas on {len(brokers)} brokers")
     order = _alternating(brokers)
-    dealer = _Dealer(order, first, partitions, load)
-    return tuple(dealer.next_partition(replication_factor) for _ in range(partitions))
+    placer = _TopicPlacer(order, first, partitions, load)
+    return tuple(placer.next_partition(replication_factor) for _ in range(partitions))
 
 
 def _alternating(brokers: Sequence[Endpoint]) -> list[Endpoint]:
-    """By rack in turn: the first of each, the second of each, and so on."""
+    """Brokers from alternating racks: the first of each, the second of each, and so on."""
     racks: dict[str, list[Endpoint]] = {}
     for broker in sorted(brokers, key=lambda b: (b.rack, b.id)):
         racks.setdefault(broker.rack, []).append(broker)
     return [broker for turn in zip_longest(*racks.values()) for broker in turn if broker is not None]
 
 
-class _Dealer:
-    """Deals the partitions of one topic, one after the other."""
+class _TopicPlacer:
+    """Places the partitions of one topic, one after the other."""
 
     def __init__(
         self, order: list[Endpoint], first: int, partitions: int, load: Mapping[BrokerId, int]
@@ -64,8 +64,8 @@ class _Dealer:
         self._position = {broker: position for position, broker in enumerate(self._ids)}
         self._load = load
         self._next = first
-        # Who leads what is settled beforehand. `_leads` counts down to what is yet to be dealt, and
-        # `_replicas` has all of it from the start: a future leader is not filled up as a follower.
+        # Leaders are fixed beforehand. `_leads` counts down to the leaderships that are not placed yet, and
+        # `_replicas` includes them from the start: a future leader does not get too many followers.
         self._leads = Counter(self._leader(number) for number in range(first, first + partitions))
         self._replicas = Counter(self._leads)
 
@@ -89,9 +89,9 @@ class _Dealer:
     def _preference(
         self, broker: BrokerId, leader: BrokerId, number: int, used: Mapping[str, int]
     ) -> tuple[int, ...]:
-        """The least is the best follower. One that has yet to lead is taken sooner among equals: it can
-        follow fewer of the partitions that are left, and would be missed at the end. Load is compared in
-        coarse steps: to the last replica it would fix who follows whom."""
+        """The lowest is the best follower. Among equals a broker with leaderships to come is taken first: it
+        can follow fewer of the remaining partitions, and would be missing at the end. Load is compared in
+        coarse steps: exact counts would always choose the same followers for a leader."""
         return (
             used.get(self._racks[broker], 0),
             self._replicas[broker],
@@ -101,7 +101,7 @@ class _Dealer:
         )
 
     def _distance(self, broker: BrokerId, leader: BrokerId, number: int) -> int:
-        """How far behind the leader, on a circle of the others that turns by one each time round."""
+        """The distance behind the leader, on a circle of the others that shifts by one each time round."""
         brokers = len(self._ids)
         behind = (self._position[broker] - self._position[leader] - 1) % brokers
         return (behind - number // brokers) % (brokers - 1)

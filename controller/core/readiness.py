@@ -1,7 +1,7 @@
-"""Whether a broker is caught up, and may be stopped without a partition falling below its bound.
+"""Decides whether a broker is caught up, and may be stopped without a partition falling below its bound.
 
-A process that answers is not a broker that is ready: a rolling restart that goes on too early takes the next
-replica away while this one still catches up.
+A process that answers is not necessarily a broker that is ready: a rolling restart that continues too early
+takes the next replica away while this one still catches up.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from strandline.ids import BrokerId
 class Readiness:
     ready: bool
     problems: Sequence[str]
-    """Those that pass first, then the permanent ones."""
+    """The temporary ones first, then the permanent ones."""
     leaderships: int
     replicas: int
     permanent: Sequence[str]
-    """Of the problems, those that no waiting mends."""
+    """The problems that waiting does not solve."""
     drain_ended: bool = False
-    """A drain of its leaderships, asked for in an earlier life, ended by this check."""
+    """A drain of its leaderships, requested in an earlier life, was ended by this check."""
 
     @property
     def is_ready_but_for_permanent(self) -> bool:
-        """Nothing is in the way, or nothing that would pass."""
+        """True if there is no problem but permanent ones."""
         return len(self.problems) == len(self.permanent)
 
 
@@ -68,9 +68,9 @@ def _is_never_safe(partition: SurveyedPartition, broker: BrokerId) -> bool:
 
 
 def _passing_problem(survey: Survey, partition: SurveyedPartition, broker: BrokerId) -> str | None:
-    """The first thing that stands against stopping this broker now, and may not do so later.
+    """The first temporary problem with stopping this broker now.
 
-    Of a partition that is never safe: what would make it worse than it has to be.
+    For a partition that is never safe: what would make it worse than it has to be.
     """
     if not survey.is_led(partition):
         return "it has no leader"

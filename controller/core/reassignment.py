@@ -1,9 +1,9 @@
-"""What a reassignment may be, and what it makes of a partition that may be under another one already.
+"""Checks a requested reassignment, and computes the one that results, even on top of another one.
 
-A reassignment begins by AR growing, never by anybody leaving: a replica that is to go may lead, or be the
-only one in sync. Who leaves does so at the end, by the leader's hand. So to ask for another target while one
-is under way adds the new target's replicas to AR, and takes none away; the request for the earlier target
-ends as superseded, and the znode remembers it until the leader has told so.
+A reassignment begins by growing AR, never by removing a replica: a replica that is to go may lead, or be the
+only one in sync. The leader removes replicas at the end. So a request for another target during a
+reassignment adds the new target's replicas to AR, and removes none; the request for the earlier target ends
+as superseded, and the znode remembers it until the leader has recorded that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from strandline.vocabulary.topic_config import TopicConfig
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Have this partition get these replicas, the preferred leader first; none: take back what goes on."""
+    """A request to give this partition these replicas, the preferred leader first; none: cancel."""
 
     name: TopicPartition
     replicas: tuple[int, ...]
@@ -34,9 +34,9 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A partition: AR, the reassignment that is under way if one is, and who leads and is in sync.
+    """A partition: AR, the reassignment in progress, if any, the leader and the ISR.
 
-    The versions are those of the znodes, for who writes them.
+    The versions are those of the znodes, for compare-and-set.
     """
 
     number: int
@@ -48,13 +48,13 @@ class Placed:
 
     @property
     def settled(self) -> Assignment:
-        """AR as it will be when nothing is under way any more."""
+        """AR once no reassignment is in progress."""
         return self.assigned if self.wanted is None else self.wanted.target
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """What a move is checked against: who may get replicas, how many each has, and the topic's bounds."""
+class MoveContext:
+    """The facts to check a move against: brokers, their numbers of replicas, and the topic's bounds."""
 
     brokers: Brokers
     replicas: Mapping[BrokerId, int]
@@ -64,15 +64,15 @@ class Ground:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How a reassignment that begins is known, and how fast all of them may be."""
+    """The identity of a new reassignment, and the throttle for all of them."""
 
     request_id: str
     at_ms: int
     throttle_bytes_per_s: int = 0
 
 
-def plan_move(move: Move, now: Placed, ground: Ground, asked: Asked) -> Reassignment | None:
-    """The reassignment that is to stand from now on; None if nothing has to change.
+def plan_move(move: Move, now: Placed, context: MoveContext, asked: Asked) -> Reassignment | None:
+    """The reassignment that holds from now on; None if nothing has to change.
 
     Raises InvalidReplicaAssignment, InvalidReplicationFactor, NoReassignmentInProgress; the message names the
     value.
@@ -84,12 +84,12 @@ def plan_move(move: Move, now: Placed, ground: Ground, asked: Asked) -> Reassign
                 f"{move.name}: no reassignment is under way, so none is taken back"
             )
         return None if standing.reverting else replace(standing, reverting=True)
-    replicas = _check(move, now, ground)
+    replicas = _check(move, now, context)
     if standing is None:
         if replicas == now.assigned:
             return None
         return Reassignment(
-            ground.topic_id,
+            context.topic_id,
             replicas,
             now.assigned,
             asked.throttle_bytes_per_s,
@@ -111,21 +111,21 @@ def plan_move(move: Move, now: Placed, ground: Ground, asked: Asked) -> Reassign
 
 
 def grown(assigned: Assignment, wanted: Reassignment) -> Assignment:
-    """AR while it is under way: as it was, then who is new. So leaders stay until the end."""
+    """AR during a reassignment: as it was, then the new replicas. So leaders stay until the end."""
     return assigned + tuple(broker for broker in wanted.replicas if broker not in assigned)
 
 
-def _check(move: Move, now: Placed, ground: Ground) -> Assignment:
+def _check(move: Move, now: Placed, context: MoveContext) -> Assignment:
     where = f"{move.name}: replicas {list(move.replicas)}"
-    replicas = check_replicas(where, move.replicas, ground.brokers)
-    bound = ground.config.min_insync_replicas
+    replicas = check_replicas(where, move.replicas, context.brokers)
+    bound = context.config.min_insync_replicas
     if bound is not None and bound > len(replicas):
         raise InvalidReplicationFactor(
             f"{where} are fewer than min.insync.replicas={bound}: no write with acks=all could ever succeed",
             limit=bound,
         )
     for broker in replicas:
-        total = ground.replicas.get(broker, 0) + (broker not in now.assigned)
+        total = context.replicas.get(broker, 0) + (broker not in now.assigned)
         if total > REPLICAS_PER_BROKER_MAX:
             raise InvalidReplicaAssignment(
                 f"{where}: broker {broker} would have {total} replicas; at most {REPLICAS_PER_BROKER_MAX} "

@@ -1,4 +1,4 @@
-"""What a stream of state changes tells: of what was read, what is asked for, each step once."""
+"""Selects the state changes of a stream: the requested ones among those read, each step once."""
 
 from __future__ import annotations
 
@@ -18,43 +18,45 @@ FILTERED_BROKERS_MAX: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """Some records, as they lie in the log, and where to go on behind them."""
+class SelectedEvents:
+    """Selected records, as they are in the log, and the offsets at which to continue after them."""
 
     events: Sequence[bytes]
     next_offsets: tuple[int, ...]
 
 
-class Telling:
-    """One stream. `malformed` says which records were passed over, because they are no state changes."""
+class EventSelection:
+    """The selection of one stream. `malformed` has the records that were skipped as no state changes."""
 
     def __init__(self, query: StateChangesQuery) -> None:
         self._query = query
-        self._met = Identities()
+        self._seen = Identities()
         self.malformed: list[tuple[EventRecord, str]] = []
 
-    def answers(self, records: Sequence[EventRecord], next_offsets: tuple[int, ...]) -> Iterator[Told]:
-        """What is asked for of the records of one batch, in answers of a bounded size.
+    def answers(
+        self, records: Sequence[EventRecord], next_offsets: tuple[int, ...]
+    ) -> Iterator[SelectedEvents]:
+        """The requested records of one batch, in answers of a bounded size.
 
-        Who goes on behind any of them misses nothing, and gets nothing again.
+        A reader that continues after any of them misses nothing, and gets nothing again.
         """
         self.malformed = []
         wanted: list[bytes] = []
         size = 0
         for record in records:
             event = self._parsed(record)
-            if event is None or not matches(event, self._query) or not self._met.first(event.identity):
+            if event is None or not matches(event, self._query) or not self._seen.first(event.identity):
                 continue
             value = record.value or b""
             if wanted and size + len(value) > ANSWER_BYTES_MAX:
                 here = list(next_offsets)
                 here[record.partition] = record.offset
-                yield Told(wanted, tuple(here))
+                yield SelectedEvents(wanted, tuple(here))
                 wanted, size = [], 0
             wanted.append(value)
             size += len(value)
         if wanted:
-            yield Told(wanted, next_offsets)
+            yield SelectedEvents(wanted, next_offsets)
 
     def _parsed(self, record: EventRecord) -> StateChangeEvent | None:
         try:
@@ -86,7 +88,7 @@ def check(query: StateChangesQuery) -> None:
 
 
 def matches(event: StateChangeEvent, query: StateChangesQuery) -> bool:
-    """True if the event is one of those asked for; a broker's events are those that are about it."""
+    """True if the event was requested; a broker's events are those about it."""
     return (
         (not query.brokers or event.broker in query.brokers)
         and (not query.topic or event.topic == query.topic)

@@ -1,7 +1,6 @@
-"""Everything as ZooKeeper had it a moment ago: what drains, mends and readiness are decided by.
+"""A recent reading of everything in ZooKeeper: the basis of decisions about drains, repairs and readiness.
 
-Nothing that follows from it is written without a check of what it was read from: by the time of the write
-another may have acted.
+Every write that follows from it checks the znodes that it was based on: others may have acted since.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from strandline.vocabulary.metadata import Drain, PartitionState, Reassignment, 
 
 @dataclass(frozen=True, slots=True)
 class SurveyedPartition:
-    """One partition: AR, what its `isr` znode says, its bound, and where it is on its way to."""
+    """One partition: AR, the content of its `isr` znode, its bound, and its reassignment."""
 
     topic: str
     key: PartitionKey
@@ -30,7 +29,7 @@ class SurveyedPartition:
 
     @property
     def wanted(self) -> Assignment:
-        """Who is to have it at the end of the reassignment that is under way, if one is."""
+        """AR at the end of the reassignment in progress, if any."""
         return self.assigned if self.reassignment is None else self.reassignment.target
 
 
@@ -46,20 +45,20 @@ class StandingReassignment:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """`topics` are the incarnations that are there, also those whose creation is not finished."""
+    """`topics` are the existing incarnations, including those whose creation is not finished."""
 
     live: Mapping[BrokerId, Registration]
     known: Collection[BrokerId]
-    """Who is registered, or was once and has a queue."""
+    """Brokers that are registered, or were once and have a queue."""
     drains: Mapping[BrokerId, Drain]
     topics: Mapping[str, TopicId]
     partitions: Sequence[SurveyedPartition]
     reassignments: Sequence[StandingReassignment] = ()
     noticed: Mapping[BrokerId, int] = field(default_factory=dict)
-    """How many election notices wait for each broker that has any."""
+    """The number of waiting election notices of each broker that has any."""
 
     def is_live(self, partition: SurveyedPartition, broker: BrokerId) -> bool:
-        """In sync, registered in the life that the ISR lists, and not about to stop."""
+        """True if it is in sync, registered in the life that the ISR lists, and not about to stop."""
         registration = self.live.get(broker)
         return (
             registration is not None
@@ -68,7 +67,7 @@ class Survey:
         )
 
     def is_led(self, partition: SurveyedPartition) -> bool:
-        """By a broker that is registered in the life in which it was elected."""
+        """True if a broker leads it that is registered in the life in which it was elected."""
         state = partition.state
         registration = self.live.get(state.leader)
         return (
@@ -78,22 +77,22 @@ class Survey:
         )
 
     def may_be_led(self, partition: SurveyedPartition) -> bool:
-        """Whether somebody leads it, or a member of its ISR is alive, in whichever life, and may stand."""
+        """True if it is led, or a member of its ISR is alive, in any life, and may stand for election."""
         state = partition.state
         return self.is_led(partition) or not state.isr or any(b in self.live for b in state.isr_ids)
 
     def is_drained(self, broker: BrokerId) -> bool:
-        """Whether it is to lead nothing."""
+        """True if it should lead nothing."""
         return broker in self.drains
 
     def is_emptied(self, broker: BrokerId) -> bool:
-        """Whether it is to have no replica."""
+        """True if it should have no replica."""
         drain = self.drains.get(broker)
         return drain is not None and drain.replicas
 
     @property
     def hosts(self) -> Sequence[Registration]:
-        """Who may get replicas: alive, not about to stop, not being emptied; by id."""
+        """Brokers that may get replicas: alive, not about to stop, not being emptied; by id."""
         return [
             registration
             for broker, registration in sorted(self.live.items())

@@ -1,4 +1,4 @@
-"""What may be a topic: its name, its size, its config and its assignment, each refused with a reason."""
+"""Checks a topic's name, size, config and assignment; each refusal has a reason."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from strandline.vocabulary.topic_config import TopicConfig
 from strandline.vocabulary.topics import check_topic_name
 
 NEW_PARTITIONS_PER_REQUEST_MAX: Final = 20_000
-"""Of all topics that one request creates: they are placed in one go."""
+"""The bound over all topics that one request creates: they are placed together."""
 
 INTERNAL_CONFIGS: Final = frozenset(
     {"cleanup.policy", "unclean.leader.election.enable", "max.message.bytes", "min.compaction.lag.ms"}
 )
-"""Of internal topics these are as the system made them. Retention, segments and `min.insync.replicas` are the
+"""Configs of internal topics that the system sets. Retention, segments and `min.insync.replicas` are the
 administrator's."""
 
 CONFIG_NAMES: Final = frozenset(field.alias or name for name, field in TopicConfig.model_fields.items())
@@ -44,7 +44,7 @@ CONFIG_NAMES: Final = frozenset(field.alias or name for name, field in TopicConf
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic as it is asked for. With `assignments` its other two numbers are not asked for."""
+    """A requested topic. With `assignments` its other two numbers are left out."""
 
     name: str
     partitions: int = 0
@@ -55,8 +55,8 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """What is to be another of a topic. `partitions`: as many from now on, 0 as it is; `assignments` are
-    those of the new ones, in order."""
+    """A requested change. `partitions`: the new count, 0 to leave it; `assignments`: replicas of the added
+    partitions, in order."""
 
     name: str
     set: Mapping[str, str] = field(default_factory=dict)
@@ -67,7 +67,7 @@ class Alteration:
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """A topic as it will be: the config overridden, and one assignment a partition, in order."""
+    """A planned topic: the config overrides, and one assignment per partition, in order."""
 
     name: str
     config: Mapping[str, str]
@@ -76,12 +76,12 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """Who may get replicas: the registered, and the ids that were registered once."""
+    """Brokers that may get replicas: the registered ones, and the ids that were registered once."""
 
     live: Mapping[BrokerId, Registration]
     known: Set[BrokerId]
     emptied: Set[BrokerId] = frozenset()
-    """Those whose replicas are drained to others."""
+    """Brokers whose replicas are drained to others."""
 
     @property
     def staying(self) -> Mapping[BrokerId, Registration]:
@@ -90,17 +90,17 @@ class Brokers:
 
     @property
     def hosting(self) -> str:
-        """What the hosts are, for people."""
+        """The hosts' condition, for people."""
         return "alive and not being drained" if self.emptied else "alive"
 
     @property
     def hosts(self) -> Sequence[Registration]:
-        """Those of them that may get a replica which nobody asked for by name."""
+        """Brokers eligible for automatic placement."""
         return [broker for id_, broker in self.staying.items() if id_ not in self.emptied]
 
 
 def check_request(names: Collection[str]) -> set[str]:
-    """The names that stand more than once. Raises InvalidRequest if there are too many names."""
+    """The duplicate names. Raises InvalidRequest if there are too many names."""
     if len(names) > TOPICS_PER_REQUEST_MAX:
         raise InvalidRequest(
             f"{len(names)} topics in one request; send at most {TOPICS_PER_REQUEST_MAX} at a time",
@@ -110,7 +110,7 @@ def check_request(names: Collection[str]) -> set[str]:
 
 
 def check_new_partitions(topics: Collection[NewTopic]) -> None:
-    """Raises InvalidRequest if there are too many partitions, over all topics, to be placed in one go."""
+    """Raises InvalidRequest if there are too many partitions, over all topics, to place at once."""
     asked = (max(new.partitions, len(new.assignments)) for new in topics)
     total = sum(count for count in asked if 0 < count <= PARTITIONS_PER_TOPIC_MAX)
     if total > NEW_PARTITIONS_PER_REQUEST_MAX:
@@ -121,7 +121,7 @@ def check_new_partitions(topics: Collection[NewTopic]) -> None:
 
 
 def check_partitions_asked(names: Collection[TopicPartition]) -> set[TopicPartition]:
-    """The partitions that stand more than once. Raises InvalidRequest if there are too many."""
+    """The duplicate partitions. Raises InvalidRequest if there are too many."""
     if len(names) > PARTITIONS_PER_REQUEST_MAX:
         raise InvalidRequest(
             f"{len(names)} partitions in one request; send at most {PARTITIONS_PER_REQUEST_MAX} at a time",
@@ -131,7 +131,7 @@ def check_partitions_asked(names: Collection[TopicPartition]) -> set[TopicPartit
 
 
 def check_name(name: str, *, internal: bool) -> None:
-    """Kafka's rules for names, and one of our own. Raises InvalidTopic."""
+    """Checks a name by Kafka's rules and the rule about internal names. Raises InvalidTopic."""
     check_topic_name(name)
     if name.startswith(INTERNAL_PREFIX) and not internal:
         raise InvalidTopic(
@@ -140,7 +140,7 @@ def check_name(name: str, *, internal: bool) -> None:
 
 
 def check_config(values: Mapping[str, str], replication_factor: int) -> dict[str, str]:
-    """The config as it is kept: what is overridden, under Kafka's names.
+    """The config as it is stored: overrides only, under Kafka's names.
 
     Raises InvalidConfig, also for a bound on in-sync replicas that no write could ever meet
     (CORRECTNESS I11).
@@ -157,7 +157,7 @@ def check_config(values: Mapping[str, str], replication_factor: int) -> dict[str
 
 
 def check_internal_config(name: str, values: Collection[str]) -> None:
-    """Raises InvalidConfig for what would break those of the system's own that write and read the topic."""
+    """Raises InvalidConfig for a change that would break the system's own use of the topic."""
     if not name.startswith(INTERNAL_PREFIX):
         return
     for config in sorted(INTERNAL_CONFIGS & set(values)):
@@ -182,7 +182,7 @@ def change_config(
 
 
 def plan_topic(new: NewTopic, brokers: Brokers, picture: ClusterPicture, *, internal: bool) -> TopicPlan:
-    """Check everything that can be wrong with a new topic, and place it.
+    """Check a new topic completely, and place it.
 
     Raises InvalidTopic, TopicAlreadyExists, InvalidPartitions, InvalidReplicationFactor,
     InvalidReplicaAssignment, InvalidConfig; the message names the value and the bound.
@@ -251,7 +251,7 @@ def check_assignments(
     *,
     first: int = 0,
 ) -> tuple[Assignment, ...]:
-    """Those of new partitions, from number `first` on. Raises InvalidReplicaAssignment."""
+    """Checks the assignments of new partitions, from number `first` on. Raises InvalidReplicaAssignment."""
     checked = []
     for partition, replicas in enumerate(assignments, first):
         where = f"topic {name!r}, partition {partition}: replicas {list(replicas)}"
@@ -265,7 +265,7 @@ def check_assignments(
 
 
 def check_replicas(where: str, replicas: Sequence[int], brokers: Brokers) -> Assignment:
-    """Who is to have one partition. Raises InvalidReplicaAssignment that begins with `where`."""
+    """Checks the replicas of one partition. Raises InvalidReplicaAssignment that begins with `where`."""
     if not replicas:
         raise InvalidReplicaAssignment(f"{where} name no broker")
     if len(set(replicas)) != len(replicas):

@@ -1,4 +1,4 @@
-"""Which replica leads a partition with a loss, if an operator wants that, and what is known of the loss."""
+"""Decides which replica may lead a partition with a loss, on an operator's request, and computes the loss."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from strandline.vocabulary.metadata import IsrMember, LogStatement
 
 @dataclass(frozen=True, slots=True)
 class UncleanPlan:
-    """`chosen` is to lead."""
+    """`chosen` is the replica to lead."""
 
     chosen: LogStatement
     loss: Loss
     missing: tuple[str, ...]
-    """Why it is not sure to be the longest log: what became of members of the ISR."""
+    """Why it may not be the longest log: what became of members of the ISR."""
 
 
 def plan_unclean(name: TopicPartition, now: Placed, brokers: Brokers) -> UncleanPlan:
-    """The longest log among the assigned replicas that are back.
+    """Chooses the longest log among the assigned replicas that are back.
 
     Raises ElectionNotNeeded if the partition is led, or would be without a loss; EligibleLeadersNotAvailable
     if no replica is back that could lead.

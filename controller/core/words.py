@@ -1,4 +1,4 @@
-"""How refusals and problems name things."""
+"""Formats lists for refusals and problems."""
 
 from __future__ import annotations
 

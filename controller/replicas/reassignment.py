@@ -19,7 +19,7 @@ import structlog
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
 from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
-from strandline.controller.core.reassignment import Asked, Ground, Move, Placed, grown, plan_move
+from strandline.controller.core.reassignment import Asked, Move, MoveContext, Placed, grown, plan_move
 from strandline.controller.core.topics import Brokers
 from strandline.controller.term.placements import (
     PlacedPartitions,
@@ -181,8 +181,8 @@ class Reassignments:
         if now is None:
             raise unknown_partition(topic, move.name.partition)
         config = TopicConfig.parse(topic.node.config)
-        ground = Ground(brokers, self._term.picture.replicas, topic.node.topic_id, config)
-        return plan_move(move, now, ground, asked)
+        context = MoveContext(brokers, self._term.picture.replicas, topic.node.topic_id, config)
+        return plan_move(move, now, context, asked)
 
     async def _read(self, name: str, numbers: Sequence[int]) -> PlacedPartitions:
         """Raises UnknownTopicOrPartition, also for a topic that is being deleted."""

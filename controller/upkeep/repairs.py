@@ -17,8 +17,8 @@ from strandline.controller.core.upkeep.repairs import (
     CallElection,
     DropNotices,
     DropReassignment,
-    Mend,
-    Mender,
+    Repair,
+    RepairPlanner,
     StartReplica,
 )
 from strandline.controller.term.notices import leave_notices
@@ -39,16 +39,16 @@ class Mending:
 
     def __init__(self, term: Term) -> None:
         self._term = term
-        self._mender = Mender(term.settings.mend_after_ms)
+        self._planner = RepairPlanner(term.settings.mend_after_ms)
 
     async def step(self, survey: Survey, queues: Mapping[BrokerId, Sequence[QueueEntry]]) -> None:
-        """Mend what is due. `queues` are those of the live: the others are not asked for anything.
+        """Repair what is due. `queues` are those of the live: the others are not asked for anything.
 
         Raises Deposed.
         """
         now_ms = int(self._term.clock.monotonic() * 1000)
         queued = {broker: waiting_keys(entries) for broker, entries in queues.items()}
-        mends = self._mender.look(survey, queued, now_ms)
+        mends = self._planner.plan(survey, queued, now_ms)
         elections = [mend for mend in mends if isinstance(mend, CallElection)]
         await self._call_elections(elections)
         await self._start_replicas([mend for mend in mends if isinstance(mend, StartReplica)])
@@ -91,7 +91,7 @@ class Mending:
 
     # --- leftovers -----------------------------------------------------------------------------
 
-    async def _drop(self, mend: Mend) -> None:
+    async def _drop(self, mend: Repair) -> None:
         match mend:
             case DropReassignment(standing):
                 path = znodes.reassigned(standing.topic, standing.partition)

@@ -60,7 +60,7 @@ def leaving(me: BrokerId, assignment: Assignment) -> tuple[BrokerId, ...]:
 def may_close(wanted: Reassignment, in_sync: Collection[BrokerId], min_insync: int) -> bool:
     """True if the partition can do without AR − RAR: all of RAR is in the ISR of record (CORRECTNESS E16).
 
-    Going back, it is enough that so many of the original are that writes go on.
+    When reverting, `min_insync` of the original are enough, since writes continue with these.
     """
     count = sum(broker in in_sync for broker in wanted.target)
     return count >= max(1, min_insync) if wanted.reverting else count == len(wanted.target)
@@ -72,10 +72,10 @@ def next_leader(
     members: Collection[IsrMember],
     live: Mapping[BrokerId, Registration],
 ) -> BrokerId | None:
-    """Who is to lead instead of `me` once AR is `target`; `me` if nobody is to, None if nobody can.
+    """The leader once AR is `target`; `me` if the leader stays, None if no replica can lead.
 
-    The preferred one if it can; else a leader that is in RAR leads on, and one that is not gives it to the
-    next that can: in sync, alive in that life, and not shutting down (CORRECTNESS I7).
+    The preferred replica leads if it can. Else a leader in RAR stays, and one that is not hands over to the
+    next replica that can lead: in sync, alive in that life, and not shutting down (CORRECTNESS I7).
     """
 
     def able(broker: BrokerId) -> bool:

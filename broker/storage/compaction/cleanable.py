@@ -1,4 +1,4 @@
-"""What of a log may be compacted, and whether it is worth it."""
+"""Finds the part of a log that may be compacted, and whether that is worth it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from strandline.vocabulary.topic_config import TopicConfig
 
 @dataclass(frozen=True, slots=True)
 class Cleanable:
-    """Sealed segments from the log's first one on."""
+    """Sealed segments that may be compacted, from the log's first one on."""
 
     segments: tuple[Segment, ...]
     clean_offset: int
-    """Below it each key has one record at most already."""
+    """Below it each key already has one record at most."""
     worth_it: bool
 
     @property
@@ -27,12 +27,12 @@ class Cleanable:
 def find_cleanable(
     segments: Segments, config: TopicConfig, state: LogState, *, now_ms: int, high_watermark: int
 ) -> Cleanable | None:
-    """What may be compacted now; None if nothing may. Raises OSError, CorruptMessage.
+    """The segments that may be compacted now; None if there are none. Raises OSError, CorruptMessage.
 
-    Never the active segment, nothing that reaches above the HW, nothing younger than
-    `min.compaction.lag.ms`; and nothing above the recovery point, for a record makes others superfluous
-    only if a loss of power cannot take it. It is worth it if enough of that is dirty, or a tombstone's time
-    has come.
+    Excluded are the active segment, segments that reach above the HW, and segments younger than
+    `min.compaction.lag.ms`. Excluded as well is everything above the recovery point, because a record
+    supersedes others only if a loss of power cannot take it. Compaction is worth it if enough is dirty, or
+    if a tombstone is due.
     """
     limit = min(high_watermark, state.recovery_point)
     lag = config.min_compaction_lag_ms

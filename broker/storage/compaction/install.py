@@ -1,4 +1,4 @@
-"""What of a compaction happens to the log itself, between two requests; `compaction` has the rule."""
+"""Installs the result of a compaction in the log, between two requests; `rewrite` has the rule."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from strandline.vocabulary.topic_config import TopicConfig
 
 
 class Compactor:
-    """The passes over one log, one at a time. All but `finish` belongs to the event loop."""
+    """The passes over one log, one at a time. All methods but `finish` run on the event loop."""
 
-    __slots__ = ("_directory", "_fence", "_files", "_lock", "_segments", "_state", "_under_way")
+    __slots__ = ("_directory", "_fence", "_files", "_in_progress", "_lock", "_segments", "_state")
 
     def __init__(
         self,
@@ -31,14 +31,14 @@ class Compactor:
         lock: threading.Lock,
         files: Files,
     ) -> None:
-        """The parts are the log's own; `lock` is held by a flush, which syncs segments in a thread."""
+        """The arguments are the log's own parts; a flush holds `lock` while it syncs segments in a thread."""
         self._directory = directory
         self._segments = segments
         self._state = state
         self._fence = fence
         self._lock = lock
         self._files = files
-        self._under_way: Compaction | None = None
+        self._in_progress: Compaction | None = None
 
     def begin(
         self,
@@ -48,29 +48,29 @@ class Compactor:
         now_ms: int,
         high_watermark: int,
         map_bytes: int,
-        go_on: bool,
+        continued: bool,
     ) -> Compaction | None:
-        """A pass over what may be compacted, if that is worth it. Raises StorageFailed."""
+        """A pass over the segments that may be compacted, if it is worth it. Raises StorageFailed."""
         with self._fence.repeatable:
             cleanable = find_cleanable(
-                self._segments, config, self._state.now, now_ms=now_ms, high_watermark=high_watermark
+                self._segments, config, self._state.facts, now_ms=now_ms, high_watermark=high_watermark
             )
-        if cleanable is None or not (cleanable.worth_it or go_on):
+        if cleanable is None or not (cleanable.worth_it or continued):
             return None
-        self._under_way = Compaction(
+        self._in_progress = Compaction(
             self._directory, cleanable, config,
             files=self._files, map_bytes=map_bytes, now_ms=now_ms, producers=producers,
         )  # fmt: skip
-        return self._under_way
+        return self._in_progress
 
     def cancel(self) -> None:
-        """Files of the log are about to go: the pass under way, if there is one, changes nothing any more."""
-        if self._under_way is not None:
-            self._under_way.cancel()
-            self._under_way = None
+        """Files of the log are about to be removed: the pass in progress, if any, changes nothing further."""
+        if self._in_progress is not None:
+            self._in_progress.cancel()
+            self._in_progress = None
 
     def install(self, compaction: Compaction, replacement: Replacement) -> bool:
-        """Put a segment into its place, on the disk and for all readers; False while a flush is under way.
+        """Put a new segment into place, on the disk and for all readers; False while a flush is in progress.
 
         Raises Abandoned after `cancel`, StorageFailed.
         """
@@ -89,7 +89,7 @@ class Compactor:
         return True
 
     def finish(self, compaction: Compaction) -> None:
-        """Every group is in its place: write down how far the log is clean; syncs, so it runs in a thread.
+        """Every group is in place: store how far the log is clean. Syncs, so it runs in a thread.
 
         Raises Abandoned after `cancel`, StorageFailed.
         """

@@ -1,15 +1,15 @@
-"""Log compaction: of the records of a key the last one stays, and no offset changes (DESIGN .5, KIP-534).
+"""Log compaction: keeps the last record of each key, and changes no offset (DESIGN .5, KIP-534).
 
-A pass reads the keys of what was written since the last one, as many as the map holds, and then copies the
-log from its start, group of segments by group, without the records that have a successor. What is copied is
-written aside; `Compactor.install` puts each group in place before the next is begun, the oldest first, so
-that wherever it ends no tombstone is gone before what it deletes.
+A pass reads the keys written since the last pass, as many as the map holds, and then copies the log from its
+start, one group of segments after the other, without the records that have a successor. Copies are written
+aside; `Compactor.install` puts each group in place before the next is begun, the oldest first. So wherever a
+pass ends, no tombstone is removed before the records that it deletes.
 
-**Who may do what at the same time.** The steps of a pass run in a thread and touch nothing that the log
-uses: they read sealed segments below the HW, which nobody changes, through descriptors of their own, and
-write files that nobody else knows. Everything that shows happens in `install`, on the event loop, between
-two requests. Appends, fetches, elections and flushes need not care. Whoever takes files away (a truncation,
-a reset, retention, the end) calls `cancel` first, on the event loop too; an install after that does nothing.
+**Concurrency.** The steps of a pass run in a thread and touch nothing that the log uses: they read sealed
+segments below the HW, which never change, through descriptors of their own, and write files that no other
+code knows. Everything visible happens in `install`, on the event loop, between two requests. Appends,
+fetches, elections and flushes need no care. Code that removes files (a truncation, a reset, retention, the
+end) calls `cancel` first, also on the event loop; an install after that does nothing.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from strandline.records import BatchHeader, Columns, decode_columns, emptied, ga
 from strandline.vocabulary.topic_config import TopicConfig
 
 GROUP_SEGMENTS_MAX: Final = 32
-"""Segments that become one in a step: their files are deleted between two requests."""
+"""Segments that one step merges: their files are deleted between two requests."""
 
 _WRITE_BYTES: Final = 1 << 20
 
 
 class Abandoned(Exception):
-    """The log was cut, reset or closed under a compaction, which changes nothing any more."""
+    """The log was cut, reset or closed during a compaction, which changes nothing further."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """A segment that is written aside, synced, and stands for all offsets from its base to `next_offset`."""
+    """A segment that is written aside and synced, and covers all offsets from its base to `next_offset`."""
 
     base_offset: int
     next_offset: int
@@ -72,9 +72,9 @@ class Compaction:
     ) -> None:
         """`producers` is an empty state, with the limits of the log's own."""
         self.tombstones_due_ms: int | None = None
-        """When the first tombstone that stays may go."""
+        """When the first remaining tombstone may be removed."""
         self.end = cleanable.clean_offset
-        """What this pass makes clean ends here; known once the keys are read."""
+        """The end of the part that this pass makes clean; known once the keys are read."""
         self._bound = cleanable.end
         self._clean_offset = cleanable.clean_offset
         self._directory = directory
@@ -84,8 +84,8 @@ class Compaction:
         self._now_ms = now_ms
         self._producers = producers
         self._needed: frozenset[int] = frozenset()
-        """Base offsets of the batches by which producers are remembered."""
-        # Not the log's own objects: those have descriptors that the event loop opens and closes.
+        """Base offsets of the batches from which producers are remembered."""
+        # Not the log's own objects: the event loop opens and closes their descriptors.
         self._sources = [
             Segment.found(directory, each.base_offset, each.next_offset, each.size, files)
             for each in cleanable.segments
@@ -96,7 +96,7 @@ class Compaction:
     # --- the event loop's side ---------------------------------------------------------------
 
     def cancel(self) -> None:
-        """Files of the log are about to go. The thread ends soon, by Abandoned."""
+        """Files of the log are about to be removed. The thread ends soon, by Abandoned."""
         self._cancelled.set()
 
     def check(self) -> None:
@@ -105,19 +105,19 @@ class Compaction:
             raise Abandoned
 
     def discard(self, replacement: Replacement) -> None:
-        """What was written aside will not be installed. Raises OSError."""
+        """Remove a segment that was written aside and will not be installed. Raises OSError."""
         _discard(self._directory, replacement.base_offset, self._files)
 
     @property
     def complete(self) -> bool:
-        """False if there were more keys than the map holds: another pass goes on from `end`."""
+        """False if there were more keys than the map holds: another pass continues from `end`."""
         return self.end >= self._bound
 
     # --- the thread's side -------------------------------------------------------------------
 
     @contextmanager
     def _unless_cancelled(self) -> Iterator[None]:
-        """Whatever fails because a file went away is no failure."""
+        """Ignores an error about a file that was removed after `cancel`."""
         try:
             yield
         except (OSError, CorruptMessage):
@@ -127,7 +127,7 @@ class Compaction:
     def read_keys(self) -> None:
         """Learn each key's last record, and which batches are needed for their producers alone.
 
-        Raises Abandoned, OSError, CorruptMessage; the log is as it was then.
+        Raises Abandoned, OSError, CorruptMessage; the log is unchanged then.
         """
         with self._unless_cancelled():
             self._learn_producers()
@@ -162,7 +162,7 @@ class Compaction:
     def write_group(self) -> Replacement | None:
         """Write the next segment that compaction changes aside, synced; None if there is none.
 
-        Raises Abandoned, OSError, CorruptMessage, with nothing of this group left behind.
+        Raises Abandoned, OSError, CorruptMessage, with no file of this group left behind.
         """
         while self._next < len(self._sources) and self._sources[self._next].base_offset < self.end:
             group = self._group()
@@ -182,7 +182,7 @@ class Compaction:
         return None
 
     def _group(self) -> Sequence[Segment]:
-        """As many segments as are sure to fit into one, for what is left of them."""
+        """As many segments as are certain to fit into one after compaction."""
         first = self._sources[self._next]
         size, count = first.size, 1
         for source in self._sources[self._next + 1 : self._next + GROUP_SEGMENTS_MAX]:
@@ -195,13 +195,13 @@ class Compaction:
         return self._sources[self._next : self._next + count]
 
     def _copy(self, source: Segment, output: _Output) -> bool:
-        """Copy what stays of a segment; True if anything goes."""
+        """Copy the remaining batches of a segment; True if any record was left out."""
         changed = False
         for header, batch in self._batches(source):
             self.check()
             left = batch if header.base_offset >= self.end else self._filtered(header, batch)
             if left is None:
-                # A gap that was there before is no change, unless it becomes one with another.
+                # An existing gap is no change, unless it merges with another one.
                 changed |= output.skip(header) or not header.is_gap
             else:
                 changed |= left is not batch
@@ -209,7 +209,7 @@ class Compaction:
         return changed
 
     def _filtered(self, header: BatchHeader, batch: bytes) -> bytes | None:
-        """What is left of a batch: itself, fewer records, its producer's numbers, or None."""
+        """The remainder of a batch: itself, fewer records, its producer's numbers only, or None."""
         columns = _columns(header, batch)
         if columns is None:
             if header.record_count or header.base_offset in self._needed:
@@ -218,7 +218,7 @@ class Compaction:
         last = self._keys.last.get
         keys = columns.keys
         wanted = list(map(le, [last(key, -1) for key in keys], columns.offsets))
-        if None in keys:  # from before the topic was compacted: nobody can ever replace it
+        if None in keys:  # from before the topic was compacted: no record can ever replace it
             wanted = [stays and key is not None for stays, key in zip(wanted, keys, strict=True)]
         horizon = self._sort_tombstones(header, columns, wanted) if None in columns.values else None
         if horizon is None and all(wanted):
@@ -231,7 +231,8 @@ class Compaction:
         return keep_records(batch, header, wanted, max_timestamp=newest, delete_horizon_ms=horizon)
 
     def _sort_tombstones(self, header: BatchHeader, columns: Columns, wanted: list[bool]) -> int | None:
-        """Give up tombstones whose time has come; the moment until which those met first stay, if any."""
+        """Drop tombstones that are due; returns the time until which newly found ones stay, if there are
+        any."""
         tombstones = [at for at, value in enumerate(columns.values) if value is None and wanted[at]]
         if not tombstones:
             return None
@@ -245,8 +246,8 @@ class Compaction:
         return until if horizon is None else None
 
     def _batches(self, source: Segment) -> Iterator[tuple[BatchHeader, bytes]]:
-        """The batches of a segment, each at position 0 of its own bytes, with their CRCs checked: what is
-        damaged must not come out of this with a CRC that is right."""
+        """The batches of a segment, each at position 0 of its own bytes, with their CRCs checked: a damaged
+        batch must not get a valid CRC here."""
         descriptor = self._files.open(source.path)
         try:
             for item in scan(self._files, descriptor, source.size, source.base_offset):
@@ -264,12 +265,12 @@ class _Output:
     def __init__(self, directory: Path, base_offset: int, files: Files, config: TopicConfig) -> None:
         self._files = files
         self._interval = config.index_interval_bytes
-        # For its index and its times; it never sees its file.
+        # For its index and its times; its file is not used.
         self._segment = Segment(directory, base_offset, files)
         self._index_path = cleaned_path(directory, base_offset, INDEX_SUFFIX)
         self._log_path = cleaned_path(directory, base_offset, LOG_SUFFIX)
         self._gap: tuple[int, int, int] | None = None
-        """Base offset, next offset and epoch of what was left out last."""
+        """Base offset, next offset and epoch of the present gap."""
         self._parts: list[bytes] = []
         self._unwritten_bytes = 0
         with suppress(FileNotFoundError):
@@ -277,7 +278,7 @@ class _Output:
         self._descriptor: int | None = files.open(self._log_path, create=True)
 
     def skip(self, header: BatchHeader) -> bool:
-        """Leave a batch out; True if its offsets become one gap with those left out before."""
+        """Leave a batch out; True if its offsets extend the present gap."""
         base, epoch = header.base_offset, header.leader_epoch
         merges = self._gap is not None and self._gap[2] == epoch
         if self._gap is not None and merges:
@@ -292,7 +293,7 @@ class _Output:
         self._append(batch)
 
     def _close_gap(self) -> None:
-        """Epochs keep their gaps apart, so that each still begins where it began (T1)."""
+        """Write the present gap. Epochs have separate gaps, so that each begins where it began (T1)."""
         if self._gap is not None:
             self._append(gap_batch(*self._gap))
             self._gap = None
@@ -314,7 +315,7 @@ class _Output:
         self._unwritten_bytes = 0
 
     def finish(self, *, created_ms: int) -> Replacement:
-        """All is written: sync it, and put its index beside it. Raises OSError."""
+        """All batches are written: sync the file, and write its index beside it. Raises OSError."""
         self._close_gap()
         self._write()
         assert self._descriptor is not None
@@ -338,9 +339,9 @@ class _Output:
 
 
 def _columns(header: BatchHeader, batch: bytes) -> Columns | None:
-    """A batch's records; None if there are none, or none that anybody can read.
+    """A batch's records; None if there are none, or they cannot be read.
 
-    The log may be older than its topic's policy: nobody looked at records then.
+    The log may be older than its topic's policy: its records were not checked then.
     """
     if header.is_control or not header.record_count:
         return None

@@ -13,7 +13,7 @@ from strandline.errors import StorageFailed
 from strandline.ports import Files
 
 PARTIAL_SUFFIX: Final = ".partial"
-"""Of a file that was being written; one that is found at start is the rest of a crash."""
+"""The suffix of a file that is being written; one that exists at start is left over from a crash."""
 
 _READ_BYTES: Final = 1 << 20
 
@@ -21,7 +21,7 @@ _READ_BYTES: Final = 1 << 20
 def write_atomically(path: Path, data: bytes, *, files: Files = SYSTEM_FILES, sync: bool = True) -> None:
     """Replace a file's content. With `sync`, the new content has survived a loss of power on return.
 
-    Raises OSError, the old content then being in place still.
+    Raises OSError; then the old content is still in place.
     """
     partial = path.with_name(path.name + PARTIAL_SUFFIX)
     descriptor = files.open(partial, create=True)
@@ -54,20 +54,20 @@ def read_whole(path: Path, *, files: Files = SYSTEM_FILES) -> bytes:
 
 
 class Checkpoint:
-    """name → offset, on disk: high watermarks and the like.
+    """Offsets by name, on disk: high watermarks and the like.
 
-    Writing some entries keeps the others, those of folders that are missing today too (H7). A write may run
-    in a thread while an entry is forgotten: one replaces the file after the other.
+    Writing some entries keeps the others, even those of folders that are missing at present (H7). A write may
+    run in a thread while an entry is forgotten: the two replace the file one after the other.
     """
 
     def __init__(self, path: Path, *, files: Files = SYSTEM_FILES) -> None:
-        """Reads the file, if there is one. Raises StorageFailed if it is damaged: a zero in the
-        place of an offset is not a guess that anybody may make (H7)."""
+        """Reads the file, if there is one. Raises StorageFailed if it is damaged: to take an offset for zero
+        would be a guess, and a wrong one loses records (H7)."""
         self._path = path
         self._files = files
         self._entries = self._read()
         self._forgotten: set[str] = set()
-        """In the file, perhaps, until it is written next."""
+        """Dropped entries that the file may still hold until its next write."""
         self._lock = threading.Lock()
 
     def get(self, name: str) -> int | None:
@@ -82,11 +82,11 @@ class Checkpoint:
             self._forgotten -= gone
 
     def forget(self, name: str) -> None:
-        """Drop an entry; the file follows when it is written next, so that a thousand cost one write."""
+        """Drop an entry. The file follows at its next write, so a thousand dropped entries cost one write."""
         self._forgotten.add(name)
 
     def begin(self, name: str) -> None:
-        """Something new has this name: what the file says of an earlier one goes first. Raises OSError."""
+        """Begin a new log of this name: an earlier log's entry is removed from the file. Raises OSError."""
         if name in self._forgotten or name in self._entries:
             self._forgotten.add(name)
             self.write({})

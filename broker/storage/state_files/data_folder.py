@@ -1,9 +1,9 @@
-"""A broker's data folder: whose it is, whether its last life ended cleanly, and which lives count.
+"""A broker's data folder: its owner, whether its last life ended cleanly, and which lives count.
 
 lock            held while a process uses the folder: a second one refuses to start
 meta.json       cluster id and broker id: a folder of another cluster or broker is refused
 life.json       the broker epochs of past lives, the boot and the disk on which they ran, their sessions
-clean_shutdown  written last by a clean shutdown, removed first thing at start (CORRECTNESS E2)
+clean_shutdown  written last by a clean shutdown, removed first at start (CORRECTNESS E2)
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class DataFolder:
         return descriptor
 
     def _take_over(self, boot_id_file: Path) -> None:
-        """Find out what the last life left; the clean marker goes before anything else happens."""
+        """Read what the last life left; the clean marker is removed before anything else happens."""
         life = self._read("life.json")
         marker = self._read("clean_shutdown")
         (self.path / "clean_shutdown").unlink(missing_ok=True)
@@ -71,26 +71,26 @@ class DataFolder:
         self._volume = volume_identity(self.path)
         same_boot = life.get("boot_id", self._boot_id) == self._boot_id
         self.page_cache_survived: bool = same_boot and life.get("volume", self._volume) == self._volume
-        """The kernel still runs that took the last writes, and had the disk all the time: a killed process
+        """The kernel that took the last writes still runs, and had the disk all the time: a killed process
         loses none of them."""
         self._lives: list[BrokerEpoch] = [BrokerEpoch(epoch) for epoch in epochs]
         self.previous_sessions: frozenset[int] = frozenset(life.get("sessions", []))
-        """Sessions of lives that are over: what they registered may be removed (CORRECTNESS E10)."""
+        """Sessions of past lives: their registrations may be removed (CORRECTNESS E10)."""
         self._sessions: list[int] = life.get("sessions", [])
 
     @property
     def power_lost(self) -> bool:
-        """What the last life did not sync may be gone: each log says whether it can have lost anything."""
+        """The writes that the last life did not sync may be lost: each log knows if any of its own can be."""
         return not (self.clean or self.page_cache_survived)
 
     @property
     def last_life(self) -> BrokerEpoch | None:
-        """The present one, once it has begun; None: there was none."""
+        """The present life, once it has begun, else the one before; None: there was none."""
         return self._lives[-1] if self._lives else None
 
     @property
     def life_before(self) -> BrokerEpoch | None:
-        """The one before the present one."""
+        """The life before the present one."""
         return self._lives[-2] if len(self._lives) > 1 else None
 
     def lives_after(self, life: int | None) -> frozenset[BrokerEpoch]:
@@ -99,7 +99,7 @@ class DataFolder:
         return frozenset(lives[lives.index(BrokerEpoch(life)) + 1 :] if life in lives else lives)
 
     def check_cluster(self, cluster_id: str) -> None:
-        """Make the folder this cluster's, or raise SettingsError if it is another's."""
+        """Bind the folder to this cluster. Raises SettingsError if it belongs to another one."""
         known = self._meta.get("cluster_id")
         if known is None:
             self._meta = {"cluster_id": cluster_id, "broker_id": self.broker_id}
@@ -118,7 +118,7 @@ class DataFolder:
             self._write_life()
 
     def begin_life(self, broker_epoch: BrokerEpoch) -> None:
-        """Remember a registration before anything is done in its name."""
+        """Remember a registration before anything is done under it."""
         self._lives = [*self._lives, broker_epoch][-LIVES_REMEMBERED_MAX:]
         self._write_life()
 
@@ -132,7 +132,7 @@ class DataFolder:
         self._write("life.json", life)
 
     def mark_clean(self) -> None:
-        """The last act of a clean shutdown: every log is flushed and closed."""
+        """The last step of a clean shutdown: every log is flushed and closed."""
         self._write("clean_shutdown", {"broker_epoch": self._lives[-1] if self._lives else None})
 
     def partition_folders(self) -> Iterable[Path]:

@@ -1,4 +1,4 @@
-"""The epoch cache of one log on disk: a line an epoch, replaced as a whole (T1, T4)."""
+"""The epoch cache of one log on disk: one line per epoch, replaced as a whole (T1, T4)."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _VERSION: Final = "1"
 
 
 def write_epochs(directory: Path, epochs: EpochCache, *, files: Files) -> None:
-    """Hand the cache to the page cache: it survives the process. Raises OSError.
+    """Write the cache into the page cache: it survives the process. Raises OSError.
 
-    Its bytes are not synced: the records that follow are not either, and a file that a loss of power
-    damaged is told again from the batches, each of which carries its epoch.
+    It is not synced, as the records that follow are not either. A file that a loss of power damaged is
+    rebuilt from the batches, each of which has its epoch.
     """
     lines = "".join(f"{entry.epoch} {entry.start_offset}\n" for entry in epochs.entries)
     crc = google_crc32c.value(lines.encode())
@@ -29,20 +29,20 @@ def write_epochs(directory: Path, epochs: EpochCache, *, files: Files) -> None:
 
 
 class EpochFile:
-    """The file of a cache that others change."""
+    """The file of a cache that its owner changes."""
 
     __slots__ = ("_directory", "_epochs", "_files", "_outdated")
 
     def __init__(self, directory: Path, epochs: EpochCache, files: Files) -> None:
-        """The file has what the cache has."""
+        """The file must hold the cache as it is now."""
         self._directory = directory
         self._epochs = epochs
         self._files = files
         self._outdated = False
 
     def save(self, *, changed: bool) -> bool:
-        """Write the file if the cache has changed, or was not written when it changed before; whether it was
-        written. Raises OSError."""
+        """Write the file if the cache has changed, now or since the last successful write. Returns True if
+        the file was written. Raises OSError."""
         self._outdated = self._outdated or changed
         if not self._outdated:
             return False

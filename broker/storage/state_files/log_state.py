@@ -1,4 +1,4 @@
-"""The few facts of a log that its segments cannot tell: `log.json` in the partition's folder."""
+"""Facts about a log that its segments do not hold: `log.json` in the partition's folder."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ STATE_FILE: Final = "log.json"
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """What is written down of a log; each change replaces the file, synced."""
+    """The stored facts about a log; each change replaces the file, synced."""
 
     log_start_offset: int = 0
-    """Records below it are gone, even where their segment is still there."""
+    """Records below it are deleted, even where their segment still exists."""
     recovery_point: int = 0
-    """Everything below it is synced. A log that ends before it has lost what it had promised (E15)."""
+    """Everything below it is synced. A log that ends below it has lost synced records (E15)."""
     corrupt: str | None = None
     """Why this replica must not lead; kept until a leader has made it whole."""
     clean_offset: int = 0
-    """Below it each key has one record at most: compaction came so far. Never above the recovery point."""
+    """Compaction has covered the log up to here: below it each key has one record at most. Never above the
+    recovery point."""
     tombstones_due_ms: int | None = None
-    """When the first tombstone below the clean offset may go; None: there is none."""
+    """When the first tombstone below the clean offset may be removed; None: there is none."""
     synced_only: bool = False
-    """Nothing counted here before it was synced: after a loss of power too the log is whole (E3)."""
+    """No record here counted before it was synced: the log is whole even after a loss of power (E3)."""
     absent_through: int | None = None
     """The last life of this broker that never had this log, as far as is known (E2)."""
     unsure_through: int | None = None
-    """The last life of this broker of whose records some may be missing here (E2)."""
+    """The last life of this broker whose records may be missing here (E2)."""
 
     def save(self, directory: Path, *, files: Files) -> None:
         """Raises OSError."""
@@ -67,18 +68,18 @@ def _optional(number: Any) -> int | None:
 
 
 class StateFile:
-    """The facts in force. Whoever changes them holds the log's lock."""
+    """The facts in force. A caller that changes them holds the log's lock."""
 
-    __slots__ = ("_directory", "_files", "now")
+    __slots__ = ("_directory", "_files", "facts")
 
-    def __init__(self, directory: Path, now: LogState, files: Files) -> None:
-        self.now = now
-        """As the file has them."""
+    def __init__(self, directory: Path, facts: LogState, files: Files) -> None:
+        self.facts = facts
+        """The facts as the file has them."""
         self._directory = directory
         self._files = files
 
     def change(self, **facts: Any) -> None:
-        """Write some facts anew, synced, with every name in the folder. Raises OSError."""
-        changed = replace(self.now, **facts)
+        """Replace some facts, synced, with every name in the folder. Raises OSError."""
+        changed = replace(self.facts, **facts)
         changed.save(self._directory, files=self._files)
-        self.now = changed
+        self.facts = changed

@@ -1,4 +1,4 @@
-"""A replica's folder: its name, and `partition.json`, which says whose it is."""
+"""A replica's folder: its name, and `partition.json`, which identifies the replica."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from strandline.ids import PartitionId, PartitionKey, TopicId, TopicPartition
 
 DESCRIPTION: Final = "partition.json"
 VERSION: Final = 2
-"""1: the log may have no `log.json` although it has begun. 2: it has one from then on."""
+"""1: the log may lack `log.json` although it has begun. 2: it has one once it has begun."""
 DELETED_SUFFIX: Final = ".deleted"
-"""Of a folder that was moved aside to be removed."""
+"""The suffix of a folder that was moved aside to be removed."""
 
 _TOPIC_LENGTH_MAX: Final = 180
-"""Characters of a topic's name in a folder's name, which has 255 at most; `partition.json` has all."""
+"""The characters of a topic's name in a folder's name, which has 255 at most; `partition.json` has all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Which partition of which incarnation of a topic, and the topic's config as last known here."""
+    """The partition, the incarnation of its topic, and the topic's config as last known here."""
 
     name: TopicPartition
     key: PartitionKey
@@ -31,8 +31,8 @@ class Description:
     version: int = VERSION
 
     def save(self, folder: Path, *, sync: bool = True) -> None:
-        """Replaces the file. A folder that lost it is no replica's; without `sync` somebody syncs it before
-        anything in the folder counts (`Provenance.anchor`). Raises OSError."""
+        """Replaces the file. A folder without it belongs to no replica; without `sync` the caller syncs it
+        before anything in the folder counts (`Provenance.anchor`). Raises OSError."""
         content = {
             "topic": self.name.topic,
             "partition": self.name.partition,
@@ -44,7 +44,7 @@ class Description:
 
     @classmethod
     def load(cls, folder: Path) -> Description:
-        """Raises ValueError for a folder that does not say whose it is."""
+        """Raises ValueError for a folder that does not identify its replica."""
         try:
             raw = json.loads((folder / DESCRIPTION).read_bytes())
             name = TopicPartition(str(raw["topic"]), int(raw["partition"]))
@@ -56,5 +56,5 @@ class Description:
 
 
 def folder_name(name: TopicPartition, key: PartitionKey) -> str:
-    """Readable, and another one for each incarnation of a topic."""
+    """A readable name, different for each incarnation of a topic."""
     return f"{name.topic[:_TOPIC_LENGTH_MAX]}-{name.partition}-{key.topic_id}"

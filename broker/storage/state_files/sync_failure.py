@@ -1,8 +1,8 @@
 """A failed sync, remembered for the next life of the log: `sync_failed.json` in the partition's folder.
 
-A kernel that could not write pages may drop them and call them clean (CORRECTNESS E3, E14): the bytes are
+A kernel that could not write pages may drop them and mark them clean (CORRECTNESS E3, E14): the bytes are
 still read from memory, are not on the disk, and no later sync writes them. So the next life reads everything
-that was not known to be synced, checks it, and writes it anew. A log that lacks anything by then is damaged.
+that was not known to be synced, checks it, and rewrites it. A log that lacks any record by then is damaged.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _COPY_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class SyncFailure:
-    """What a log had when a sync failed."""
+    """The end of a log at a failed sync, and the error."""
 
     log_end_offset: int
     reason: str
 
     def save(self, directory: Path, *, files: Files) -> None:
-        """Not synced, since the disk refuses to: it survives the process, as the pages do that it warns of. A
-        loss of power is known by the boot. Raises OSError."""
+        """Not synced, since the disk refuses to: the file survives the process, as the doubtful pages do. A
+        loss of power is detected by the boot id. Raises OSError."""
         data = json.dumps(asdict(self)).encode()
         write_atomically(directory / SYNC_FAILURE_FILE, data, files=files, sync=False)
 
     @classmethod
     def load(cls, directory: Path, *, files: Files) -> Self | None:
-        """None if there is no file. A damaged one says only that there was a failure. Raises OSError."""
+        """None if there is no file. A damaged one still counts as a failure. Raises OSError."""
         try:
             data = read_whole(directory / SYNC_FAILURE_FILE, files=files)
         except FileNotFoundError:
@@ -50,8 +50,8 @@ class SyncFailure:
             return cls(2**63 - 1, f"{SYNC_FAILURE_FILE} is damaged: {data[:80]!r}")
 
 
-def remember(error: Exception, directory: Path, log_end_offset: int, *, files: Files) -> None:
-    """If this is the failure of a sync, as well as the disk lets us; never raises."""
+def save_failure(error: Exception, directory: Path, log_end_offset: int, *, files: Files) -> None:
+    """Save the failure if it is one of a sync, as far as the disk allows; never raises."""
     if not isinstance(error, SyncFailed):
         return
     try:
@@ -61,7 +61,7 @@ def remember(error: Exception, directory: Path, log_end_offset: int, *, files: F
 
 
 def write_anew(path: Path, *, files: Files) -> None:
-    """Put a copy of a file, synced, in its place; the caller syncs the directory. Raises OSError."""
+    """Replace a file by a synced copy; the caller syncs the directory. Raises OSError."""
     partial = path.with_name(path.name + PARTIAL_SUFFIX)
     source = files.open(path)
     try:

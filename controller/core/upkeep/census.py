@@ -1,4 +1,4 @@
-"""The cluster in numbers: how many partitions are in a state that somebody should know of."""
+"""The cluster in numbers: how many partitions are in a state that operators should know about."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class Census:
     topics: int
     partitions: int
     offline: int
-    """Nobody who is alive leads them."""
+    """No live broker leads them."""
     under_replicated: int
     under_min_insync: int
     not_preferred: int
-    """Led, and not by the first assigned replica."""
+    """Led, but not by the first assigned replica."""
     reassigning: int
     brokers_alive: int
     brokers_gone: int
-    """Were registered once and have a queue still."""
+    """Brokers that were registered once and still have a queue."""
     brokers_drained: int
 
 

@@ -1,8 +1,8 @@
-"""The queue of a broker that is gone for long: what may be taken out of it, and how it stays small.
+"""The queue of a broker that is gone for long: decides what may be removed from it, and keeps it small.
 
-Its requests are the broker's to end. Only what later ones in the queue supersede, or what is about a
-partition that is no more, is ended in its place; what has ended and is recorded is removed; and if it is in
-too many znodes, neighbours are put together in the place of the first of them, so that the order stays.
+Its requests are the broker's to end. Only requests that later ones supersede, or that concern a deleted
+partition, are ended in its place. Requests that have ended and are recorded are removed. If the queue has too
+many znodes, neighbours are merged in the place of the first of them, so that the order stays.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ class Backlog:
 
 
 def backlog(entries: Collection[QueueEntry]) -> Backlog:
-    """Requests that ended but wait for their record are none of it."""
+    """The backlog without requests that ended and wait for their record."""
     waiting = [change.at_ms for entry in entries for change in entry.changes if change.end is None]
     return Backlog(len(waiting), min(waiting, default=0), len(entries))
 
 
 def waiting_keys(entries: Iterable[QueueEntry]) -> set[PartitionKey]:
-    """The partitions that requests without an end are about."""
+    """The partitions of requests without an end."""
     return {change.key for entry in entries for change in entry.changes if change.end is None}
 
 
 def settle(
     entries: Sequence[QueueEntry], gone: Collection[PartitionKey], now_ms: int, *, coalesce: bool
 ) -> dict[QueueEntry, tuple[StateChange, ...]]:
-    """The entries in which requests are ended in the broker's place, with what they are to hold then.
+    """The entries in which requests are ended in the broker's place, with their new content.
 
-    `gone` are partitions that are no more. Whoever is to delete what it has of them still has to. With
-    `coalesce` also what later requests supersede.
+    `gone` are deleted partitions: requests to delete their replicas stay. With `coalesce`, requests that
+    later ones supersede are ended too.
     """
     reasons = superseded([change for entry in entries for change in entry.changes]) if coalesce else {}
     for entry in entries:
@@ -73,7 +73,7 @@ def _settled(change: StateChange, reasons: Mapping[str, str], now_ms: int) -> St
 
 
 def ended(entry: QueueEntry) -> bool:
-    """Nothing in it is left to do."""
+    """True if all its requests have ended."""
     return all(change.end is not None for change in entry.changes)
 
 
@@ -89,7 +89,7 @@ class Merge:
 def merge(
     entries: Sequence[QueueEntry], recorded: Collection[str], *, bytes_max: int, entries_max: int
 ) -> list[Merge]:
-    """Runs of neighbours that fit into one znode. What ended and is recorded (by request id) is left out."""
+    """Runs of neighbours that fit into one znode, without ended requests that are recorded (by id)."""
     runs: list[list[QueueEntry]] = [[]]
     size = 0
     for entry in entries:

@@ -1,9 +1,9 @@
-"""What is wrong in the cluster and is nobody's work in progress, and what mends it.
+"""Finds faults that no broker is repairing yet, and repairs them.
 
-Brokers put right what they see themselves; this finds what fell between them. Nothing is done before it has
-looked wrong for a while, for most of it is on its way to be right, and what did not help is tried again
-after twice as long each time: whoever has to act may be unable to. Every mend is a word to somebody who
-decides for himself, or removes what means nothing any more, so one too many changes nothing.
+Brokers repair what they see themselves; this finds the rest. A symptom must persist for a while, since most
+clear by themselves; a repair that did not help is retried with doubling waits, because the broker that has to
+act may be unable to. Each repair is a hint to a broker that decides by itself, or removes something without
+meaning, so repeating one is harmless.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from strandline.controller.core.survey import StandingReassignment, Survey, Surv
 from strandline.ids import BrokerEpoch, BrokerId, PartitionKey
 from strandline.vocabulary.log_statements import current_statements, longest, missing
 
-AGAIN_FACTOR_MAX: Final = 64
-"""At most so many times the first wait lies between two tries."""
+RETRY_FACTOR_MAX: Final = 64
+"""The bound of the wait between two tries, in multiples of the first wait."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallElection:
-    """Nobody leads, though `broker` could."""
+    """There is no leader, though `broker` could lead."""
 
     partition: SurveyedPartition
     broker: BrokerId
@@ -30,9 +30,10 @@ class CallElection:
 
 @dataclass(frozen=True, slots=True)
 class StartReplica:
-    """`broker` is assigned and alive, is not in sync or led by nobody, and no request waits for it.
+    """`broker` is assigned and alive, is not in sync or has no leader, and no request waits for it.
 
-    Nobody whom a reassignment adds: that one catches up, and its request was written with the reassignment.
+    Not for a replica that a reassignment adds: it catches up, and its request was written with the
+    reassignment.
     """
 
     partition: SurveyedPartition
@@ -41,20 +42,20 @@ class StartReplica:
 
 @dataclass(frozen=True, slots=True)
 class DropReassignment:
-    """Of a topic that is gone."""
+    """Its topic is gone."""
 
     standing: StandingReassignment
 
 
 @dataclass(frozen=True, slots=True)
 class DropNotices:
-    """For a broker that is gone: when it returns it looks for itself."""
+    """The broker is gone: when it returns it checks its partitions by itself."""
 
     broker: BrokerId
     count: int
 
 
-Mend = CallElection | StartReplica | DropReassignment | DropNotices
+Repair = CallElection | StartReplica | DropReassignment | DropNotices
 Symptom = tuple[object, ...]
 
 
@@ -64,32 +65,34 @@ class _Case:
     wait_ms: int
 
 
-class Mender:
-    """Remembers since when what looks wrong; forgets what does not any more."""
+class RepairPlanner:
+    """Remembers since when each symptom exists; forgets those that have cleared."""
 
     def __init__(self, after_ms: int) -> None:
         self._after_ms = after_ms
         self._cases: dict[Symptom, _Case] = {}
 
-    def look(self, survey: Survey, queued: Mapping[BrokerId, Set[PartitionKey]], now_ms: int) -> list[Mend]:
-        """What to mend now. `queued`: for which partitions requests wait that have not ended."""
+    def plan(self, survey: Survey, queued: Mapping[BrokerId, Set[PartitionKey]], now_ms: int) -> list[Repair]:
+        """The repairs that are due now. `queued`: the partitions of each broker's unended requests."""
         found = dict(_symptoms(survey, queued))
         self._cases = {
             symptom: self._cases.get(symptom) or _Case(now_ms + self._after_ms, self._after_ms)
             for symptom in found
         }
-        return [mend for symptom, mend in found.items() if self._is_due(symptom, now_ms)]
+        return [repair for symptom, repair in found.items() if self._is_due(symptom, now_ms)]
 
     def _is_due(self, symptom: Symptom, now_ms: int) -> bool:
         case = self._cases[symptom]
         if now_ms < case.due_ms:
             return False
-        case.wait_ms = min(2 * case.wait_ms, AGAIN_FACTOR_MAX * self._after_ms)
+        case.wait_ms = min(2 * case.wait_ms, RETRY_FACTOR_MAX * self._after_ms)
         case.due_ms = now_ms + case.wait_ms
         return True
 
 
-def _symptoms(survey: Survey, queued: Mapping[BrokerId, Set[PartitionKey]]) -> Iterable[tuple[Symptom, Mend]]:
+def _symptoms(
+    survey: Survey, queued: Mapping[BrokerId, Set[PartitionKey]]
+) -> Iterable[tuple[Symptom, Repair]]:
     for partition in survey.partitions:
         yield from _of_partition(survey, partition, queued)
     for standing in survey.reassignments:
@@ -102,21 +105,21 @@ def _symptoms(survey: Survey, queued: Mapping[BrokerId, Set[PartitionKey]]) -> I
 
 def _of_partition(
     survey: Survey, partition: SurveyedPartition, queued: Mapping[BrokerId, Set[PartitionKey]]
-) -> Iterable[tuple[Symptom, Mend]]:
+) -> Iterable[tuple[Symptom, Repair]]:
     led = survey.is_led(partition)
-    heir = None if led else _heir(survey, partition)
-    if heir is not None:
+    candidate = None if led else _candidate(survey, partition)
+    if candidate is not None:
         epoch = partition.state.leader_epoch
-        yield (CallElection, partition.key, epoch, heir), CallElection(partition, heir)
-    if not led and heir is None:
-        return  # nobody can lead, so nobody can be followed
+        yield (CallElection, partition.key, epoch, candidate), CallElection(partition, candidate)
+    if not led and candidate is None:
+        return  # no replica can lead, so none can follow
     for broker in partition.assigned:
         registration = survey.live.get(broker)
         if (
             registration is not None
             and not registration.shutting_down
             and broker in partition.wanted  # else a reassignment closes it
-            and (broker == heir or not _is_added(partition, broker))
+            and (broker == candidate or not _is_added(partition, broker))
             and not (led and _is_member(partition, broker, registration.epoch))
             and partition.key not in queued.get(broker, ())
         ):
@@ -124,12 +127,12 @@ def _of_partition(
             yield (StartReplica, partition.key, broker, life), StartReplica(partition, broker)
 
 
-def _heir(survey: Survey, partition: SurveyedPartition) -> BrokerId | None:
+def _candidate(survey: Survey, partition: SurveyedPartition) -> BrokerId | None:
     """The first live member of the ISR in AR order, one that is not drained if there is any.
 
-    A member that came back in another life counts last: it alone knows whether its log is whole. One that
-    said in `isr` that it cannot lead without a loss counts only if it may by `log_statements`; the others
-    wait for a broker or for an operator, and no request helps them.
+    A member that came back in another life ranks last: only it knows whether its log is whole. A member
+    whose statement in `isr` says that it cannot lead without a loss counts only if it may by
+    `log_statements`; the others wait for a broker or for an operator, and no request helps them.
     """
     said = current_statements(partition.state, survey.live)
     unable = {statement.broker for statement in said}
@@ -144,7 +147,7 @@ def _heir(survey: Survey, partition: SurveyedPartition) -> BrokerId | None:
 
 
 def _is_added(partition: SurveyedPartition, broker: BrokerId) -> bool:
-    """By the reassignment under way, which asked it to start: a throttle may let it catch up for hours."""
+    """True if the present reassignment adds it and has requested its start: it may catch up for hours."""
     moving = partition.reassignment
     return moving is not None and broker not in moving.original
 

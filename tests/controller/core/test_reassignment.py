@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strandline.config import PARTITIONS_PER_REQUEST_MAX, REPLICAS_PER_BROKER_MAX
-from strandline.controller.core.reassignment import Asked, Ground, Move, Placed, grown, plan_move
+from strandline.controller.core.reassignment import Asked, Move, MoveContext, Placed, grown, plan_move
 from strandline.controller.core.topics import Brokers, check_partitions_asked
 from strandline.errors import (
     InvalidReplicaAssignment,
@@ -52,10 +52,10 @@ def ground(
     dead: tuple[int, ...] = (),
     config: Mapping[str, str] | None = None,
     replicas: Mapping[BrokerId, int] | None = None,
-) -> Ground:
+) -> MoveContext:
     registered = {BrokerId(b): Registration(Endpoint(b, "h", 1), BrokerEpoch(b)) for b in live}
     brokers = Brokers(registered, registered.keys() | set(ids(*dead)))
-    return Ground(brokers, replicas or {}, TOPIC_ID, TopicConfig.parse(config or {}))
+    return MoveContext(brokers, replicas or {}, TOPIC_ID, TopicConfig.parse(config or {}))
 
 
 def placed(*assigned: int, wanted: Reassignment | None = None) -> Placed:
@@ -63,7 +63,7 @@ def placed(*assigned: int, wanted: Reassignment | None = None) -> Placed:
 
 
 def plan(
-    now: Placed, *replicas: int, on: Ground | None = None, throttle: int = 0, request: str = "new"
+    now: Placed, *replicas: int, on: MoveContext | None = None, throttle: int = 0, request: str = "new"
 ) -> Reassignment | None:
     asked = Asked(request, 99, throttle)
     return plan_move(Move(NAME, replicas), now, on or ground(1, 2, 3, 4, 5), asked)
@@ -76,7 +76,7 @@ def standing(now: Placed, *replicas: int, throttle: int = 0) -> Placed:
     return replace(now, assigned=grown(now.assigned, wanted), wanted=wanted)
 
 
-def refusal(now: Placed, *replicas: int, on: Ground | None = None) -> StrandlineError:
+def refusal(now: Placed, *replicas: int, on: MoveContext | None = None) -> StrandlineError:
     with pytest.raises(StrandlineError) as caught:
         plan(now, *replicas, on=on)
     return caught.value
@@ -182,7 +182,7 @@ def test_nothing_is_taken_back_where_nothing_is_under_way() -> None:
     ],
 )
 def test_what_cannot_be_is_refused_with_the_value(
-    replicas: tuple[int, ...], on: Ground, error: type[StrandlineError], says: str
+    replicas: tuple[int, ...], on: MoveContext, error: type[StrandlineError], says: str
 ) -> None:
     """CORRECTNESS I11: a bound on in-sync replicas that no write could ever meet, among others."""
     found = refusal(placed(1, 2), *replicas, on=on)

@@ -9,7 +9,7 @@ import pytest
 
 from strandline.client.events.positions import EventRecord
 from strandline.client.messages import StateChangesQuery
-from strandline.controller.core.state_changes import ANSWER_BYTES_MAX, Telling, check, matches
+from strandline.controller.core.state_changes import ANSWER_BYTES_MAX, EventSelection, check, matches
 from strandline.errors import InvalidRequest
 from strandline.ids import BrokerId, PartitionId, PartitionKey, TopicId
 from strandline.vocabulary.state_changes import RequestState, StateChangeEvent, event_value
@@ -25,17 +25,17 @@ def record(offset: int, event: StateChangeEvent | bytes | None, partition: int =
 
 def test_of_one_identity_the_first_is_told_and_other_states_are_others() -> None:
     """A later reading of the same stream, too: who repeats a record may do so much later."""
-    telling = Telling(StateChangesQuery())
+    selection = EventSelection(StateChangesQuery())
     received = replace(EVENT, state=RequestState.RECEIVED)
-    (told,) = telling.answers([record(0, EVENT), record(1, received), record(2, EVENT)], (3,))
+    (told,) = selection.answers([record(0, EVENT), record(1, received), record(2, EVENT)], (3,))
     assert told.events == [event_value(EVENT), event_value(received)]
-    assert list(telling.answers([record(3, received)], (4,))) == []
+    assert list(selection.answers([record(3, received)], (4,))) == []
 
 
 def test_the_record_is_told_as_it_lies_in_the_log() -> None:
     """With fields of a later version, which this one passes over."""
     value = event_value(EVENT)[:-1] + b',"later":[1]}'
-    (told,) = Telling(StateChangesQuery()).answers([record(0, value)], (1,))
+    (told,) = EventSelection(StateChangesQuery()).answers([record(0, value)], (1,))
     assert told.events == [value]
 
 
@@ -47,26 +47,26 @@ def test_the_record_is_told_as_it_lies_in_the_log() -> None:
     ],
 )
 def test_what_is_no_state_change_is_passed_over_and_said(value: bytes | None) -> None:
-    telling = Telling(StateChangesQuery())
-    (told,) = telling.answers([record(7, value), record(8, EVENT)], (9,))
+    selection = EventSelection(StateChangesQuery())
+    (told,) = selection.answers([record(7, value), record(8, EVENT)], (9,))
     assert told.events == [event_value(EVENT)]
-    ((passed, reason),) = telling.malformed
+    ((passed, reason),) = selection.malformed
     assert passed.offset == 7 and reason
-    assert list(telling.answers([], (9,))) == [] and telling.malformed == []
+    assert list(selection.answers([], (9,))) == [] and selection.malformed == []
 
 
 def test_an_answer_is_bounded_and_who_goes_on_behind_it_misses_nothing() -> None:
     size = ANSWER_BYTES_MAX // 3
     events = [replace(EVENT, id=str(number), reason="r" * size) for number in range(5)]
     told = list(
-        Telling(StateChangesQuery()).answers(
+        EventSelection(StateChangesQuery()).answers(
             [record(10 + number, event, partition=1) for number, event in enumerate(events)], (4, 15)
         )
     )
     assert [each.next_offsets for each in told] == [(4, 12), (4, 14), (4, 15)]
     assert [len(each.events) for each in told] == [2, 2, 1]
     assert [value for each in told for value in each.events] == [event_value(event) for event in events]
-    (large,) = Telling(StateChangesQuery()).answers(
+    (large,) = EventSelection(StateChangesQuery()).answers(
         [record(0, replace(EVENT, reason="r" * 2 * size * 3))], (1,)
     )
     assert len(large.events) == 1

@@ -80,7 +80,7 @@ def compact(
             now_ms=now_ms,
             high_watermark=log.log_end_offset if high_watermark is None else high_watermark,
             map_bytes=map_bytes,
-            go_on=passes > 0,
+            continued=passes > 0,
         )
         if compaction is None:
             break

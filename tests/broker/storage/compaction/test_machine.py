@@ -120,7 +120,7 @@ class CompactedLogAndModel(RuleBasedStateMachine):
         passes = compact(self.log, now_ms=self.clock.ms, high_watermark=self.committed, map_bytes=map_bytes)
         if not passes:
             return
-        clean = self.log._state.now.clean_offset
+        clean = self.log._state.facts.clean_offset
         assert clean <= self.committed
         below = [key for offset, key, _ in pairs(self.log) if offset < clean]
         assert len(below) == len(set(below))

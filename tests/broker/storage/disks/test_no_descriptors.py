@@ -48,7 +48,7 @@ USES: dict[str, Callable[[PartitionLog], object]] = {
     "append_as_follower": follow,
     "read": lambda log: log.read(0, 1 << 20, below=4),
     "bytes_from": lambda log: log.bytes_from(0),
-    "look_for_time": lambda log: log.look_for_time(0, start=0, below=4),
+    "search_time": lambda log: log.search_time(0, start=0, below=4),
     "advance_log_start": lambda log: log.advance_log_start(4),
     "apply_retention": lambda log: log.apply_retention(now_ms=10**13, high_watermark=6),
     "flush": lambda log: log.flush(),

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.storage.log import PartitionLog
-from strandline.broker.storage.synced import AT_REST_S
+from strandline.broker.storage.sync_state import AT_REST_S
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.storage.support.disk import FOLDER, ManualClock, append, open_log
 

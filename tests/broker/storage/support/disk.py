@@ -86,11 +86,11 @@ def offset_for_timestamp(log: PartitionLog, timestamp_ms: int, *, below: int) ->
     """(offset, timestamp) of the first record of this time or later, below an offset; or None."""
     start = offset = log.log_start_offset
     while offset < below:
-        look = log.look_for_time(timestamp_ms, start=offset, below=below)
-        found = first_not_older(look, timestamp_ms, start=start, below=below)
+        step = log.search_time(timestamp_ms, start=offset, below=below)
+        found = first_not_older(step, timestamp_ms, start=start, below=below)
         if found is not None:
             return found
-        offset = look.next_offset
+        offset = step.next_offset
     return None
 
 

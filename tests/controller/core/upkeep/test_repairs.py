@@ -10,12 +10,12 @@ import pytest
 
 from strandline.controller.core.survey import StandingReassignment, Survey, SurveyedPartition
 from strandline.controller.core.upkeep.repairs import (
-    AGAIN_FACTOR_MAX,
+    RETRY_FACTOR_MAX,
     CallElection,
     DropNotices,
     DropReassignment,
-    Mend,
-    Mender,
+    Repair,
+    RepairPlanner,
     StartReplica,
 )
 from strandline.ids import BrokerId, PartitionId, PartitionKey, TopicId
@@ -27,18 +27,18 @@ AFTER_MS = 1_000
 Queued = Mapping[BrokerId, set[PartitionKey]]
 
 
-def lasting(given_survey: Survey, queued: Queued | None = None) -> list[Mend]:
+def lasting(given_survey: Survey, queued: Queued | None = None) -> list[Repair]:
     """What is mended of something that looks so for long enough."""
-    mender = Mender(AFTER_MS)
-    assert mender.look(given_survey, queued or {}, 0) == []
-    return mender.look(given_survey, queued or {}, AFTER_MS)
+    planner = RepairPlanner(AFTER_MS)
+    assert planner.plan(given_survey, queued or {}, 0) == []
+    return planner.plan(given_survey, queued or {}, AFTER_MS)
 
 
-def elections(mends: list[Mend]) -> list[int]:
+def elections(mends: list[Repair]) -> list[int]:
     return [mend.broker for mend in mends if isinstance(mend, CallElection)]
 
 
-def starts(mends: list[Mend]) -> list[int]:
+def starts(mends: list[Repair]) -> list[int]:
     return [mend.broker for mend in mends if isinstance(mend, StartReplica)]
 
 
@@ -169,18 +169,18 @@ def test_notices_of_the_dead_are_dropped() -> None:
 
 def test_what_comes_right_in_between_waits_from_anew() -> None:
     wrong, right = survey(partition(0, [1, 2], [1])), survey(partition(0, [1, 2]))
-    mender = Mender(AFTER_MS)
-    assert mender.look(wrong, {}, 0) == []
-    assert mender.look(right, {}, AFTER_MS - 1) == []
-    assert mender.look(wrong, {}, AFTER_MS) == []
-    assert mender.look(wrong, {}, 2 * AFTER_MS - 1) == []
-    assert starts(mender.look(wrong, {}, 2 * AFTER_MS)) == [2]
+    planner = RepairPlanner(AFTER_MS)
+    assert planner.plan(wrong, {}, 0) == []
+    assert planner.plan(right, {}, AFTER_MS - 1) == []
+    assert planner.plan(wrong, {}, AFTER_MS) == []
+    assert planner.plan(wrong, {}, 2 * AFTER_MS - 1) == []
+    assert starts(planner.plan(wrong, {}, 2 * AFTER_MS)) == [2]
 
 
 def test_what_did_not_help_is_tried_again_after_twice_as_long_up_to_a_bound() -> None:
     """A replica that catches up for hours looks like one that never started."""
     wrong = survey(partition(0, [1, 2], [1]))
-    mender = Mender(AFTER_MS)
-    tries = [now for now in range(0, 400 * AFTER_MS, AFTER_MS) if mender.look(wrong, {}, now)]
+    planner = RepairPlanner(AFTER_MS)
+    tries = [now for now in range(0, 400 * AFTER_MS, AFTER_MS) if planner.plan(wrong, {}, now)]
     gaps = [(later - earlier) // AFTER_MS for earlier, later in itertools.pairwise(tries)]
-    assert gaps[:7] == [2, 4, 8, 16, 32, AGAIN_FACTOR_MAX, AGAIN_FACTOR_MAX]
+    assert gaps[:7] == [2, 4, 8, 16, 32, RETRY_FACTOR_MAX, RETRY_FACTOR_MAX]
