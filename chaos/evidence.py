@@ -1,20 +1,19 @@
-"""What a round left behind, read into the values that are judged.
+"""Reads the files of a round: `RoundFiles` for the judge and the report, `Evidence` for the judge.
 
-A line that cannot be read is an error that names file and line; the last one of a file may be half a line,
-which counts for nothing. A file that is not there is an error too: what was not looked at is not known to
-be well.
+The judge refuses a round of which a file is missing or cannot be read. The report shows what there is.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from strandline.auditing.beliefs import Belief, Change
+from strandline.auditing.checks import Finding
 from strandline.auditing.cluster import Observation
 from strandline.auditing.commits import Committed
 from strandline.auditing.history import (
@@ -22,13 +21,14 @@ from strandline.auditing.history import (
     Assigned,
     CommitAcked,
     History,
+    Line,
     Received,
-    Told,
     Unassigned,
+    event_of,
     read_whole_lines,
 )
 from strandline.auditing.ownership import GroupEvent
-from strandline.auditing.staleness import Reading
+from strandline.auditing.staleness import Partition, Reading
 from strandline.errors import StrandlineError
 from strandline.vocabulary.state_changes import StateChangeEvent, load_event
 
@@ -41,17 +41,35 @@ OBSERVATIONS: Final = "observations.jsonl"
 COMMITTED: Final = "committed.jsonl"
 STATE_CHANGES: Final = "state-changes.jsonl"
 GROUP_EVENTS: Final = "group-events.jsonl"
+FINDINGS: Final = "findings.jsonl"
+STALENESS: Final = "staleness.jsonl"
 SETTLED: Final = "settled"
 
-_GROUP_IN_NAME: Final = re.compile(r"consume-group-(.+?)-\d+(-\d+)?")
+_GROUP_IN_NAME: Final = re.compile(r"consume-group-(.+?)-\d+(-\d+)?\.jsonl")
 """The group, the member, and which of its lives it is if it is not the first."""
 
 T = TypeVar("T")
-Lane = tuple[str, int]
+Fields = Mapping[str, Any]
+"""Of a line."""
 
 
 class BrokenEvidence(StrandlineError):
     """A file of a round is not there, or a line of it cannot be read; the message names file and line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One line of the timeline. What its event does not have is left at its default."""
+
+    at_ms: int
+    event: str
+    fault: int = -1
+    """Its place in the plan."""
+    kind: str = ""
+    who: tuple[str, ...] = ()
+    detail: str = ""
+    took_ms: float | None = None
+    partitions: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -62,7 +80,7 @@ class Evidence:
     final: list[History] = field(default_factory=list)
     """Of the histories, those of readers that began when all had ended."""
     beliefs: list[Belief] = field(default_factory=list)
-    acked_ms: dict[Lane, dict[int, float]] = field(default_factory=dict)
+    acked_ms: dict[Partition, dict[int, float]] = field(default_factory=dict)
     """When each offset was acknowledged, by the clock that the processes of a machine share."""
     readings: list[Reading] = field(default_factory=list)
     """All that readers by assignment were given while others wrote."""
@@ -77,170 +95,243 @@ class Evidence:
 
 def read(out: Path) -> Evidence:
     """Everything in a round's folder. Raises BrokenEvidence, InvalidHistory, OSError."""
+    files = RoundFiles(out, strict=True)
     found = Evidence(
-        observations=[*_values(out / OBSERVATIONS, _observation)],
-        committed=[*_values(out / COMMITTED, _committed)],
-        changes=[*_values(out / STATE_CHANGES, load_event)],
-        group_events=[*_values(out / GROUP_EVENTS, _group_event, once=True)],
+        observations=[*files.observations()],
+        committed=[*files.committed()],
+        changes=[*files.state_changes()],
+        group_events=[*files.group_events()],
     )
-    for at_ms, event in _values(out / TIMELINE, _moment):
-        if event == SETTLED:
-            found.settled_ms = at_ms
+    for moment in files.moments():
+        if moment.event == SETTLED:
+            found.settled_ms = moment.at_ms
     groups = {each.member: each.group for each in found.group_events if each.member}
-    for path in _paths(out, PRODUCERS):
-        found.histories.append(_producer(path, found.acked_ms))
-    for path in _paths(out, READERS):
-        found.histories.append(_reader(path, found.readings))
-    for path in _paths(out, MEMBERS):
-        history, belief, commits = _member(path, groups)
+    for name in files.named(PRODUCERS):
+        found.histories.append(_producer(name, files.history(name), found.acked_ms))
+    for name in files.named(READERS):
+        found.histories.append(_reader(name, files.history(name), found.readings))
+    for name in files.named(MEMBERS):
+        history, belief, commits = _member(name, files.history(name), groups)
         found.histories.append(history)
         found.beliefs.append(belief)
         found.acknowledged += commits
-    for path in _paths(out, FINAL):
-        found.final.append(_reader(path, []))
+    for name in files.named(FINAL):
+        found.final.append(_reader(name, files.history(name), []))
     found.histories += found.final
     return found
-
-
-def _paths(out: Path, pattern: str) -> list[Path]:
-    """Sorted. Raises BrokenEvidence if there are none."""
-    paths = sorted(out.glob(pattern))
-    if not paths:
-        raise BrokenEvidence(f"{out} has no {pattern}")
-    return paths
 
 
 # --- histories --------------------------------------------------------------------------------
 
 
-def _told(path: Path) -> Iterator[Told]:
-    with path.open("rb") as lines:
-        yield from read_whole_lines(path.name, lines)
-
-
-def _producer(path: Path, acked_ms: dict[Lane, dict[int, float]]) -> History:
-    history = History(path.name)
-    for event, said in _told(path):
+def _producer(name: str, lines: Iterable[Line], acked_ms: dict[Partition, dict[int, float]]) -> History:
+    history = History(name)
+    for event, fields in lines:
         history.events.append(event)
         if isinstance(event, Acked) and event.offset >= 0:
-            acked_ms.setdefault((event.topic, event.partition), {})[event.offset] = _clock(said)
+            acked_ms.setdefault((event.topic, event.partition), {})[event.offset] = _clock(fields)
     return history
 
 
-def _reader(path: Path, readings: list[Reading]) -> History:
-    history = History(path.name)
-    since_ms: dict[Lane, float] = {}
-    for event, said in _told(path):
+def _reader(name: str, lines: Iterable[Line], readings: list[Reading]) -> History:
+    history = History(name)
+    since_ms: dict[Partition, float] = {}
+    for event, fields in lines:
         history.events.append(event)
         if isinstance(event, Assigned):
-            since_ms |= {(event.topic, partition): _clock(said) for partition in event.partitions}
+            since_ms |= {(event.topic, partition): _clock(fields) for partition in event.partitions}
         elif isinstance(event, Received):
-            lane = (event.topic, event.partition)
-            since = since_ms.get(lane)
+            place = (event.topic, event.partition)
+            since = since_ms.get(place)
             if since is not None:
-                readings.append(Reading(history.name, *lane, event.offset, _clock(said), since))
+                readings.append(Reading(history.name, *place, event.offset, _clock(fields), since))
     return history
 
 
-def _member(path: Path, groups: Mapping[str, str]) -> tuple[History, Belief, list[Committed]]:
-    """`groups` by member id, as far as coordinators told."""
-    history = History(path.name)
+def _member(
+    name: str, lines: Iterable[Line], groups: Mapping[str, str]
+) -> tuple[History, Belief, list[Committed]]:
+    """`groups`: by member id, as far as coordinators reported them."""
+    history = History(name)
     commits: list[tuple[int, CommitAcked]] = []
     changes: list[Change] = []
     last_ms = 0
-    for event, said in _told(path):
+    for event, fields in lines:
         history.events.append(event)
-        last_ms = max(last_ms, int(said.get("at", 0)))
+        last_ms = max(last_ms, int(fields.get("at", 0)))
         if isinstance(event, CommitAcked):
-            commits.append((int(said.get("at", 0)), event))
+            commits.append((int(fields.get("at", 0)), event))
         elif isinstance(event, Assigned | Unassigned):
-            changes.append(_change(path, event, said))
+            changes.append(_change(name, event, fields))
     group = next((groups[each.member] for each in changes if each.member in groups), None)
     if group is None:
-        named = _GROUP_IN_NAME.fullmatch(path.stem)
-        group = named[1] if named else path.stem
+        named = _GROUP_IN_NAME.fullmatch(name)
+        group = named[1] if named else name
     done = [Committed(at_ms, group, each.topic, each.partition, each.offset) for at_ms, each in commits]
     return history, Belief(history.name, group, changes, last_ms), done
 
 
-def _change(path: Path, event: Assigned | Unassigned, said: Mapping[str, Any]) -> Change:
+def _change(name: str, event: Assigned | Unassigned, fields: Fields) -> Change:
     try:
-        at_ms, member, generation = int(said["at_ms"]), str(said["member"]), int(said["generation"])
+        at_ms, member, generation = int(fields["at_ms"]), str(fields["member"]), int(fields["generation"])
     except (KeyError, TypeError, ValueError) as error:
-        raise BrokenEvidence(f"{path.name}, seq {event.seq}: not what a member tells: {error!r}") from None
-    return Change(str(said["event"]), at_ms, member, generation, event.topic, event.partitions)
+        raise BrokenEvidence(f"{name}, seq {event.seq}: not what a member reports: {error!r}") from None
+    return Change(str(fields["event"]), at_ms, member, generation, event.topic, event.partitions)
 
 
-def _clock(said: Mapping[str, Any]) -> float:
-    return float(said.get("monotonic_ms", 0))
+def _clock(fields: Fields) -> float:
+    return float(fields.get("monotonic_ms", 0))
 
 
-# --- lines of JSON ----------------------------------------------------------------------------
+# --- files ------------------------------------------------------------------------------------
 
 
-def _values(path: Path, value: Callable[[Mapping[str, Any]], T], *, once: bool = False) -> Iterator[T]:
-    """The values of a file's lines, with `once` of equal lines the first."""
-    if not path.exists():
-        raise BrokenEvidence(f"{path.parent} has no {path.name}")
-    wrong: str | None = None
-    seen: set[bytes] = set()
-    with path.open("rb") as lines:
-        for number, line in enumerate(lines, 1):
-            if not line.strip() or line in seen:
-                continue
-            if wrong is not None:
-                raise BrokenEvidence(wrong)
-            if once:
-                seen.add(line)
-            try:
-                said = json.loads(line)
-                if not isinstance(said, dict):
-                    raise ValueError("not a JSON object")
-                found = value(said)
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                wrong = f"{path.name}, line {number}: {error!r}"
-                continue
-            yield found
+class RoundFiles:
+    """The files of a round in the folder `out`, whose lines are JSON objects.
+
+    The last line of a file may be incomplete, since its writer may have been killed; it counts for nothing.
+    With `strict`, every other line that cannot be read and every file that is missing raises BrokenEvidence.
+    Without, they are left out: `unread` names what could not be read.
+    """
+
+    def __init__(self, out: Path, *, strict: bool) -> None:
+        self.unread: list[str] = []
+        self._out = out
+        self._strict = strict
+
+    def has(self, name: str) -> bool:
+        return (self._out / name).is_file()
+
+    def named(self, pattern: str) -> list[str]:
+        """Sorted names of files. Raises BrokenEvidence if there are none, with `strict`."""
+        names = sorted(path.name for path in self._out.glob(pattern))
+        if self._strict and not names:
+            raise BrokenEvidence(f"{self._out} has no {pattern}")
+        return names
+
+    def history(self, name: str) -> Iterator[Line]:
+        """The lines of a client. Raises InvalidHistory, with `strict`."""
+        if not self._strict:
+            yield from self.values(name, lambda fields: Line(event_of(fields), fields))
+            return
+        with (self._out / name).open("rb") as lines:
+            yield from read_whole_lines(name, lines)
+
+    def moments(self) -> Iterator[Moment]:
+        return self.values(TIMELINE, _moment)
+
+    def observations(self) -> Iterator[Observation]:
+        return self.values(OBSERVATIONS, _observation)
+
+    def committed(self) -> Iterator[Committed]:
+        return self.values(COMMITTED, _committed)
+
+    def state_changes(self) -> Iterator[StateChangeEvent]:
+        return self.values(STATE_CHANGES, load_event)
+
+    def group_events(self) -> Iterator[GroupEvent]:
+        """Each event once, even if it was recorded twice."""
+        return self.values(GROUP_EVENTS, _group_event, once=True)
+
+    def findings(self) -> Iterator[Finding]:
+        return self.values(FINDINGS, _finding)
+
+    def values(self, name: str, value: Callable[[Fields], T], *, once: bool = False) -> Iterator[T]:
+        """The values of a file's lines; with `once`, equal lines count as one."""
+        if not self.has(name):
+            if self._strict:
+                raise BrokenEvidence(f"{self._out} has no {name}")
+            return
+        wrong: dict[int, str] = {}
+        seen: set[bytes] = set()
+        line = b""
+        with (self._out / name).open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                if not line.strip() or line in seen:
+                    continue
+                if wrong and self._strict:
+                    break
+                if once:
+                    seen.add(line)
+                try:
+                    fields = json.loads(line)
+                    if not isinstance(fields, dict):
+                        raise ValueError("not a JSON object")
+                    found = value(fields)
+                except (ValueError, LookupError, TypeError, AttributeError) as error:
+                    if line.endswith(b"\n"):
+                        wrong[number] = repr(error)
+                    continue
+                yield found
+        if wrong:
+            self._cannot_read(name, wrong)
+
+    def _cannot_read(self, name: str, wrong: Mapping[int, str]) -> None:
+        first, why = next(iter(wrong.items()))
+        if self._strict:
+            raise BrokenEvidence(f"{name}, line {first}: {why}")
+        self.unread.append(f"{name}: {len(wrong)} lines cannot be read, the first of them is {first}")
 
 
-def _moment(said: Mapping[str, Any]) -> tuple[int, str]:
-    return int(said["at_ms"]), str(said["event"])
+def _moment(fields: Fields) -> Moment:
+    took_ms = fields.get("took_ms")
+    return Moment(
+        at_ms=int(fields["at_ms"]),
+        event=str(fields["event"]),
+        fault=int(fields.get("fault", -1)),
+        kind=str(fields.get("kind", "")),
+        who=tuple(map(str, fields.get("who", ()))),
+        detail=str(fields.get("detail") or ""),
+        took_ms=None if took_ms is None else float(took_ms),
+        partitions=tuple(map(str, fields.get("partitions", ()))),
+    )
 
 
-def _observation(said: Mapping[str, Any]) -> Observation:
-    def offset(name: str) -> int | None:
-        return None if said[name] is None else int(said[name])
+def _finding(fields: Fields) -> Finding:
+    return Finding(
+        check=str(fields["check"]),
+        topic=str(fields["topic"]),
+        partition=_number(fields, "partition"),
+        offset=_number(fields, "offset"),
+        detail=str(fields["detail"]),
+    )
 
+
+def _number(fields: Fields, name: str) -> int | None:
+    return None if fields[name] is None else int(fields[name])
+
+
+def _observation(fields: Fields) -> Observation:
     return Observation(
-        at_ms=int(said["at_ms"]),
-        observer=str(said["observer"]),
-        topic=str(said["topic"]),
-        partition=int(said["partition"]),
-        leader=int(said["leader"]),
-        epoch=int(said["epoch"]),
-        isr=tuple(int(each) for each in said["isr"]),
-        watermark=offset("hw"),
-        end=offset("leo"),
+        at_ms=int(fields["at_ms"]),
+        observer=str(fields["observer"]),
+        topic=str(fields["topic"]),
+        partition=int(fields["partition"]),
+        leader=int(fields["leader"]),
+        epoch=int(fields["epoch"]),
+        isr=tuple(int(each) for each in fields["isr"]),
+        watermark=_number(fields, "hw"),
+        end=_number(fields, "leo"),
     )
 
 
-def _committed(said: Mapping[str, Any]) -> Committed:
+def _committed(fields: Fields) -> Committed:
     return Committed(
-        at_ms=int(said["at_ms"]),
-        group=str(said["group"]),
-        topic=str(said["topic"]),
-        partition=int(said["partition"]),
-        offset=int(said["offset"]),
+        at_ms=int(fields["at_ms"]),
+        group=str(fields["group"]),
+        topic=str(fields["topic"]),
+        partition=int(fields["partition"]),
+        offset=int(fields["offset"]),
     )
 
 
-def _group_event(said: Mapping[str, Any]) -> GroupEvent:
-    partitions = said.get("partitions") or {}
+def _group_event(fields: Fields) -> GroupEvent:
+    partitions = fields.get("partitions") or {}
     return GroupEvent(
-        event=str(said["event"]),
-        group=str(said["group"]),
-        generation=int(said["generation"]),
-        at_ms=int(said["at_ms"]),
-        member=str(said.get("member", "")),
+        event=str(fields["event"]),
+        group=str(fields["group"]),
+        generation=int(fields["generation"]),
+        at_ms=int(fields["at_ms"]),
+        member=str(fields.get("member", "")),
         partitions={str(topic): tuple(map(int, numbers)) for topic, numbers in partitions.items()},
     )

@@ -89,15 +89,15 @@ def _in_sync(told: Evidence) -> dict[Place, tuple[int, ...]]:
     """The ISR of each partition in the end, its leader first: as it was observed or, of partitions that
     nobody observes, recorded last."""
     found: dict[Place, tuple[int, tuple[int, ...]]] = {}
-    observed = {each.lane for each in told.observations}
+    observed = {each.place for each in told.observations}
     for change in told.changes:
         lane = (change.topic, int(change.key.partition))
         if change.isr is not None and lane not in observed and change.epoch >= found.get(lane, (-1,))[0]:
             leader, members = int(change.broker), [int(each) for each in change.isr]
             found[lane] = change.epoch, _first(leader, members)
     for each in told.observations:
-        if each.epoch >= found.get(each.lane, (-1,))[0]:
-            found[each.lane] = each.epoch, _first(each.leader, each.isr)
+        if each.epoch >= found.get(each.place, (-1,))[0]:
+            found[each.place] = each.epoch, _first(each.leader, each.isr)
     return {lane: members for lane, (_, members) in found.items()}
 
 
@@ -116,7 +116,7 @@ def _watermark(told: Evidence, lane: Lane, replicas: Iterable[Replica]) -> int:
     """The high watermark: the highest that was told or written down, what all that are in sync have, and
     what was acknowledged, for that lies below it."""
     place = (lane.topic, lane.partition)
-    observed = [each.watermark or 0 for each in told.observations if each.lane == place]
+    observed = [each.watermark or 0 for each in told.observations if each.place == place]
     acked = max(told.acked_ms.get(place, ()), default=-1) + 1
     known = max(replica.watermark for replica in replicas)
     return max([acked, known, min(replica.end for replica in replicas), *observed])

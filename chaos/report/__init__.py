@@ -1,5 +1,5 @@
-"""A round on one page: what was done to the cluster, what it did, and what of that was wrong.
+"""The report of a round: one HTML page.
 
-`told` has the values that a round leaves behind and `reading` makes them of its files; `facts` counts, with
-`partitions` and `traffic`; `picture` draws, and `page` writes the page.
+`round_data` has the values of a round, and `reading` makes them of its files; `facts` counts, with
+`partitions` and `traffic`; `picture` draws, and `page` writes `report.html`.
 """

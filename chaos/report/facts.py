@@ -7,11 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from strandline.auditing.checks import Finding
+from strandline.auditing.cluster import Observation
 from strandline.chaos.core.demands import WRITABLE_MS_MAX
 from strandline.chaos.core.faults import Fault
+from strandline.chaos.evidence import Moment
 from strandline.chaos.report import partitions, traffic
+from strandline.chaos.report.round_data import Election, Outcome, RoundData, Sending
 from strandline.chaos.report.spans import Held, Span
-from strandline.chaos.report.told import Election, Found, Moment, Observation, Outcome, Sending, Told
 from strandline.ids import TopicPartition
 
 
@@ -48,7 +51,7 @@ class PartitionFact:
     acked: int
     gap: Span | None
     high_watermark: int | None
-    """The last that was told."""
+    """The last that was data."""
     elections: int
     unclean: int
     least_isr: int | None
@@ -85,7 +88,7 @@ class Facts:
     acked: tuple[traffic.Rate, ...]
     received: tuple[traffic.Rate, ...]
     failed: tuple[traffic.Rate, ...]
-    """Failed for certain, or with an unknown outcome; when it was told."""
+    """Failed for certain, or with an unknown outcome; when it was data."""
     latencies: tuple[traffic.Latency, ...]
     healed_ms: int | None
     settled_after_ms: float | None
@@ -93,69 +96,69 @@ class Facts:
     writable_after_ms: float | None
 
 
-def facts_of(told: Told) -> Facts:
+def facts_of(data: RoundData) -> Facts:
     """Count all of it."""
-    span = whole_span(told)
-    sendings = [each for sender in told.senders for each in sender.sendings]
+    span = whole_span(data)
+    sendings = [each for sender in data.senders for each in sender.sendings]
     loaded = traffic.loaded(sendings)
-    seen = partitions.newest(told.observations)
+    seen = partitions.newest(data.observations)
     acks = traffic.acks_of(sendings)
     places = tuple(sorted({*seen, *acks}))
     gaps = {
         place: traffic.gaps_of(acks.get(place, ()), loaded, seen[place][0].at_ms if place in seen else None)
         for place in places
     }
-    settled_ms = _when(told.moments, "settled")
+    settled_ms = _when(data.moments, "settled")
     full = {place: partitions.full_size(observed, settled_ms) for place, observed in seen.items()}
-    verdict, reasons = judged(told.moments, told.findings)
+    verdict, reasons = judged(data.moments, data.findings)
     return Facts(
-        seed=told.plan.seed if told.plan else None,
+        seed=data.plan.seed if data.plan else None,
         verdict=verdict,
         reasons=reasons,
         span=span,
         loaded=loaded,
-        faults=tuple(faults_of(told, span, gaps, partitions.wholeness(seen, full))),
+        faults=tuple(faults_of(data, span, gaps, partitions.wholeness(seen, full))),
         places=places,
         leaders=tuple(held for those in seen.values() for held in partitions.leaders_of(those, span.to_ms)),
         members=tuple(held for those in seen.values() for held in partitions.members_of(those, span.to_ms)),
         growth={place: partitions.growth_of(observed, span) for place, observed in seen.items()},
         falls={place: partitions.falls_of(observed) for place, observed in seen.items()},
-        unclean=tuple(each for each in told.elections if each.unclean),
+        unclean=tuple(each for each in data.elections if each.unclean),
         died=tuple(
-            (who, moment.at_ms) for moment in told.moments if moment.event == "died" for who in moment.who
+            (who, moment.at_ms) for moment in data.moments if moment.event == "died" for who in moment.who
         ),
         gaps=gaps,
         partitions=tuple(
             _partition(
-                told, span, place, seen.get(place, ()), full.get(place, 0), acks.get(place, ()), gaps[place]
+                data, span, place, seen.get(place, ()), full.get(place, 0), acks.get(place, ()), gaps[place]
             )
             for place in places
         ),
-        senders=tuple(traffic.sender_fact(sender) for sender in told.senders),
+        senders=tuple(traffic.sender_fact(sender) for sender in data.senders),
         acked=traffic.rates(_ends(sendings, Outcome.ACKED), span),
-        received=traffic.rates((at for reader in told.readers for at in reader.received_ms), span),
+        received=traffic.rates((at for reader in data.readers for at in reader.received_ms), span),
         failed=traffic.rates(_ends(sendings, Outcome.FAILED, Outcome.UNKNOWN), span, gapless=False),
         latencies=traffic.latencies_of(sendings, span),
-        healed_ms=_when(told.moments, "healed"),
-        settled_after_ms=_took(told.moments, "settled"),
-        writable_after_ms=_took(told.moments, "writable"),
+        healed_ms=_when(data.moments, "healed"),
+        settled_after_ms=_took(data.moments, "settled"),
+        writable_after_ms=_took(data.moments, "writable"),
     )
 
 
-def whole_span(told: Told) -> Span:
-    """From `began` to `ended`; where the timeline does not say, from the first to the last thing told."""
+def whole_span(data: RoundData) -> Span:
+    """From `began` to `ended`; where the timeline does not say, from the first to the last thing data."""
     times = [
-        *(float(moment.at_ms) for moment in told.moments),
-        *(float(each.at_ms) for each in told.observations),
-        *(sending.sent_ms for sender in told.senders for sending in sender.sendings),
+        *(float(moment.at_ms) for moment in data.moments),
+        *(float(each.at_ms) for each in data.observations),
+        *(sending.sent_ms for sender in data.senders for sending in sender.sendings),
     ]
-    began, ended = _when(told.moments, "began"), _when(told.moments, "ended")
+    began, ended = _when(data.moments, "began"), _when(data.moments, "ended")
     first = float(began) if began is not None else min(times, default=0.0)
     last = float(ended) if ended is not None else max(times, default=first)
     return Span(first, max(first, last))
 
 
-def judged(moments: Sequence[Moment], findings: Sequence[Found] | None) -> tuple[Verdict, tuple[str, ...]]:
+def judged(moments: Sequence[Moment], findings: Sequence[Finding] | None) -> tuple[Verdict, tuple[str, ...]]:
     """The verdict, and the sentences that it rests on."""
     events = {moment.event: moment for moment in moments}
     verdict = Verdict.GOOD
@@ -184,19 +187,19 @@ def judged(moments: Sequence[Moment], findings: Sequence[Found] | None) -> tuple
 
 
 def faults_of(
-    told: Told,
+    data: RoundData,
     span: Span,
     gaps: Mapping[TopicPartition, Sequence[Span]],
     whole: Sequence[tuple[float, bool]],
 ) -> Iterable[FaultFact]:
     """Each fault that was planned or done, in the plan's order. One without an end ended when all was
     healed."""
-    healed_ms = _when(told.moments, "healed")
+    healed_ms = _when(data.moments, "healed")
     steps: dict[int, dict[str, Moment]] = defaultdict(dict)
-    for moment in told.moments:
+    for moment in data.moments:
         if moment.event.startswith("fault_"):
             steps[moment.fault].setdefault(moment.event, moment)
-    planned = told.plan.faults if told.plan else ()
+    planned = data.plan.faults if data.plan else ()
     for number in sorted({*range(len(planned)), *steps}):
         said = steps[number]
         began, ended, skipped = (said.get(f"fault_{name}") for name in ("began", "ended", "skipped"))
@@ -227,7 +230,7 @@ def _kind(planned: Sequence[Fault], number: int, said: Iterable[Moment]) -> str:
 
 
 def _partition(
-    told: Told,
+    data: RoundData,
     span: Span,
     place: TopicPartition,
     observed: Sequence[Observation],
@@ -235,16 +238,17 @@ def _partition(
     acks: Sequence[float],
     gaps: Sequence[Span],
 ) -> PartitionFact:
+    watermarks = [each.watermark for each in observed]
     return PartitionFact(
         place=place,
         acked=len(acks),
         gap=max(gaps, key=lambda gap: gap.took_ms, default=None),
-        high_watermark=next((each.hw for each in reversed(observed) if each.hw is not None), None),
-        elections=partitions.elections_of(told.elections, place, observed, span),
-        unclean=sum(each.unclean for each in told.elections if each.place == place),
+        high_watermark=next((mark for mark in reversed(watermarks) if mark is not None), None),
+        elections=partitions.elections_of(data.elections, place, observed, span),
+        unclean=sum(each.unclean for each in data.elections if each.place == place),
         least_isr=min((len(each.isr) for each in observed), default=None),
-        whole_after_ms=partitions.whole_after(observed, full, _when(told.moments, "healed")),
-        read_after_ms=told.staleness.get(place),
+        whole_after_ms=partitions.whole_after(observed, full, _when(data.moments, "healed")),
+        read_after_ms=data.staleness.get(place),
     )
 
 

@@ -11,7 +11,7 @@ from strandline.chaos.report.facts import Facts, FaultFact, PartitionFact, Verdi
 from strandline.chaos.report.markup import Markup, joined, tag
 from strandline.chaos.report.picture import NoMatplotlib, draw
 from strandline.chaos.report.reading import read_round
-from strandline.chaos.report.told import Outcome, Told
+from strandline.chaos.report.round_data import Outcome, RoundData
 
 REPORT: Final = "report.html"
 PICTURE_SVG: Final = "chart.svg"
@@ -46,8 +46,8 @@ def write_report(out: Path) -> Path:
 
     What is missing of a round is said on the page. Raises OSError.
     """
-    told = read_round(out)
-    facts = facts_of(told)
+    data = read_round(out)
+    facts = facts_of(data)
     svg = out / PICTURE_SVG
     try:
         draw(facts, svg, out / PICTURE_PNG)
@@ -55,13 +55,13 @@ def write_report(out: Path) -> Path:
     except NoMatplotlib as error:
         picture = tag("p", f"There is no picture: {error}", class_="note")
     report = out / REPORT
-    report.write_text(page(told, facts, picture))
+    report.write_text(page(data, facts, picture))
     return report
 
 
-def page(told: Told, facts: Facts, picture: Markup) -> str:
+def page(data: RoundData, facts: Facts, picture: Markup) -> str:
     """The whole document."""
-    title = f"Chaos round {told.name}"
+    title = f"Chaos round {data.name}"
     head = joined(
         tag("meta", charset="utf-8"),
         tag("meta", name="viewport", content="width=device-width"),
@@ -71,14 +71,14 @@ def page(told: Told, facts: Facts, picture: Markup) -> str:
     body = joined(
         tag("h1", title),
         _verdict(facts),
-        _repeat(told),
-        _recovery(told, facts),
-        _findings(told),
+        _repeat(data),
+        _recovery(data, facts),
+        _findings(data),
         picture,
         _faults(facts),
         _partitions(facts),
-        _clients(told, facts),
-        _unread(told.unread),
+        _clients(data, facts),
+        _unread(data.unread),
     )
     return f"<!doctype html>\n{tag('html', tag('head', head), tag('body', body), lang='en')}\n"
 
@@ -110,8 +110,8 @@ def command_of(plan: Plan) -> str:
     )
 
 
-def _repeat(told: Told) -> Markup:
-    plan = told.plan
+def _repeat(data: RoundData) -> Markup:
+    plan = data.plan
     if plan is None:
         return tag("p", "There is no plan to repeat it by.", class_="note")
     topics = ", ".join(f"{topic.topic} × {topic.partitions}" for topic in plan.topics)
@@ -123,11 +123,11 @@ def _repeat(told: Told) -> Markup:
             ("topics × partitions", topics),
         ),
         tag("p", "To repeat it:", class_="note"),
-        tag("pre", told.command or command_of(plan)),
+        tag("pre", data.command or command_of(plan)),
     )
 
 
-def _recovery(told: Told, facts: Facts) -> Markup:
+def _recovery(data: RoundData, facts: Facts) -> Markup:
     gaps = [(fact.gap.took_ms, fact.place) for fact in facts.partitions if fact.gap is not None]
     longest = f"{_time(max(gaps)[0])}, {max(gaps)[1]}" if gaps else "unknown"
     waits = [each.most for each in facts.latencies]
@@ -137,7 +137,7 @@ def _recovery(told: Told, facts: Facts) -> Markup:
         ("after healing, all in sync and serving", _time(facts.settled_after_ms)),
         ("longest without an acknowledged write", longest),
         ("records acknowledged", f"{sum(fact.acked for fact in facts.partitions):,}"),
-        ("received, by all readers", f"{sum(len(reader.received_ms) for reader in told.readers):,}"),
+        ("received, by all readers", f"{sum(len(reader.received_ms) for reader in data.readers):,}"),
         ("longest until acknowledged", _time(max(waits, default=None))),
         *(
             (("died by themselves", ", ".join(dict.fromkeys(who for who, _ in facts.died))),)
@@ -150,17 +150,17 @@ def _recovery(told: Told, facts: Facts) -> Markup:
 # --- below it ---------------------------------------------------------------------------------
 
 
-def _findings(told: Told) -> Markup:
-    if not told.findings:
+def _findings(data: RoundData) -> Markup:
+    if not data.findings:
         return joined()
-    shown = told.findings[:FINDINGS_SHOWN]
+    shown = data.findings[:FINDINGS_SHOWN]
     rows = [
         (each.check, each.topic, _cell(each.partition), _cell(each.offset), _short(each.detail))
         for each in shown
     ]
-    left_out = len(told.findings) - len(shown)
+    left_out = len(data.findings) - len(shown)
     return joined(
-        tag("h2", f"Findings: {len(told.findings)}"),
+        tag("h2", f"Findings: {len(data.findings)}"),
         _table(("check", "topic", "#partition", "#offset", "what"), rows),
         tag("p", f"and {left_out} more in findings.jsonl", class_="note") if left_out else "",
     )
@@ -211,15 +211,15 @@ def _partition(fact: PartitionFact, facts: Facts) -> Sequence[str]:
     )  # fmt: skip
 
 
-def _clients(told: Told, facts: Facts) -> Markup:
-    if not facts.senders and not told.readers:
+def _clients(data: RoundData, facts: Facts) -> Markup:
+    if not facts.senders and not data.readers:
         return joined(tag("h2", "Clients"), tag("p", "There were none.", class_="note"))
     outcomes = tuple(Outcome)
     sent = [
         (each.name, f"{each.sent:,}", *(f"{each.by_outcome[outcome]:,}" for outcome in outcomes))
         for each in facts.senders
     ]
-    received = [(each.name, f"{len(each.received_ms):,}", _short(each.error)) for each in told.readers]
+    received = [(each.name, f"{len(each.received_ms):,}", _short(each.error)) for each in data.readers]
     return joined(
         tag("h2", "Clients"),
         _table(("producer", "#sent", *(f"#{outcome.value}" for outcome in outcomes)), sent) if sent else "",

@@ -9,8 +9,9 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final
 
+from strandline.auditing.cluster import Observation
+from strandline.chaos.report.round_data import Election
 from strandline.chaos.report.spans import Held, Span
-from strandline.chaos.report.told import Election, Observation
 from strandline.chaos.report.traffic import BIN_MS, Rate
 from strandline.ids import TopicPartition
 
@@ -73,11 +74,11 @@ def growth_of(observed: Iterable[Observation], span: Span) -> tuple[Rate, ...]:
     bins = [0] * (int(span.took_ms // BIN_MS) + 1)
     known: int | None = None
     for each in observed:
-        if each.hw is None:
+        if each.watermark is None:
             continue
         if known is not None and span.from_ms <= each.at_ms <= span.to_ms:
-            bins[int((each.at_ms - span.from_ms) // BIN_MS)] += max(0, each.hw - known)
-        known = each.hw if known is None else max(known, each.hw)
+            bins[int((each.at_ms - span.from_ms) // BIN_MS)] += max(0, each.watermark - known)
+        known = each.watermark if known is None else max(known, each.watermark)
     if known is None:
         return ()
     return tuple(Rate(span.from_ms + bin * BIN_MS, grown * 1000 / BIN_MS) for bin, grown in enumerate(bins))
@@ -88,11 +89,11 @@ def falls_of(observed: Iterable[Observation]) -> list[float]:
     told: dict[str, int] = {}
     falls = []
     for each in observed:
-        if each.hw is None:
+        if each.watermark is None:
             continue
-        if each.hw < told.get(each.observer, 0):
+        if each.watermark < told.get(each.observer, 0):
             falls.append(float(each.at_ms))
-        told[each.observer] = max(each.hw, told.get(each.observer, 0))
+        told[each.observer] = max(each.watermark, told.get(each.observer, 0))
     return falls
 
 

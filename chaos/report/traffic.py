@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
+from strandline.chaos.report.round_data import Outcome, Sender, Sending
 from strandline.chaos.report.spans import Span
-from strandline.chaos.report.told import Outcome, Sender, Sending
 from strandline.ids import TopicPartition
 
 BIN_MS: Final = 500

@@ -18,12 +18,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from strandline.auditing.checks import FELL, LEADERSHIP, Finding, in_order
-from strandline.ids import PartitionKey
+from strandline.ids import PartitionKey, TopicPartition
 from strandline.vocabulary.state_changes import Happening, StateChangeEvent
 
 NOBODY = -1
-Lane = tuple[str, int]
-"""Topic and partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +40,8 @@ class Observation:
     end: int | None = None
 
     @property
-    def lane(self) -> Lane:
-        return self.topic, self.partition
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
 
 def findings(observations: Iterable[Observation], changes: Iterable[StateChangeEvent] = ()) -> list[Finding]:
@@ -63,15 +61,15 @@ def findings(observations: Iterable[Observation], changes: Iterable[StateChangeE
 
 def _outside_isr(seen: Iterable[Observation]) -> Iterator[Finding]:
     """Of each partition and epoch the first."""
-    told: set[tuple[Lane, int]] = set()
+    told: set[tuple[TopicPartition, int]] = set()
     for each in seen:
-        if each.leader == NOBODY or each.leader in each.isr or (each.lane, each.epoch) in told:
+        if each.leader == NOBODY or each.leader in each.isr or (each.place, each.epoch) in told:
             continue
-        told.add((each.lane, each.epoch))
+        told.add((each.place, each.epoch))
         isr = ", ".join(map(str, each.isr))
         yield Finding(
             LEADERSHIP.name,
-            *each.lane,
+            *each.place,
             None,
             f"{each.observer} saw leader {each.leader} of epoch {each.epoch}, and the ISR {isr or '-'}, "
             f"at {each.at_ms}",
@@ -93,34 +91,39 @@ def _epochs_fell(changes: Iterable[StateChangeEvent]) -> Iterator[Finding]:
 
 
 def _two_leaders(seen: Iterable[Observation], elections: Iterable[StateChangeEvent]) -> Iterator[Finding]:
-    leaders: dict[tuple[Lane, int], tuple[int, str]] = {}
+    leaders: dict[tuple[TopicPartition, int], tuple[int, str]] = {}
     elected = (
-        ((change.topic, int(change.key.partition)), int(change.epoch), int(change.broker), change.id)
+        (
+            TopicPartition(change.topic, int(change.key.partition)),
+            int(change.epoch),
+            int(change.broker),
+            change.id,
+        )
         for change in elections
     )
     observed = (
-        (each.lane, each.epoch, each.leader, f"{each.observer} at {each.at_ms}")
+        (each.place, each.epoch, each.leader, f"{each.observer} at {each.at_ms}")
         for each in seen
         if each.leader != NOBODY
     )
-    for lane, epoch, leader, who in (*elected, *observed):
-        first, by = leaders.setdefault((lane, epoch), (leader, who))
+    for place, epoch, leader, who in (*elected, *observed):
+        first, by = leaders.setdefault((place, epoch), (leader, who))
         if first != leader:
             detail = f"epoch {epoch} had leaders {first} ({by}) and {leader} ({who})"
-            yield Finding(LEADERSHIP.name, *lane, None, detail)
+            yield Finding(LEADERSHIP.name, *place, None, detail)
 
 
 def _watermarks_fell(seen: Iterable[Observation]) -> Iterator[Finding]:
-    highest: dict[tuple[str, Lane], dict[int, int]] = {}
+    highest: dict[tuple[str, TopicPartition], dict[int, int]] = {}
     for each in seen:
         if each.watermark is None or each.leader == NOBODY:
             continue
-        by_epoch = highest.setdefault((each.observer, each.lane), {})
+        by_epoch = highest.setdefault((each.observer, each.place), {})
         told = max(((mark, epoch) for epoch, mark in by_epoch.items() if epoch <= each.epoch), default=None)
         if told is not None and each.watermark < told[0]:
             yield Finding(
                 FELL.name,
-                *each.lane,
+                *each.place,
                 each.watermark,
                 f"{each.observer} was told {each.watermark} in epoch {each.epoch}, at {each.at_ms}, after "
                 f"{told[0]} in epoch {told[1]}",

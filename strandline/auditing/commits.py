@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from strandline.auditing.checks import COMMITTED, Finding, in_order
+from strandline.ids import TopicPartition
 
-Lane = tuple[str, int]
+Partition = tuple[str, int]
 """Topic and partition."""
 
 ASKED_BEFORE_MS_MAX: Final = 3_000
@@ -38,14 +39,14 @@ class Committed:
     offset: int
 
     @property
-    def lane(self) -> Lane:
-        return self.topic, self.partition
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
 
 def findings(
     commits: Iterable[Committed],
-    received: Mapping[str, Mapping[Lane, Collection[int]]],
-    log: Mapping[Lane, Sequence[int]],
+    received: Mapping[str, Mapping[Partition, Collection[int]]],
+    log: Mapping[Partition, Sequence[int]],
     acknowledged: Iterable[Committed] = (),
 ) -> list[Finding]:
     """All that is wrong. `commits` in the order in which they were told; `received`: by group what its
@@ -56,14 +57,14 @@ def findings(
 
 
 def _fell(told: Iterable[Committed]) -> Iterator[Finding]:
-    highest: dict[tuple[str, Lane], Committed] = {}
+    highest: dict[tuple[str, Partition], Committed] = {}
     for each in told:
-        key = (each.group, each.lane)
+        key = (each.group, each.place)
         before = highest.get(key, each)
         if each.offset < before.offset:
             yield Finding(
                 COMMITTED.name,
-                *each.lane,
+                *each.place,
                 each.offset,
                 f"group {each.group} had {before.offset} at {before.at_ms}, and this at {each.at_ms}",
             )
@@ -74,25 +75,25 @@ def _fell(told: Iterable[Committed]) -> Iterator[Finding]:
 def _forgotten(told: Iterable[Committed], acknowledged: Iterable[Committed]) -> Iterator[Finding]:
     """Offsets below a commit that had been acknowledged when they were asked for. The last ones tell: an
     offset that falls is found by itself."""
-    last: dict[tuple[str, Lane], Committed] = {}
+    last: dict[tuple[str, Partition], Committed] = {}
     for each in told:
-        last[each.group, each.lane] = each
+        last[each.group, each.place] = each
     for acked in acknowledged:
-        found = last.get((acked.group, acked.lane))
+        found = last.get((acked.group, acked.place))
         if found is None or found.at_ms < acked.at_ms + ASKED_BEFORE_MS_MAX or found.offset >= acked.offset:
             continue
         detail = f"a commit of this was acknowledged at {acked.at_ms}, and group {acked.group} had"
-        yield Finding(COMMITTED.name, *acked.lane, acked.offset, f"{detail} {found.offset} at {found.at_ms}")
+        yield Finding(COMMITTED.name, *acked.place, acked.offset, f"{detail} {found.offset} at {found.at_ms}")
 
 
 def _passed(
     told: Iterable[Committed],
-    received: Mapping[str, Mapping[Lane, Collection[int]]],
-    log: Mapping[Lane, Sequence[int]],
+    received: Mapping[str, Mapping[Partition, Collection[int]]],
+    log: Mapping[Partition, Sequence[int]],
 ) -> Iterator[Finding]:
-    highest: dict[tuple[str, Lane], Committed] = {}
+    highest: dict[tuple[str, Partition], Committed] = {}
     for each in told:
-        key = (each.group, each.lane)
+        key = (each.group, each.place)
         if key not in highest or each.offset > highest[key].offset:
             highest[key] = each
     for (group, lane), each in highest.items():

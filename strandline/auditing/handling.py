@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from strandline.auditing.checks import HANDLED, Finding, in_order
 from strandline.auditing.history import Handled, History, Received, Unassigned
 
-Lane = tuple[str, int]
+Partition = tuple[str, int]
 
 
 def findings(histories: Iterable[History]) -> list[Finding]:
@@ -22,7 +22,7 @@ def findings(histories: Iterable[History]) -> list[Finding]:
 
 
 def _of_one(history: History) -> Iterator[Finding]:
-    at_work: dict[Lane, int] = {}
+    at_work: dict[Partition, int] = {}
     for event in history.events:
         match event:
             case Received(topic=topic, partition=partition, offset=offset):

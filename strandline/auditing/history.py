@@ -146,11 +146,11 @@ SMALL: Final = 32
 OUTCOMES: Final = {outcome.value: outcome for outcome in Outcome}
 
 
-class Told(NamedTuple):
-    """A line: its event, and all that it says, also what no audit of a log looks at."""
+class Line(NamedTuple):
+    """A line: its event, and all of its fields, also those that no audit of a log uses."""
 
     event: Event
-    said: Mapping[str, Any]
+    fields: Mapping[str, Any]
 
 
 def parse(line: bytes) -> Event:
@@ -158,53 +158,54 @@ def parse(line: bytes) -> Event:
     return parse_whole(line).event
 
 
-def parse_whole(line: bytes) -> Told:
+def parse_whole(line: bytes) -> Line:
     """A line. Raises ValueError with what is wrong."""
     try:
-        said = json.loads(line)
+        fields = json.loads(line)
     except (ValueError, RecursionError) as error:  # also what is not UTF-8, or nested without end
         raise ValueError(f"not JSON: {error}") from None
-    if not isinstance(said, dict):
+    if not isinstance(fields, dict):
         raise ValueError("not a JSON object")
-    return Told(_event(said), said)
+    return Line(event_of(fields), fields)
 
 
-def _event(said: Mapping[str, Any]) -> Event:
-    name = said.get("event")
+def event_of(fields: Mapping[str, Any]) -> Event:
+    """The event of a line's fields. Raises ValueError with what is wrong."""
+    name = fields.get("event")
     if not isinstance(name, str) or name not in FIELDS:
         raise ValueError(f"there is no event {name!r}; known are {', '.join(FIELDS)}")
-    facts = [_FACTS[each](said, each) for each in FIELDS[name]]
+    facts = [_FACTS[each](fields, each) for each in FIELDS[name]]
     if name == LOST:
         facts.append(False)
-    return _EVENTS[name](_whole(said, "seq"), _text(said, "topic"), *facts)
+    return _EVENTS[name](_whole(fields, "seq"), _text(fields, "topic"), *facts)
 
 
 def read_lines(name: str, lines: Iterable[bytes]) -> Iterator[Event]:
     """The events of a file's lines. Raises InvalidHistory for one that cannot be read, the last one excepted,
     and for a second beginning: two runs in one file are not one history."""
-    return (told.event for told in read_whole_lines(name, lines))
+    return (line.event for line in read_whole_lines(name, lines))
 
 
-def read_whole_lines(name: str, lines: Iterable[bytes]) -> Iterator[Told]:
-    """As `read_lines`, with all that they say."""
+def read_whole_lines(name: str, lines: Iterable[bytes]) -> Iterator[Line]:
+    """As `read_lines`, with all fields."""
     wrong: str | None = None
     begun = False
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
+    for number, text in enumerate(lines, 1):
+        if not text.strip():
             continue
         if wrong is not None:
             raise InvalidHistory(wrong)
         try:
-            told = parse_whole(line)
+            line = parse_whole(text)
         except ValueError as error:
             wrong = f"{name}, line {number}: {error}"
             continue
-        if told.event.seq == 0 and begun:
+        if line.event.seq == 0 and begun:
             raise InvalidHistory(
                 f"{name}, line {number}: a second run begins here; each has a file of its own"
             )
         begun = True
-        yield told
+        yield line
 
 
 def read(path: Path, name: str | None = None) -> History:
@@ -217,15 +218,15 @@ def read(path: Path, name: str | None = None) -> History:
 # --- fields -----------------------------------------------------------------------------------
 
 
-def _whole(said: Mapping[str, Any], name: str) -> int:
-    found = said.get(name)
+def _whole(fields: Mapping[str, Any], name: str) -> int:
+    found = fields.get(name)
     if not isinstance(found, int) or isinstance(found, bool):
         raise ValueError(f"{name} is {found!r} and not a whole number")
     return _within(found, name, BIG)
 
 
-def _small(said: Mapping[str, Any], name: str) -> int:
-    return _within(_whole(said, name), name, SMALL)
+def _small(fields: Mapping[str, Any], name: str) -> int:
+    return _within(_whole(fields, name), name, SMALL)
 
 
 def _within(number: int, name: str, bits: int) -> int:
@@ -234,35 +235,35 @@ def _within(number: int, name: str, bits: int) -> int:
     return number
 
 
-def _text(said: Mapping[str, Any], name: str) -> str:
-    found = said.get(name)
+def _text(fields: Mapping[str, Any], name: str) -> str:
+    found = fields.get(name)
     if not isinstance(found, str):
         raise ValueError(f"{name} is {found!r} and not a text")
     return found
 
 
-def _partitions(said: Mapping[str, Any], name: str) -> tuple[int, ...]:
-    found = said.get(name)
+def _partitions(fields: Mapping[str, Any], name: str) -> tuple[int, ...]:
+    found = fields.get(name)
     if not isinstance(found, list) or not all(type(each) is int for each in found):
         raise ValueError(f"{name} is {found!r} and not a list of partitions")
     return tuple(_within(each, name, SMALL) for each in found)
 
 
-def _outcome(said: Mapping[str, Any], name: str) -> Outcome:
-    found = said.get(name)
+def _outcome(fields: Mapping[str, Any], name: str) -> Outcome:
+    found = fields.get(name)
     if not isinstance(found, str) or found not in OUTCOMES:
         raise ValueError(f"{name} is {found!r}, not one of {', '.join(OUTCOMES)}")
     return OUTCOMES[found]
 
 
-def _bytes(said: Mapping[str, Any], name: str) -> bytes | None:
+def _bytes(fields: Mapping[str, Any], name: str) -> bytes | None:
     """Text, or base64 where a field says so (as `strandline.cli.shell.output.shown` writes it)."""
-    encoding = said.get(f"{name}_encoding")
+    encoding = fields.get(f"{name}_encoding")
     if encoding not in (None, "base64"):
         raise ValueError(f"{name}_encoding is {encoding!r}, not base64")
-    if said.get(name) is None:
+    if fields.get(name) is None:
         return None
-    text = _text(said, name)
+    text = _text(fields, name)
     try:
         return base64.b64decode(text, validate=True) if encoding else text.encode()
     except (binascii.Error, UnicodeEncodeError) as error:

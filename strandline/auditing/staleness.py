@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-Lane = tuple[str, int]
+Partition = tuple[str, int]
 """Topic and partition."""
 
 
@@ -35,20 +35,20 @@ class Staleness(NamedTuple):
     ms: float
 
 
-def longest(acked: Mapping[Lane, Mapping[int, float]], readings: Iterable[Reading]) -> list[Staleness]:
+def longest(acked: Mapping[Partition, Mapping[int, float]], readings: Iterable[Reading]) -> list[Staleness]:
     """For each partition the longest time. `acked`: when each offset was acknowledged, by the clock of the
     readings.
 
     What was given before its acknowledgement had arrived took no time; what was never given is not in here:
     that is for the checks.
     """
-    found: dict[Lane, Staleness] = {}
+    found: dict[Partition, Staleness] = {}
     for each in readings:
-        lane = (each.topic, each.partition)
-        at = acked.get(lane, {}).get(each.offset)
+        place = (each.topic, each.partition)
+        at = acked.get(place, {}).get(each.offset)
         if at is None:
             continue
         took = max(0.0, each.at_ms - max(at, each.since_ms))
-        if lane not in found or took > found[lane].ms:
-            found[lane] = Staleness(*lane, each.offset, each.reader, took)
-    return [found[lane] for lane in sorted(found)]
+        if place not in found or took > found[place].ms:
+            found[place] = Staleness(*place, each.offset, each.reader, took)
+    return [found[place] for place in sorted(found)]

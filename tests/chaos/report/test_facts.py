@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from strandline.auditing.checks import Finding
+from strandline.auditing.cluster import Observation
 from strandline.chaos.core.faults import Fault, FaultKind, Role, Target
 from strandline.chaos.core.plan import Plan
+from strandline.chaos.evidence import Moment
 from strandline.chaos.report import partitions, traffic
 from strandline.chaos.report.facts import Verdict, facts_of, judged
+from strandline.chaos.report.round_data import Election, Outcome, Reader, RoundData, Sender, Sending
 from strandline.chaos.report.spans import NOBODY, Held, Span
-from strandline.chaos.report.told import (
-    Election,
-    Found,
-    Moment,
-    Observation,
-    Outcome,
-    Reader,
-    Sender,
-    Sending,
-    Told,
-)
 from strandline.ids import TopicPartition
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 1)
-FOUND = Found("lost", "a", 0, 7, "record 7 is gone")
+FOUND = Finding("lost", "a", 0, 7, "record 7 is gone")
 
 
 def seen(
@@ -36,7 +29,7 @@ def seen(
     place: TopicPartition = A,
     observer: str = "admin",
 ) -> Observation:
-    return Observation(at_ms, observer, place, leader, epoch, frozenset(isr), hw)
+    return Observation(at_ms, observer, *place, leader, epoch, tuple(isr), hw)
 
 
 def acked(sent_ms: int, took_ms: float, place: TopicPartition = A) -> Sending:
@@ -105,8 +98,8 @@ def test_an_isr_is_whole_again_from_when_it_stays_so() -> None:
 
 
 def test_a_watermark_grows_when_it_is_told_and_its_fall_is_no_growth() -> None:
-    told = [(0, 100), (250, 110), (500, 130), (750, None), (1600, 200), (1700, 190), (1750, 205)]
-    observed = [seen(at_ms, 1, hw=hw) for at_ms, hw in told]
+    data = [(0, 100), (250, 110), (500, 130), (750, None), (1600, 200), (1700, 190), (1750, 205)]
+    observed = [seen(at_ms, 1, hw=hw) for at_ms, hw in data]
     grown = partitions.growth_of(observed, Span(0, 1999))
     assert [(rate.at_ms, rate.per_s) for rate in grown] == [(0, 20), (500, 40), (1000, 0), (1500, 150)]
     assert partitions.falls_of(observed) == [1700]
@@ -190,22 +183,22 @@ def test_a_late_recovery_is_none() -> None:
     assert judged(events, []) == (Verdict.UNWELL, ("Writable after 15.0 s only; 15 s are allowed",))
 
 
-def round_with(*said: Moment, faults: Sequence[Fault] = ()) -> Told:
+def round_with(*said: Moment, faults: Sequence[Fault] = ()) -> RoundData:
     plan = Plan(7, 10, (), (), tuple(faults))
     sendings = tuple(acked(at_ms, 2) for at_ms in (0, 1000, 1010, 4000, 4010, 9000))
     observed = (seen(0, 1), seen(1100, 1, (1, 2)), seen(5200, 1), seen(8000, 1))
     readers = (Reader("r", (5, 600)),)
     timeline = (Moment(0, "began"), *said, Moment(9500, "ended"))
-    return Told("r", plan, "", timeline, observed, (), (Sender("p", sendings),), readers, ())
+    return RoundData("r", plan, "", timeline, observed, (), (Sender("p", sendings),), readers, ())
 
 
 def test_a_fault_knows_when_it_was_what_it_cost_and_when_all_was_whole_again() -> None:
-    told = round_with(
+    data = round_with(
         Moment(1050, "fault_began", 0, "kill", ("broker 3",), "leads a-0"),
         Moment(5000, "fault_ended", 0, "kill", ("broker 3",), ""),
         faults=[fault(FaultKind.KILL, 1, 4)],
     )
-    (killed,) = facts_of(told).faults
+    (killed,) = facts_of(data).faults
     assert (killed.kind, killed.who, killed.detail) == ("kill", ("broker 3",), "leads a-0")
     assert killed.span == Span(1050, 5000)
     assert killed.gap == (A, Span(4012, 9000))
@@ -213,13 +206,13 @@ def test_a_fault_knows_when_it_was_what_it_cost_and_when_all_was_whole_again() -
 
 
 def test_a_fault_without_an_end_ends_with_healing_and_one_that_was_skipped_says_why() -> None:
-    told = round_with(
+    data = round_with(
         Moment(1050, "fault_began", 0, "chase", ("broker 3",)),
         Moment(2000, "fault_skipped", 1, "disk-full", detail="no room to fill"),
         Moment(6000, "healed"),
         faults=[fault(FaultKind.CHASE, 1, 4), fault(FaultKind.DISK_FULL, 2, 1), fault(FaultKind.KILL, 3, 1)],
     )
-    chase, full, kill = facts_of(told).faults
+    chase, full, kill = facts_of(data).faults
     assert chase.span == Span(1050, 6000)
     assert (full.span, full.detail) == (None, "no room to fill")
     assert (kill.span, kill.kind, kill.detail) == (None, "kill", "it was never begun")
@@ -237,5 +230,5 @@ def test_the_figures_of_a_partition_and_of_clients() -> None:
 
 
 def test_a_round_of_which_nothing_is_known_has_facts_too() -> None:
-    facts = facts_of(Told("nothing"))
+    facts = facts_of(RoundData("nothing"))
     assert (facts.verdict, facts.span, facts.places, facts.faults) == (Verdict.UNFINISHED, Span(0, 0), (), ())

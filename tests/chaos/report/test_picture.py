@@ -7,23 +7,25 @@ from pathlib import Path
 
 from matplotlib.image import imread
 
+from strandline.auditing.cluster import Observation
+from strandline.chaos.evidence import Moment
 from strandline.chaos.report.facts import Facts, facts_of
 from strandline.chaos.report.picture import LANES_MAX, draw
+from strandline.chaos.report.round_data import Election, Outcome, Reader, RoundData, Sender, Sending
 from strandline.chaos.report.spans import NOBODY
-from strandline.chaos.report.told import Election, Moment, Observation, Outcome, Reader, Sender, Sending, Told
 from strandline.ids import TopicPartition
 
 A = TopicPartition("a", 0)
 
 
 def seen(at_ms: int, leader: int, hw: int | None, place: TopicPartition = A) -> Observation:
-    return Observation(at_ms, "admin", place, leader, 1, frozenset({1, 2}), hw)
+    return Observation(at_ms, "admin", *place, leader, 1, (1, 2), hw)
 
 
-def told(*moments: Moment) -> Told:
+def told(*moments: Moment) -> RoundData:
     """Ten seconds of one partition."""
     sendings = tuple(Sending(at_ms, Outcome.ACKED, at_ms + 2, 2, A) for at_ms in range(0, 10_000, 100))
-    return Told(
+    return RoundData(
         "r",
         moments=(Moment(0, "began"), *moments, Moment(10_000, "ended")),
         observations=tuple(seen(at_ms, 1, at_ms // 100) for at_ms in range(0, 10_000, 250)),
@@ -47,7 +49,7 @@ def test_what_is_wrong_stands_out(tmp_path: Path) -> None:
     observed[8:16] = [replace(each, leader=NOBODY) for each in observed[8:16]]
     assert red(facts_of(replace(calm, observations=tuple(observed))), tmp_path) > quiet, "no leader"
     observed = [
-        replace(each, hw=3) if number == 30 else each for number, each in enumerate(calm.observations)
+        replace(each, watermark=3) if number == 30 else each for number, each in enumerate(calm.observations)
     ]
     assert red(facts_of(replace(calm, observations=tuple(observed))), tmp_path) > quiet, "a watermark fell"
     unclean = replace(calm, elections=(Election(5_000, A, 2, unclean=True),))

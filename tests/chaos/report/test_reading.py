@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from strandline.auditing.checks import Finding
+from strandline.auditing.cluster import Observation
 from strandline.chaos.core.faults import FaultKind
+from strandline.chaos.evidence import Moment
 from strandline.chaos.report.reading import read_round
-from strandline.chaos.report.told import Election, Found, Moment, Observation, Outcome, Reader, Sending, Told
+from strandline.chaos.report.round_data import Election, Outcome, Reader, RoundData, Sending
 from strandline.ids import TopicPartition
 from tests.chaos.report.made_up import FAULTS, T0, Line, write_lines, write_round
 
@@ -21,19 +24,19 @@ def line(seq: int, event: str, **facts: Any) -> Line:
 
 
 def test_a_whole_round_is_read(tmp_path: Path) -> None:
-    told = read_round(
+    data = read_round(
         write_round(tmp_path / "seed-4711", findings=[{"check": "lost", **PLACE, "offset": 3, "detail": "x"}])
     )
-    assert told.name == "seed-4711"
-    assert told.plan is not None and told.plan.seed == 4711
-    assert [fault.kind for fault in told.plan.faults] == [
+    assert data.name == "seed-4711"
+    assert data.plan is not None and data.plan.seed == 4711
+    assert [fault.kind for fault in data.plan.faults] == [
         *(fault[0] for fault in FAULTS),
         FaultKind.DISK_FULL,
     ]
-    assert told.moments[0] == Moment(T0, "began")
-    assert told.findings == (Found("lost", "a", 1, 3, "x"),)
-    assert [sender.name for sender in told.senders] == ["produce-p1.jsonl", "produce-p2.jsonl"]
-    assert told.unread == ()
+    assert data.moments[0] == Moment(T0, "began")
+    assert data.findings == (Finding("lost", "a", 1, 3, "x"),)
+    assert [sender.name for sender in data.senders] == ["produce-p1.jsonl", "produce-p2.jsonl"]
+    assert data.unread == ()
 
 
 def test_records_are_told_by_what_became_of_them(tmp_path: Path) -> None:
@@ -76,12 +79,14 @@ def test_an_election_that_was_recorded_twice_is_one(tmp_path: Path) -> None:
     elected = {
         "command": "elect-leader",
         **PLACE,
+        "topic_id": "t",
+        "epoch": 2,
         "broker": 3,
         "at": T0,
         "state": "completed",
         "unclean": True,
     }
-    asked = {"command": "start-replica", "id": "r", **PLACE, "broker": 2, "at": T0, "state": "requested"}
+    asked = {**elected, "command": "start-replica", "id": "r", "broker": 2, "state": "requested"}
     write_lines(tmp_path / "state-changes.jsonl", [{"id": "e", **elected}, asked, {"id": "e", **elected}])
     assert read_round(tmp_path).elections == (Election(T0, A, 3, unclean=True),)
 
@@ -98,13 +103,13 @@ def test_an_observation_without_an_answer_has_no_watermark(tmp_path: Path) -> No
         "leo": None,
     }
     write_lines(tmp_path / "observations.jsonl", [said])
-    assert read_round(tmp_path).observations == (Observation(T0, "o", A, -1, 4, frozenset({1}), None),)
+    assert read_round(tmp_path).observations == (Observation(T0, "o", *A, -1, 4, (1,)),)
 
 
 def test_what_is_missing_is_empty(tmp_path: Path) -> None:
-    told = read_round(tmp_path / "nowhere")
-    assert told.unread[0].startswith("plan.json: FileNotFoundError")
-    assert (told, told.findings) == (Told("nowhere", unread=told.unread), None)
+    data = read_round(tmp_path / "nowhere")
+    assert data.unread[0].startswith("plan.json: FileNotFoundError")
+    assert (data, data.findings) == (RoundData("nowhere", unread=data.unread), None)
 
 
 def test_half_a_last_line_counts_for_nothing_and_a_broken_one_is_named(tmp_path: Path) -> None:
@@ -112,8 +117,8 @@ def test_half_a_last_line_counts_for_nothing_and_a_broken_one_is_named(tmp_path:
     (tmp_path / "plan.json").write_text("[]")
     (tmp_path / "timeline.jsonl").write_text(f"{began}\n{began[:9]}")
     (tmp_path / "findings.jsonl").write_text('{"check": "lost"}\nnull\n')
-    told = read_round(tmp_path)
-    assert told.moments == (Moment(T0, "began"),)
-    assert told.findings == ()
-    assert [each.partition(":")[0] for each in told.unread] == ["plan.json", "findings.jsonl"]
-    assert told.unread[1] == "findings.jsonl: 2 lines cannot be read, the first of them is 1"
+    data = read_round(tmp_path)
+    assert data.moments == (Moment(T0, "began"),)
+    assert data.findings == ()
+    assert [each.partition(":")[0] for each in data.unread] == ["plan.json", "findings.jsonl"]
+    assert data.unread[1] == "findings.jsonl: 2 lines cannot be read, the first of them is 1"
