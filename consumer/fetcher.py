@@ -1,33 +1,29 @@
-"""Fetches from one broker everything that it leads of what is assigned, over one stream at a time.
+"""Fetches from one broker all assigned partitions that it leads, over one stream at a time.
 
-As soon as an answer is here the next fetch is under way, before anybody has looked at the records.
+As soon as an answer arrives the next fetch is under way, before the application has seen its records.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Callable
 from typing import Any, Final
 
-from strandline.client.backoff import backoff_s
+from strandline.client.broker_stream import BrokerStream
 from strandline.client.cluster import Cluster
 from strandline.client.fetches import FetchRequest, FetchResponse
 from strandline.client.wire.fetch import FETCH
 from strandline.config import ConsumerSettings
 from strandline.consumer.core.positions import Effect, Positions
-from strandline.errors import BrokerNotAvailable, OutcomeUnknown, StrandlineError
+from strandline.errors import StrandlineError
+from strandline.ids import TopicPartition
 from strandline.ports import Clock, Stream
-from strandline.tasks import until_failure
-
-logger = logging.getLogger(__name__)
 
 FETCHES_IN_FLIGHT_MAX: Final = 4
-"""One may be a long poll for partitions at their ends; the others are for those that moved meanwhile."""
+"""One may be a long poll for partitions at their ends; the others are for partitions that moved meanwhile."""
 
 
-class Fetcher:
-    """`run` is its task; `wake` says that there may be something to fetch."""
+class Fetcher(BrokerStream[FetchRequest, FetchResponse]):
+    """Fetches the assigned partitions that one broker leads."""
 
     def __init__(
         self,
@@ -39,55 +35,34 @@ class Fetcher:
         settings: ConsumerSettings,
         clock: Clock,
     ) -> None:
-        self._broker = broker
-        self._cluster = cluster
+        super().__init__(
+            broker,
+            FETCH,
+            cluster=cluster,
+            settings=settings,
+            clock=clock,
+            answer_s=(settings.fetch_wait_ms + settings.request_timeout_ms) / 1000,
+        )
         self._positions = positions
         self._carry_out = carry_out
         self._settings = settings
-        self._clock = clock
-        self._wanted = asyncio.Event()
         self._unanswered: dict[int, float] = {}
+        """When each fetch in flight was written (monotonic seconds), the oldest first."""
 
-    def wake(self) -> None:
-        self._wanted.set()
-
-    def _leads(self) -> bool:
+    def _has_work(self) -> bool:
         return any(state.broker == self._broker for state in self._positions)
 
-    async def run(self) -> None:
-        """Keep a stream to the broker while it leads anything that is assigned; for ever."""
-        attempt = 0
-        while True:
-            await self._wanted.wait()
-            if not self._leads():
-                self._wanted.clear()
-                continue
-            try:
-                stream = await self._cluster.open(self._broker, FETCH)
-            except BrokerNotAvailable as error:
-                attempt += 1
-                logger.log(logging.INFO if attempt == 1 else logging.DEBUG, "%s", error)
-                for state in self._positions:
-                    if state.broker == self._broker:
-                        self._cluster.doubt(state.name)
-                await self._clock.sleep(backoff_s(self._settings, attempt))
-                continue
-            attempt = 0
-            await self._exchange(stream)
+    def _led(self) -> list[TopicPartition]:
+        return [state.name for state in self._positions if state.broker == self._broker]
 
-    async def _exchange(self, stream: Stream[FetchRequest, FetchResponse]) -> None:
-        """Fetch until the stream breaks."""
-        self._wanted.set()
-        try:
-            error = await until_failure(
-                StrandlineError, self._write(stream), self._read(stream), self._watch()
-            )
-            logger.info("the fetch stream to broker %d ended: %s", self._broker, error)
-            self._carry_out(self._positions.lost(self._broker, error))
-        finally:
-            self._unanswered.clear()
-            self._wanted.set()
-            stream.close()
+    def _opened(self) -> None:
+        self._unanswered = {}
+
+    def _lost(self, error: StrandlineError) -> None:
+        self._carry_out(self._positions.lost(self._broker, error))
+
+    def _oldest_at(self) -> float | None:
+        return next(iter(self._unanswered.values()), None)
 
     async def _write(self, stream: Stream[FetchRequest, FetchResponse]) -> None:
         settings = self._settings
@@ -115,12 +90,3 @@ class Fetcher:
             del self._unanswered[response.number]
             self._carry_out(self._positions.answered(response.number, response.answers))
             self._wanted.set()
-
-    async def _watch(self) -> None:
-        """Raise OutcomeUnknown when the broker leaves a fetch unanswered for too long."""
-        limit_s = (self._settings.fetch_wait_ms + self._settings.request_timeout_ms) / 1000
-        while True:
-            await self._clock.sleep(limit_s / 5)
-            oldest = next(iter(self._unanswered.values()), None)
-            if oldest is not None and self._clock.monotonic() - oldest > limit_s:
-                raise OutcomeUnknown(f"broker {self._broker} has not answered for {limit_s:.1f} s")

@@ -2,74 +2,35 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Final, Generic, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from typing import Final, TypeVar
 
+from strandline.client.broker_stream import CallStream, answer_limit_s
 from strandline.client.cluster import Cluster, Leader
-from strandline.client.fetches import Answer, FetchPlan, FetchRequest, FetchResponse, Wanted
+from strandline.client.fetches import Answer, FetchPlan, FetchRequest, Wanted
 from strandline.client.messages import LATEST, ListedOffset, OffsetQuery
 from strandline.client.retry import retry
 from strandline.client.wire.calls import LIST_OFFSETS
-from strandline.client.wire.fetch import FETCH
-from strandline.client.wire.produce import PRODUCE, Entry, Result
+from strandline.client.wire.fetch import FETCH, response_to
+from strandline.client.wire.produce import PRODUCE, Entry, result_of
 from strandline.config import RECORDS_BYTES_MAX, ClientSettings
 from strandline.errors import (
     LeaderNotAvailable,
     OffsetNotAvailable,
     OffsetOutOfRange,
-    OutcomeUnknown,
     StrandlineError,
     UnknownLeaderEpoch,
 )
 from strandline.ids import TopicPartition
 from strandline.pipeline.writing.exactly_once import Acked, LogEnd
-from strandline.ports import Clock, Method, Stream
+from strandline.ports import Clock
 from strandline.records import iterate
 
 FETCH_WAIT_MS: Final = 500
-ANSWER_GRACE: Final = 1.25
-"""A broker answers within the request timeout by itself; after this multiple of it the request is given up.
-"""
 
 T = TypeVar("T")
-RequestT = TypeVar("RequestT")
-ResponseT = TypeVar("ResponseT")
-
-
-class _BrokerStream(Generic[RequestT, ResponseT]):
-    """A stream to one broker at a time, with one request in flight; opened on demand."""
-
-    def __init__(self, cluster: Cluster, method: Method[RequestT, ResponseT], answer_s: float) -> None:
-        self._cluster = cluster
-        self._method = method
-        self._answer_s = answer_s
-        self._broker = -1
-        self._stream: Stream[RequestT, ResponseT] | None = None
-
-    async def ask(self, broker: int, request: RequestT, answers: Callable[[ResponseT], bool]) -> ResponseT:
-        """The response that answers this request. Raises errors of the stream."""
-        if self._stream is None or self._broker != broker:
-            self.close()
-            self._broker, self._stream = broker, await self._cluster.open(broker, self._method)
-        try:
-            async with asyncio.timeout(self._answer_s):
-                await self._stream.write(request)
-                while not answers(response := await self._stream.read()):
-                    pass
-                return response
-        except TimeoutError:
-            self.close()
-            raise OutcomeUnknown(f"broker {broker} has not answered for {self._answer_s:.1f} s") from None
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        if self._stream is not None:
-            self._stream.close()
-            self._stream = None
 
 
 class ClusterPartitionLog:
@@ -89,13 +50,9 @@ class ClusterPartitionLog:
         self._settings = settings
         self._clock = clock
         self._delivery_s = delivery_s
-        answer_s = ANSWER_GRACE * settings.request_timeout_ms / 1000
-        self._produce: _BrokerStream[Sequence[Entry], Sequence[Result]] = _BrokerStream(
-            cluster, PRODUCE, answer_s
-        )
-        self._fetch: _BrokerStream[FetchRequest, FetchResponse] = _BrokerStream(
-            cluster, FETCH, answer_s + FETCH_WAIT_MS / 1000
-        )
+        answer_s = answer_limit_s(settings)
+        self._produce = CallStream(cluster, PRODUCE, answer_s)
+        self._fetch = CallStream(cluster, FETCH, answer_s + FETCH_WAIT_MS / 1000)
         self._numbers = itertools.count(1)
 
     def close(self) -> None:
@@ -109,10 +66,7 @@ class ClusterPartitionLog:
             leader = await self._cluster.led_by(self._name)
             number = next(self._numbers)
             entry = Entry(number, self._name, -1, self._settings.request_timeout_ms, records)
-            results = await self._produce.ask(
-                leader.broker, [entry], lambda found: any(r.correlation_id == number for r in found)
-            )
-            result = next(r for r in results if r.correlation_id == number)
+            result = await self._produce.call(leader.broker, [entry], partial(result_of, number))
             if result.error is not None:
                 raise result.error
             return Acked(result.base_offset, result.appended)
@@ -214,7 +168,7 @@ class ClusterPartitionLog:
             bytes_max=RECORDS_BYTES_MAX,
             partition_bytes_max=bytes_max,
         )
-        response = await self._fetch.ask(leader.broker, request, lambda found: found.number == plan.number)
+        response = await self._fetch.call(leader.broker, request, partial(response_to, plan.number))
         for answer in response.answers:
             if answer.name == self._name:
                 return answer

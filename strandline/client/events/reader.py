@@ -10,15 +10,17 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
+from strandline.client.broker_stream import CallStream
 from strandline.client.client import Client
 from strandline.client.events.positions import EventPosition, EventPositions, EventRecord
 from strandline.client.fetches import Answer, FetchPlan, FetchRequest, FetchResponse, Wanted
 from strandline.client.messages import EARLIEST, LATEST, ListedOffset
 from strandline.client.offsets import list_offsets
 from strandline.client.retry import Tries, retry
-from strandline.client.wire.fetch import FETCH
+from strandline.client.wire.fetch import FETCH, response_to
 from strandline.config import MIB, RECORDS_BYTES_MAX, ClientSettings, load
 from strandline.errors import (
     InvalidRequest,
@@ -26,12 +28,11 @@ from strandline.errors import (
     OffsetNotAvailable,
     OffsetOutOfRange,
     Outcome,
-    OutcomeUnknown,
     StrandlineError,
     UnknownLeaderEpoch,
 )
 from strandline.ids import NO_BROKER, NO_EPOCH, TopicPartition
-from strandline.ports import Clock, Stream, Transport
+from strandline.ports import Clock, Transport
 
 logger = logging.getLogger(__name__)
 
@@ -267,7 +268,8 @@ class EventReader(Client[ClientSettings]):
 
     async def _exchange(self, broker: int, positions: EventPositions) -> None:
         """Fetch over one stream until the broker leads nothing that is wanted, or something fails."""
-        stream = await self._cluster.open(broker, FETCH)
+        limit_s = FETCH_WAIT_MS / 1000 + self._cluster.request_timeout_s
+        calls = CallStream(self._cluster, FETCH, limit_s)
         tries = Tries(self._settings, self._clock)
         try:
             while True:
@@ -276,7 +278,7 @@ class EventReader(Client[ClientSettings]):
                 if not wanted:
                     return
                 asked = {position.name: (position, position.fetched) for position in wanted}
-                response = await self._ask(stream, broker, wanted)
+                response = await self._ask(calls, broker, wanted)
                 failed = False
                 for answer in response.answers:
                     position, offset = asked[answer.name]
@@ -288,11 +290,11 @@ class EventReader(Client[ClientSettings]):
                 else:
                     tries.reset()
         finally:
-            stream.close()
+            calls.close()
 
     async def _ask(
         self,
-        stream: Stream[FetchRequest, FetchResponse],
+        calls: CallStream[FetchRequest, FetchResponse],
         broker: int,
         wanted: Sequence[EventPosition],
     ) -> FetchResponse:
@@ -308,23 +310,14 @@ class EventReader(Client[ClientSettings]):
                 for position, leader in leaders
             ),
         )
-        limit_s = FETCH_WAIT_MS / 1000 + self._cluster.request_timeout_s
-        try:
-            async with asyncio.timeout(limit_s):
-                await stream.write(
-                    FetchRequest(
-                        plan,
-                        wait_ms=FETCH_WAIT_MS,
-                        bytes_min=1,
-                        bytes_max=RECORDS_BYTES_MAX,
-                        partition_bytes_max=RECORDS_BYTES_MAX,
-                    )
-                )
-                response = await stream.read()
-        except TimeoutError:
-            raise OutcomeUnknown(f"broker {broker} has not answered for {limit_s:.1f} s") from None
-        assert response.number == number, (response.number, number)
-        return response
+        request = FetchRequest(
+            plan,
+            wait_ms=FETCH_WAIT_MS,
+            bytes_min=1,
+            bytes_max=RECORDS_BYTES_MAX,
+            partition_bytes_max=RECORDS_BYTES_MAX,
+        )
+        return await calls.call(broker, request, partial(response_to, number))
 
     async def _take(
         self, positions: EventPositions, position: EventPosition, offset: int, answer: Answer

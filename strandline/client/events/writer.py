@@ -14,27 +14,28 @@ import zlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
+from strandline.client.broker_stream import CallStream, answer_limit_s
 from strandline.client.client import Client
 from strandline.client.messages import ProducerIdentity
 from strandline.client.retry import Tries, retry
 from strandline.client.wire.calls import INIT_PRODUCER_ID
-from strandline.client.wire.produce import PRODUCE, Entry, Result
+from strandline.client.wire.produce import PRODUCE, Entry, Result, result_of
 from strandline.config import KIB, ClientSettings, load
 from strandline.errors import (
     DuplicateSequence,
     InvalidProducerEpoch,
     MessageTooLarge,
     Outcome,
-    OutcomeUnknown,
     OutOfOrderSequence,
     StrandlineError,
     UnknownProducerId,
     UnknownTopicOrPartition,
 )
 from strandline.ids import TopicPartition
-from strandline.ports import Clock, Stream, Transport
+from strandline.ports import Clock, Transport
 from strandline.records import Codec, PackedRecords, pack
 
 logger = logging.getLogger(__name__)
@@ -43,9 +44,6 @@ BATCH_BYTES_MAX: Final = 256 * KIB
 EVENT_OVERHEAD_BYTES: Final = 32
 SEQUENCES: Final = 1 << 31
 """Sequence numbers count modulo this (KIP-98)."""
-
-ANSWER_GRACE: Final = 1.25
-"""A broker answers within the request timeout by itself; after this many of them it is given up."""
 
 
 Done = Callable[[bool], None]
@@ -104,7 +102,7 @@ class EventWriter(Client[ClientSettings]):
         self._overflowing = False
         self._sequences: dict[TopicPartition, _Sequence] = {}
         self._correlation_id = 0
-        self._stream: tuple[int, Stream[Sequence[Entry], Sequence[Result]]] | None = None
+        self._calls = CallStream(self._cluster, PRODUCE, answer_limit_s(self._settings))
 
     @property
     def waiting(self) -> int:
@@ -121,7 +119,7 @@ class EventWriter(Client[ClientSettings]):
         try:
             await super().stop()
         finally:
-            self._close_stream()
+            self._calls.close()
 
     def _failed(self, error: BaseException) -> None:
         """A defect of a service that writes events: it must not live on without them, and without a word."""
@@ -277,32 +275,11 @@ class EventWriter(Client[ClientSettings]):
         return await self._cluster.call_any(INIT_PRODUCER_ID, None)
 
     async def _send(self, broker: int, name: TopicPartition, records: bytes) -> Result:
-        """Raises what became of the stream; the answer's own error is in the result."""
-        if self._stream is None or self._stream[0] != broker:
-            self._close_stream()
-            self._stream = broker, await self._cluster.open(broker, PRODUCE)
-        stream = self._stream[1]
+        """Raises an error of the stream; the result has the broker's own error."""
         self._correlation_id += 1
-        timeout_ms = self._settings.request_timeout_ms
-        entry = Entry(self._correlation_id, name, -1, timeout_ms, records, internal=True)
-        try:
-            async with asyncio.timeout(ANSWER_GRACE * timeout_ms / 1000):
-                await stream.write([entry])
-                while True:
-                    for result in await stream.read():
-                        if result.correlation_id == entry.correlation_id:
-                            return result
-        except TimeoutError:
-            self._close_stream()
-            raise OutcomeUnknown(f"broker {broker} has not answered") from None
-        except StrandlineError:
-            self._close_stream()
-            raise
-
-    def _close_stream(self) -> None:
-        if self._stream is not None:
-            self._stream[1].close()
-            self._stream = None
+        number = self._correlation_id
+        entry = Entry(number, name, -1, self._settings.request_timeout_ms, records, internal=True)
+        return await self._calls.call(broker, [entry], partial(result_of, number))
 
     async def _restore(self) -> None:
         """The topic was deleted under the writer."""

@@ -45,3 +45,8 @@ def _decode(data: bytes) -> FetchResponse:
 
 
 FETCH: Final = Method("/strandline.v1.Log/Fetch", _encode, _decode)
+
+
+def response_to(number: int, response: FetchResponse) -> FetchResponse | None:
+    """The response if it answers the fetch of this number, else None."""
+    return response if response.number == number else None

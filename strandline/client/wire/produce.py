@@ -74,3 +74,8 @@ def _decode(data: bytes) -> Sequence[Result]:
 
 
 PRODUCE: Final = Method("/strandline.v1.Log/Produce", _encode, _decode)
+
+
+def result_of(correlation_id: int, results: Sequence[Result]) -> Result | None:
+    """The result of the entry with this correlation id; None if it is not among these."""
+    return next((result for result in results if result.correlation_id == correlation_id), None)
