@@ -6,7 +6,7 @@ from typing import Final, NoReturn, TypeVar
 
 import grpc
 
-from strandline.adapters.rpc.listeners import told
+from strandline.adapters.rpc.listeners import address_for_caller
 from strandline.errors import (
     ErrorCode,
     InvalidRequest,
@@ -33,7 +33,9 @@ def error_to_wire(error: StrandlineError) -> common_pb2.Error:
     if error.leader is not None:
         leader = error.leader
         message.leader.id = leader.broker_id
-        message.leader.host, message.leader.port = told(leader.host, leader.port, leader.external)
+        message.leader.host, message.leader.port = address_for_caller(
+            leader.host, leader.port, leader.external
+        )
         message.leader_epoch = leader.leader_epoch
     return message
 
