@@ -1,23 +1,16 @@
-"""A broker process: one gRPC server, one data folder, and one ZooKeeper session after the other."""
+"""Runs a broker process: its listener, its data folder, and one ZooKeeper session after another."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from random import SystemRandom
 
-import grpc
 import structlog
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_health.v1.health import aio as health
 
-from strandline.adapters.rpc.guarded_calls import GuardedCalls
-from strandline.adapters.rpc.listeners import external_server, new_server
+from strandline.adapters.rpc.grpc_listener import GrpcListener
 from strandline.adapters.rpc.member_key import MemberKey
-from strandline.adapters.rpc.refused_requests import RefusedRequests
-from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.system.crash_points import arm
@@ -27,10 +20,10 @@ from strandline.adapters.zookeeper import session as zookeeper
 from strandline.adapters.zookeeper.metrics import Sessions
 from strandline.broker.events.replica_events import Recorder
 from strandline.broker.groups.groups import Groups
-from strandline.broker.groups.server import add_group_service
+from strandline.broker.groups.server import group_calls
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
-from strandline.broker.log.server import LogService, add_log_service
+from strandline.broker.log.server import log_calls
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.metadata.internal_topics import InternalTopics
 from strandline.broker.metrics import METRICS, BrokerMetrics
@@ -38,7 +31,7 @@ from strandline.broker.replicas.compaction_task import compact_logs
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.retention import apply_retention, flush_aged
 from strandline.broker.replication.handlers import Followers
-from strandline.broker.replication.server import ReplicationService, add_replication_service
+from strandline.broker.replication.server import ReplicationService
 from strandline.broker.replication.stream import open_replica_stream
 from strandline.broker.session import BrokerSession, SessionOver
 from strandline.broker.state_changes.recorder import StateChangeRecorder
@@ -51,16 +44,11 @@ from strandline.vocabulary.metadata import Endpoint
 
 logger = structlog.get_logger(__name__)
 
-HEALTH_NAMES = ("", "strandline.v1.Log", "strandline.v1.Replication", "strandline.v1.Groups")
-"""What the health service answers for: the broker as a whole, and each service; they fare alike."""
-
-
-class _Either(Exception):
-    """One of two things that were waited for has come."""
+SERVICES = ("strandline.v1.Log", "strandline.v1.Replication", "strandline.v1.Groups")
 
 
 def _settings_error(group: BaseExceptionGroup[BaseException]) -> SettingsError | None:
-    """The settings error in a tree of exceptions, if there is one: it says all that a user needs."""
+    """The settings error in a tree of exceptions, if there is one: its message is all that a user needs."""
     for error in group.exceptions:
         found = _settings_error(error) if isinstance(error, BaseExceptionGroup) else error
         if isinstance(found, SettingsError):
@@ -69,9 +57,9 @@ def _settings_error(group: BaseExceptionGroup[BaseException]) -> SettingsError |
 
 
 class Broker:
-    """Runs until it is told to stop. Raises SettingsError if it may not go on.
+    """One broker process.
 
-    A defect, anywhere in the process, ends it at once: see `strandline.adapters.system.fail_fast`.
+    A defect anywhere in the process ends it at once: see `strandline.adapters.system.fail_fast`.
     """
 
     def __init__(self, settings: BrokerSettings) -> None:
@@ -83,14 +71,11 @@ class Broker:
         self._coordination: zookeeper.ZooKeeperSession | None = None
         self._session: BrokerSession | None = None
         self._sessions = Sessions()
-        self._health = health.HealthServicer()
-        self._times = RequestTimes(self._clock)
         self._key = MemberKey()
-        self._refused = RefusedRequests(self._clock)
-        self._interceptors = (GuardedCalls(), self._refused, self._times)
+        self._listener = GrpcListener(settings, self._clock, *SERVICES)
 
     async def run(self) -> None:
-        """Open the folder, listen, and serve in one session after the other."""
+        """Serve in one session after another until SIGTERM or SIGINT. Raises SettingsError."""
         self._fail_fast.install(asyncio.get_running_loop())
         async with AsyncExitStack() as stack:
             folder = DataFolder(
@@ -104,7 +89,7 @@ class Broker:
             )
             handlers = Handlers(manager, view, self._settings, self._clock, self._holds_lease, producer_ids)
             followers = Followers(manager, view, self._settings, self._clock)
-            servers, endpoint = self._bind()
+            endpoint = self._bind()
             transport = GrpcTransport(self._key)
             stack.push_async_callback(transport.close)
             topics = InternalTopics(manager, view, transport)
@@ -120,8 +105,8 @@ class Broker:
                 manager,
                 groups,
                 (groups.events, recorder.events),
-                self._times,
-                self._refused,
+                self._listener.times,
+                self._listener.refused,
                 self._sessions,
                 self._lease_s,
                 followers.throttle,
@@ -131,20 +116,17 @@ class Broker:
                     self._settings.host, self._settings.metrics_port, METRICS, metrics.read, self._clock
                 )
             )
-            for number, server in enumerate(servers):
-                self._add_client_services(server, handlers, groups)
-                if number == 0:  # the external listener is for clients only
-                    add_replication_service(server, ReplicationService(followers, self._clock))
-            await self._set_health(serving=False)
-            for server in servers:
-                await server.start()
-                stack.push_async_callback(server.stop, None)
+            log = log_calls(handlers, self._settings, self._listener.times, self._clock, self._key)
+            await self._listener.start(
+                [*log, *group_calls(groups.handlers)],
+                internal=ReplicationService(followers, self._clock).calls(),
+            )
+            stack.push_async_callback(self._listener.stop)
             loop = asyncio.get_running_loop()
             for signum in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(signum, self._stop.set)
             await self._live(manager, view, endpoint, groups, recorder)
-            for server in servers:
-                await server.stop(None)
+            await self._listener.stop()
             manager.close(clean=True)
             logger.info("stopped", broker=self._settings.broker_id)
 
@@ -187,42 +169,14 @@ class Broker:
         return self._session is not None and self._session.registration.holds_lease()
 
     def _lease_s(self) -> float:
-        """How long the session surely lives on; 0 without one."""
+        """Seconds for which the session surely lives on; 0 without one."""
         return 0.0 if self._session is None else self._session.registration.lease_s
 
-    def _bind(self) -> tuple[list[grpc.aio.Server], Endpoint]:
-        """A server a listener, not serving yet, and where others will reach them. Raises SettingsError."""
-        settings = self._settings
-        server = new_server(settings, self._interceptors)
-        try:
-            port = server.add_insecure_port(f"{settings.host}:{settings.port}")
-        except RuntimeError as error:
-            raise SettingsError(
-                f"setting port = {settings.port}: cannot listen on {settings.host}:{settings.port} "
-                "(set STRANDLINE_PORT)"
-            ) from error
-        logger.info("listening", broker=settings.broker_id, host=settings.host, port=port)
-        advertised = settings.advertised_host or settings.host
-        endpoint = Endpoint(settings.broker_id, advertised, settings.advertised_port or port, settings.rack)
-        if settings.external_port is None:
-            return [server], endpoint
-        outer, external = external_server(
-            settings, settings.host, settings.external_port, settings.external_host, self._interceptors
-        )
-        return [server, outer], replace(endpoint, external=external)
-
-    def _add_client_services(self, server: grpc.aio.Server, handlers: Handlers, groups: Groups) -> None:
-        log = LogService(handlers, self._settings, self._times, self._clock, self._key)
-        add_log_service(server, log)
-        add_group_service(server, groups.handlers, self._refused)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
-
-    async def _set_health(self, *, serving: bool) -> None:
-        status = (
-            health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
-        )
-        for name in HEALTH_NAMES:
-            await self._health.set(name, status)
+    def _bind(self) -> Endpoint:
+        """Listen, and say where others reach this broker. Raises SettingsError."""
+        endpoint = self._listener.bind(self._settings.broker_id, self._settings.rack)
+        logger.info("listening", broker=endpoint.id, address=endpoint.address)
+        return endpoint
 
     # --- sessions ----------------------------------------------------------------------------
 
@@ -258,7 +212,7 @@ class Broker:
                         stopping.cancel()
                         raise SessionOver
             except* SessionOver:
-                await self._set_health(serving=False)
+                await self._listener.set_health(serving=False)
             finally:
                 self._session = None
                 self._sessions.leave()
@@ -267,40 +221,29 @@ class Broker:
 
     async def _announce(self, serving: asyncio.Event) -> None:
         await serving.wait()
-        await self._set_health(serving=True)
+        await self._listener.set_health(serving=True)
         logger.info("serving", broker=self._settings.broker_id)
 
     async def _shut_down(self, session: BrokerSession) -> None:
         """On SIGTERM: leadership away first, then the session."""
         await self._stop.wait()
         logger.info("shutting down", broker=self._settings.broker_id)
-        await self._set_health(serving=False)
+        await self._listener.set_health(serving=False)
         await session.shut_down()
         raise SessionOver
 
     async def _connect(self) -> zookeeper.ZooKeeperSession | None:
-        """A session, however long ZooKeeper takes; None if told to stop meanwhile."""
+        """A session, however long ZooKeeper takes; None if the broker is stopped meanwhile."""
 
         def waiting(seconds: float) -> None:
             logger.warning(
                 "waiting for ZooKeeper", zookeeper=self._settings.zookeeper, seconds=round(seconds, 1)
             )
 
-        connected: list[zookeeper.ZooKeeperSession] = []
-
-        async def connect() -> None:
-            connected.append(await zookeeper.connect(self._settings, on_waiting=waiting))
-            raise _Either
-
-        async def stop() -> None:
-            await self._stop.wait()
-            raise _Either
-
-        try:
-            with group_caught():
-                async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(connect())
-                    tasks.create_task(stop())
-        except* _Either:
-            pass
-        return connected[0] if connected else None
+        async with asyncio.TaskGroup() as tasks:
+            connecting = tasks.create_task(zookeeper.connect(self._settings, on_waiting=waiting))
+            parts = (connecting, tasks.create_task(self._stop.wait()))
+            await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            for part in parts:
+                part.cancel()
+        return None if connecting.cancelled() else connecting.result()

@@ -6,13 +6,13 @@ Code below layer 3 reads the clock, opens files and talks to ZooKeeper only thro
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from strandline.errors import CoordinationError, OutcomeUnknown
+from strandline.errors import CoordinationError, OutcomeUnknown, StrandlineError
 
 
 class Clock(Protocol):
@@ -323,3 +323,74 @@ class Transport(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+# --- serving --------------------------------------------------------------------------------
+
+
+class Listener(Enum):
+    """The address by which a call came in."""
+
+    INTERNAL = "internal"
+    """The one that the members of a cluster use among themselves."""
+    EXTERNAL = "external"
+    """The one for clients in another network: answers to them name external addresses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Where a call came from, and what it proves."""
+
+    connection: str
+    """Names the connection, in the transport's words: bounds for one client are counted by it."""
+    host: str
+    """The client's address, without a port."""
+    listener: Listener = Listener.INTERNAL
+    member_key: bytes | None = None
+    """The key of the cluster's members that the call shows; None: it shows none, as clients do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rpc(Generic[Request, Response]):
+    """One RPC as its server sees it: its path, and how bytes become messages and back.
+
+    Request and response are the service's own types, as with `Method`.
+    """
+
+    path: str
+    """`/package.Service/Call`"""
+    decode: Callable[[bytes], Request]
+    """Raises InvalidRequest."""
+    encode: Callable[[Response], bytes]
+    refuse: Callable[[StrandlineError], bytes] | None = None
+    """An answer that carries an error; None: an error ends the call instead."""
+    refuses_malformed: bool = False
+    """True if bytes that are no request get such an answer too; False: they end the call."""
+
+
+Reply = Callable[[Response], Awaitable[None]]
+"""Sends one answer of a stream. Does not return if the peer hung up."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedCall(Generic[Request, Response]):
+    """One request, one answer. `handle` raises StrandlineError to refuse the request."""
+
+    rpc: Rpc[Request, Response]
+    handle: Callable[[Request, Caller], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class ServedStream(Generic[Request, Response]):
+    """Any number of requests and answers.
+
+    `handle` raises StrandlineError, alone or in a group, to end the stream. It is cancelled when the peer
+    hangs up. Its requests raise InvalidRequest.
+    """
+
+    rpc: Rpc[Request, Response]
+    handle: Callable[[AsyncIterator[Request], Reply[Response], Caller], Awaitable[None]]
+
+
+Served = ServedCall[Any, Any] | ServedStream[Any, Any]
+"""What a service gives to each listener that serves it."""

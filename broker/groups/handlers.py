@@ -26,6 +26,7 @@ from strandline.errors import (
     NotCoordinator,
 )
 from strandline.ids import OFFSETS_TOPIC, BrokerId, PartitionId, PartitionKey, TopicId, TopicPartition
+from strandline.ports import Caller
 from strandline.vocabulary.groups import (
     DescribedGroup,
     FetchedOffsets,
@@ -51,7 +52,7 @@ _UUID_LENGTH: Final = 36
 
 class GroupHandlers:
     """Every method raises NotCoordinator, CoordinatorLoading, CoordinatorNotAvailable and InvalidGroupId,
-    and the coordinator's refusals. `host` is the host of the caller."""
+    and the coordinator's refusals."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class GroupHandlers:
 
     # --- finding the coordinator -------------------------------------------------------------
 
-    async def find_coordinator(self, group: str, host: str) -> Endpoint:
+    async def find_coordinator(self, group: str, caller: Caller) -> Endpoint:
         """The broker that leads the group's partition; the first call creates the topic.
 
         A replica of that partition knows its leader by itself, even while ZooKeeper is away.
@@ -136,28 +137,28 @@ class GroupHandlers:
 
     # --- membership --------------------------------------------------------------------------
 
-    async def join(self, request: JoinGroup, host: str) -> Joined | MemberIdGiven:
+    async def join(self, request: JoinGroup, caller: Caller) -> Joined | MemberIdGiven:
         """Held until the group's next generation begins."""
         name = request.instance or request.client_id or "member"
         new_member = f"{name[: GROUP_ID_LENGTH_MAX - _UUID_LENGTH - 1]}-{uuid4()}"
         answer: Joined | MemberIdGiven = await self._ask(
             request.group,
-            lambda core, waiting, now: core.join(waiting, request, new_member, host, now),
+            lambda core, waiting, now: core.join(waiting, request, new_member, caller.host, now),
         )
         return answer
 
-    async def sync(self, request: SyncGroup, host: str) -> bytes:
+    async def sync(self, request: SyncGroup, caller: Caller) -> bytes:
         """Held until the leader's assignment is written."""
         answer: bytes = await self._ask(
             request.group, lambda core, waiting, now: core.sync(waiting, request, now)
         )
         return answer
 
-    async def heartbeat(self, request: Heartbeat, host: str) -> None:
+    async def heartbeat(self, request: Heartbeat, caller: Caller) -> None:
         """Held until a rebalance begins, or for as long as the request says."""
         await self._ask(request.group, lambda core, waiting, now: core.heartbeat(waiting, request, now))
 
-    async def leave(self, request: LeaveGroup, host: str) -> Sequence[LeftMember]:
+    async def leave(self, request: LeaveGroup, caller: Caller) -> Sequence[LeftMember]:
         answer: Sequence[LeftMember] = await self._ask(
             request.group, lambda core, waiting, now: core.leave(waiting, request, now)
         )
@@ -165,16 +166,16 @@ class GroupHandlers:
 
     # --- offsets -----------------------------------------------------------------------------
 
-    async def commit(self, request: OffsetCommit, host: str) -> OffsetResults:
-        """Answered once the offsets are committed to the log (G12). Offsets of partitions that do not exist
-        are refused one by one, as in Kafka."""
+    async def commit(self, request: OffsetCommit, caller: Caller) -> OffsetResults:
+        """Answered once the offsets are committed to the log (G12). Those of partitions that do not exist are
+        refused one by one, as Kafka does."""
         missing = await self._missing(request.offsets)
         answer: OffsetResults = await self._ask(
             request.group, lambda core, waiting, now: core.commit(waiting, request, now, missing)
         )
         return answer
 
-    async def fetch_offsets(self, request: OffsetFetch, host: str) -> FetchedOffsets:
+    async def fetch_offsets(self, request: OffsetFetch, caller: Caller) -> FetchedOffsets:
         answer: FetchedOffsets = await self._ask(
             request.group, lambda core, waiting, now: core.fetch_offsets(waiting, request, now)
         )
@@ -189,7 +190,7 @@ class GroupHandlers:
 
     # --- ownership and administration --------------------------------------------------------
 
-    async def report(self, request: ReportOwnership, host: str) -> None:
+    async def report(self, request: ReportOwnership, caller: Caller) -> None:
         taken = [
             name
             for change in request.changes
@@ -199,10 +200,10 @@ class GroupHandlers:
         missing = await self._missing(taken)
         await self._ask(request.group, lambda core, waiting, now: core.report(waiting, request, now, missing))
 
-    async def report_tasks(self, request: ReportTasks, host: str) -> None:
+    async def report_tasks(self, request: ReportTasks, caller: Caller) -> None:
         await self._ask(request.group, lambda core, waiting, now: core.report_tasks(waiting, request, now))
 
-    async def list_groups(self, request: None, host: str) -> Sequence[ListedGroup]:
+    async def list_groups(self, request: None, caller: Caller) -> Sequence[ListedGroup]:
         """The groups whose coordinator is this broker; all of them, or CoordinatorLoading."""
         partitions = list(self._coordinators)
         for partition in partitions:
@@ -213,13 +214,13 @@ class GroupHandlers:
             for group in await partition.ask(lambda core, waiting, now: core.list_groups(waiting, now))
         ]
 
-    async def describe(self, group: str, host: str) -> DescribedGroup:
+    async def describe(self, group: str, caller: Caller) -> DescribedGroup:
         answer: DescribedGroup = await self._ask(
             group, lambda core, waiting, now: core.describe(waiting, group, now)
         )
         return answer
 
-    async def delete(self, group: str, host: str) -> None:
+    async def delete(self, group: str, caller: Caller) -> None:
         await self._ask(group, lambda core, waiting, now: core.delete(waiting, group, now))
 
 

@@ -1,16 +1,12 @@
-"""The RPCs of `strandline.v1.Groups` on the broker's side: maps bytes to the values of
-`strandline.vocabulary.groups` and back.
-
-Requests are parsed here and not by gRPC, so that invalid bytes get a typed answer like any other
-mistake.
+"""The RPCs of `strandline.v1.Groups`, from a broker's side: between bytes and the values of
+`strandline.vocabulary.groups`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import inf
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from google.protobuf.message import Message
 
@@ -20,6 +16,7 @@ from strandline.adapters.rpc.wire_errors import error_to_wire
 from strandline.config import GROUP_REQUEST_ELEMENTS_MAX
 from strandline.errors import InvalidRequest, MemberIdRequired, StrandlineError
 from strandline.ids import TopicPartition
+from strandline.ports import Request, Response, Rpc
 from strandline.rpc import common_pb2, group_pb2
 from strandline.vocabulary.groups import (
     CommittedOffset,
@@ -55,16 +52,6 @@ _KINDS: Final = {
     group_pb2.OwnershipChange.LOST: OwnershipKind.LOST,
 }
 _TASK_KINDS: Final = {group_pb2.TaskChange.Kind.Value(kind.name): kind for kind in TaskChangeKind}
-
-
-@dataclass(frozen=True, slots=True)
-class Rpc:
-    """`decode` raises InvalidRequest; `encode` takes what the handler returned, `refuse` an error."""
-
-    name: str
-    decode: Callable[[bytes], Any]
-    encode: Callable[[Any], bytes]
-    refuse: Callable[[StrandlineError], bytes]
 
 
 def _bounded(what: str, elements: Sequence[Element]) -> Sequence[Element]:
@@ -336,37 +323,47 @@ def _delete(data: bytes) -> str:
 # --- the service --------------------------------------------------------------------------------
 
 
+def _rpc(
+    name: str,
+    decode: Callable[[bytes], Request],
+    encode: Callable[[Response], bytes],
+    response: Callable[..., Message],
+) -> Rpc[Request, Response]:
+    """All answers of this service have a place for an error, of bytes that are no request too."""
+
+    def refuse(error: StrandlineError) -> bytes:
+        return response(error=error_to_wire(error)).SerializeToString()
+
+    return Rpc(f"/strandline.v1.Groups/{name}", decode, encode, refuse, refuses_malformed=True)
+
+
 def _nothing(response: Callable[[], Message]) -> Callable[[None], bytes]:
     return lambda _: response().SerializeToString()
 
 
-def _refusal(response: Callable[..., Message]) -> Callable[[StrandlineError], bytes]:
-    return lambda error: response(error=error_to_wire(error)).SerializeToString()
-
-
-FIND_COORDINATOR: Final = Rpc("FindCoordinator", _find, _found, _refusal(group_pb2.FindCoordinatorResponse))
-JOIN_GROUP: Final = Rpc("JoinGroup", _join, _joined, _refusal(group_pb2.JoinGroupResponse))
-SYNC_GROUP: Final = Rpc("SyncGroup", _sync, _synced, _refusal(group_pb2.SyncGroupResponse))
-HEARTBEAT: Final = Rpc(
-    "Heartbeat", _heartbeat, _nothing(group_pb2.HeartbeatResponse), _refusal(group_pb2.HeartbeatResponse)
+FIND_COORDINATOR: Final = _rpc("FindCoordinator", _find, _found, group_pb2.FindCoordinatorResponse)
+JOIN_GROUP: Final = _rpc("JoinGroup", _join, _joined, group_pb2.JoinGroupResponse)
+SYNC_GROUP: Final = _rpc("SyncGroup", _sync, _synced, group_pb2.SyncGroupResponse)
+HEARTBEAT: Final = _rpc(
+    "Heartbeat", _heartbeat, _nothing(group_pb2.HeartbeatResponse), group_pb2.HeartbeatResponse
 )
-LEAVE_GROUP: Final = Rpc("LeaveGroup", _leave, _left, _refusal(group_pb2.LeaveGroupResponse))
-OFFSET_COMMIT: Final = Rpc("OffsetCommit", _commit, _committed, _refusal(group_pb2.OffsetCommitResponse))
-OFFSET_FETCH: Final = Rpc("OffsetFetch", _offset_fetch, _fetched, _refusal(group_pb2.OffsetFetchResponse))
-REPORT_OWNERSHIP: Final = Rpc(
+LEAVE_GROUP: Final = _rpc("LeaveGroup", _leave, _left, group_pb2.LeaveGroupResponse)
+OFFSET_COMMIT: Final = _rpc("OffsetCommit", _commit, _committed, group_pb2.OffsetCommitResponse)
+OFFSET_FETCH: Final = _rpc("OffsetFetch", _offset_fetch, _fetched, group_pb2.OffsetFetchResponse)
+REPORT_OWNERSHIP: Final = _rpc(
     "ReportOwnership",
     _report,
     _nothing(group_pb2.ReportOwnershipResponse),
-    _refusal(group_pb2.ReportOwnershipResponse),
+    group_pb2.ReportOwnershipResponse,
 )
-REPORT_TASKS: Final = Rpc(
+REPORT_TASKS: Final = _rpc(
     "ReportTasks",
     _task_report,
     _nothing(group_pb2.ReportTasksResponse),
-    _refusal(group_pb2.ReportTasksResponse),
+    group_pb2.ReportTasksResponse,
 )
-LIST_GROUPS: Final = Rpc("ListGroups", _list, _listed, _refusal(group_pb2.ListGroupsResponse))
-DESCRIBE_GROUP: Final = Rpc("DescribeGroup", _describe, _described, _refusal(group_pb2.DescribeGroupResponse))
-DELETE_GROUP: Final = Rpc(
-    "DeleteGroup", _delete, _nothing(group_pb2.DeleteGroupResponse), _refusal(group_pb2.DeleteGroupResponse)
+LIST_GROUPS: Final = _rpc("ListGroups", _list, _listed, group_pb2.ListGroupsResponse)
+DESCRIBE_GROUP: Final = _rpc("DescribeGroup", _describe, _described, group_pb2.DescribeGroupResponse)
+DELETE_GROUP: Final = _rpc(
+    "DeleteGroup", _delete, _nothing(group_pb2.DeleteGroupResponse), group_pb2.DeleteGroupResponse
 )

@@ -1,14 +1,21 @@
-"""What a broker does for clients, in its own types: no gRPC here, so that another listener, or a
-simulator, can call it."""
+"""Answers the requests of clients from the replicas of this broker, in the broker's own types."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from strandline.adapters.system.crash_points import defect_point
 from strandline.broker.log.producer_ids import ProducerIds
+from strandline.broker.log.requests import (
+    ACKS_ALL,
+    Fetched,
+    FetchPartition,
+    Listed,
+    MetadataAnswer,
+    MetadataRequest,
+    ProduceEntry,
+)
 from strandline.broker.log.time_lookup import TimeLookup
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.leadership import Done
@@ -28,53 +35,17 @@ from strandline.errors import (
 from strandline.ids import INTERNAL_PREFIX, TopicPartition
 from strandline.ports import Clock
 from strandline.tasks import Slices
-from strandline.vocabulary.metadata import ClusterMetadata
 
 LATEST, EARLIEST = -1, -2
 
 
 def answer_bytes(bytes_max: int) -> int:
-    """What one answer to a fetch may carry, if so much is asked for; more if its first batch is larger."""
+    """Bytes that one answer to a fetch may carry for this request; more if its first batch is larger."""
     return min(max(bytes_max, 1), RECORDS_BYTES_MAX)
 
 
-@dataclass(frozen=True, slots=True)
-class FetchPartition:
-    name: TopicPartition
-    offset: int
-    leader_epoch: int
-    bytes_max: int
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """`high_watermark` is -1 while a new leader does not know it yet."""
-
-    name: TopicPartition
-    error: StrandlineError | None = None
-    high_watermark: int = -1
-    log_start_offset: int = -1
-    leader_epoch: int = -1
-    records: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """`offset` and `timestamp_ms` are -1 where no record is as young as was asked; `high_watermark` while a
-    new leader does not know it yet."""
-
-    name: TopicPartition
-    error: StrandlineError | None = None
-    offset: int = -1
-    timestamp_ms: int = -1
-    leader_epoch: int = -1
-    high_watermark: int = -1
-    log_start_offset: int = -1
-    log_end_offset: int = -1
-
-
 class Handlers:
-    """Requests of clients against the replicas of this broker."""
+    """All methods may be called side by side."""
 
     def __init__(
         self,
@@ -97,23 +68,17 @@ class Handlers:
 
     def produce(
         self,
-        topic: str,
-        partition: int,
-        records: bytes,
-        acks: int,
-        timeout_ms: int,
+        entry: ProduceEntry,
         done: Done,
         *,
-        internal: bool = False,
-        expected_offset: int | None = None,
         sure: bool = True,
     ) -> None:
         """Append one batch; `done` is called exactly once, with the outcome.
 
-        `expected_offset`: only where the log ends there, see `PartitionLog.append_as_leader`. `sure`: False
-        for a partition that `unsure` named.
+        `sure`: False for a partition that `unsure` named.
         """
-        if topic.startswith(INTERNAL_PREFIX) and not internal:
+        topic, partition = entry.name
+        if topic.startswith(INTERNAL_PREFIX) and not entry.internal:
             done(InvalidTopic(f"topic {topic!r} is the system's own: it is read by all, and written by none"))
             return
         try:
@@ -123,7 +88,7 @@ class Handlers:
             done(error)
             return
         try:
-            self._append(replica, records, acks, timeout_ms, done, expected_offset, sure=sure)
+            self._append(replica, entry, done, sure=sure)
         except StrandlineError as error:
             replica.counts.produce_failures += 1
             if isinstance(error, NotLeaderOrFollower):
@@ -133,36 +98,34 @@ class Handlers:
     def _append(
         self,
         replica: Replica,
-        records: bytes,
-        acks: int,
-        timeout_ms: int,
+        entry: ProduceEntry,
         done: Done,
-        expected_offset: int | None,
         *,
         sure: bool,
     ) -> None:
-        if acks not in (-1, 0, 1):
+        acks, expected_offset = entry.acks, entry.expected_offset
+        if acks not in (ACKS_ALL, 0, 1):
             raise InvalidRequiredAcks(f"acks = {acks}: use all (-1), 1 or 0")
         if expected_offset is not None and expected_offset < 0:
             raise InvalidRequest(f"expected_offset = {expected_offset}: no log ends below 0")
         leadership = replica.led()
         defect_point("produce.append")
-        if acks != -1 and not self._holds_lease():
+        if acks != ACKS_ALL and not self._holds_lease():
             # Another broker may lead already; only acks=all would find out (CORRECTNESS E1).
             raise NotLeaderOrFollower(f"cut off from ZooKeeper: only acks=all is safe for {replica.name} now")
-        if acks != -1 and not sure:
+        if acks != ACKS_ALL and not sure:
             raise NotLeaderOrFollower(
                 f"neither the in-sync replicas of {replica.name} nor ZooKeeper confirm that this broker leads"
             )
-        timeout_ms = min(max(timeout_ms, 1), self._settings.produce_timeout_ms_max)
+        timeout_ms = min(max(entry.timeout_ms, 1), self._settings.produce_timeout_ms_max)
         leadership.produce(
-            records, acks=acks, timeout_ms=timeout_ms, done=done, expected_offset=expected_offset
+            entry.records, acks=acks, timeout_ms=timeout_ms, done=done, expected_offset=expected_offset
         )
 
     async def unsure(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
-        """Those of these that another broker may lead by now, for all that this one can find out.
+        """The partitions of these that another broker may lead by now, as far as this one can find out.
 
-        Asked before the leader alone acknowledges (acks 0 and 1). It costs nothing while the followers
+        Called before the leader alone acknowledges (acks 0 and 1). It costs nothing while the followers
         acknowledge what they are sent, and a round trip to them, or to ZooKeeper, if they have been silent.
         """
         return frozenset([name for name in partitions if not await self._is_sure(name)])
@@ -179,9 +142,8 @@ class Handlers:
     async def fetchable(
         self, partitions: Sequence[FetchPartition], *, wait_ms: int, bytes_min: int, bytes_max: int
     ) -> None:
-        """Long poll: return once enough is committed at these positions, one of them is wrong, or it is late.
-
-        Nothing that is read meanwhile is kept.
+        """Long poll: return once enough is committed at these positions, one of them is wrong, or the time
+        is up. Nothing that is read meanwhile is kept.
         """
         deadline = self._clock.monotonic() + min(max(wait_ms, 0), self._settings.fetch_wait_ms_max) / 1000
         bytes_max = answer_bytes(bytes_max)
@@ -358,18 +320,12 @@ class Handlers:
 
     # --- the cluster -------------------------------------------------------------------------
 
-    async def metadata(
-        self,
-        topics: Sequence[str],
-        waits: Sequence[tuple[TopicPartition, int]],
-        max_wait_ms: int,
-        *,
-        omit_topics: bool = False,
-    ) -> tuple[ClusterMetadata, list[str]]:
-        """The cluster as this broker knows it, and the topics named that do not exist."""
-        if waits:
-            await self._view.wait_for_leaders(waits, max_wait_ms / 1000)
-        return await self._view.describe(topics, omit_topics=omit_topics)
+    async def metadata(self, request: MetadataRequest) -> MetadataAnswer:
+        """The cluster as this broker knows it. Raises LeaderNotAvailable."""
+        if request.waits:
+            await self._view.wait_for_leaders(request.waits, request.wait_ms / 1000)
+        cluster, unknown = await self._view.describe(request.topics, omit_topics=request.omit_topics)
+        return MetadataAnswer(cluster, unknown, request.include_config)
 
     async def partition_counts(self, topics: Sequence[str]) -> dict[str, int]:
         """By topic, of those that exist. Raises LeaderNotAvailable."""

@@ -1,25 +1,59 @@
-"""Between protobuf and the broker's own types: the service `Log`."""
+"""The RPCs of `strandline.v1.Log`, from the broker's side: between bytes and the types of `requests`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from strandline.adapters.rpc.frames import nested, tag
 from strandline.adapters.rpc.listeners import endpoint_to_wire
+from strandline.adapters.rpc.parsing import parse
 from strandline.adapters.rpc.wire_errors import error_to_wire
-from strandline.broker.log.handlers import Fetched, FetchPartition, Listed
+from strandline.broker.log.requests import (
+    ACKS_ALL,
+    FetchAnswer,
+    FetchPartition,
+    FetchRequest,
+    Listed,
+    MetadataAnswer,
+    MetadataRequest,
+    ProduceEntry,
+    ProduceMessage,
+    ProduceResults,
+)
 from strandline.broker.replicas.leadership import Outcome, Produced
 from strandline.errors import InvalidTopic, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import TopicPartition
+from strandline.ports import Rpc
 from strandline.rpc import log_pb2
-from strandline.vocabulary.metadata import ClusterMetadata
 from strandline.vocabulary.topics import check_topic_name
 
 # --- produce ------------------------------------------------------------------------------------
 
 
-def produce_result(correlation_id: int, outcome: Outcome) -> log_pb2.ProduceResult:
+def _produce(data: bytes) -> ProduceMessage:
+    entries = parse(log_pb2.ProduceRequest, data).entries
+    unreplicated = frozenset(TopicPartition(e.topic, e.partition) for e in entries if e.acks != ACKS_ALL)
+    return ProduceMessage(len(entries), map(_entry, entries), unreplicated)
+
+
+def _entry(entry: log_pb2.PartitionRecords) -> ProduceEntry:
+    return ProduceEntry(
+        TopicPartition(entry.topic, entry.partition),
+        entry.records,
+        entry.acks,
+        entry.timeout_ms,
+        entry.correlation_id,
+        entry.internal,
+        entry.expected_offset if entry.HasField("expected_offset") else None,
+    )
+
+
+def _produced(results: ProduceResults) -> bytes:
+    return log_pb2.ProduceResponse(results=[_produce_result(*each) for each in results]).SerializeToString()
+
+
+def _produce_result(correlation_id: int, outcome: Outcome) -> log_pb2.ProduceResult:
     if isinstance(outcome, Produced):
         return log_pb2.ProduceResult(
             correlation_id=correlation_id,
@@ -33,21 +67,27 @@ def produce_result(correlation_id: int, outcome: Outcome) -> log_pb2.ProduceResu
 # --- fetch --------------------------------------------------------------------------------------
 
 
-def fetch_partitions(request: log_pb2.FetchRequest) -> list[FetchPartition]:
-    return [
-        FetchPartition(TopicPartition(p.topic, p.partition), p.fetch_offset, p.leader_epoch, p.max_bytes)
-        for p in request.partitions
-    ]
+def _fetch(data: bytes) -> FetchRequest:
+    request = parse(log_pb2.FetchRequest, data)
+    return FetchRequest(
+        request.correlation_id,
+        request.max_wait_ms,
+        request.min_bytes,
+        request.max_bytes,
+        [
+            FetchPartition(TopicPartition(p.topic, p.partition), p.fetch_offset, p.leader_epoch, p.max_bytes)
+            for p in request.partitions
+        ],
+    )
 
 
 _PARTITIONS: Final = tag(log_pb2.FetchResponse.PARTITIONS_FIELD_NUMBER)
 _FETCHED_RECORDS: Final = tag(log_pb2.FetchedPartition.RECORDS_FIELD_NUMBER)
 
 
-def fetch_response(correlation_id: int, found: Iterable[Fetched]) -> bytes:
-    """A FetchResponse, serialized."""
-    parts: list[bytes] = [log_pb2.FetchResponse(correlation_id=correlation_id).SerializeToString()]
-    for fetched in found:
+def _fetched(answer: FetchAnswer) -> bytes:
+    parts: list[bytes] = [log_pb2.FetchResponse(correlation_id=answer.correlation_id).SerializeToString()]
+    for fetched in answer.partitions:
         head = log_pb2.FetchedPartition(
             topic=fetched.name.topic,
             partition=fetched.name.partition,
@@ -60,11 +100,19 @@ def fetch_response(correlation_id: int, found: Iterable[Fetched]) -> bytes:
     return b"".join(parts)
 
 
-def offset_queries(request: log_pb2.ListOffsetsRequest) -> list[tuple[TopicPartition, int]]:
+# --- offsets ------------------------------------------------------------------------------------
+
+
+def _list_offsets(data: bytes) -> list[tuple[TopicPartition, int]]:
+    request = parse(log_pb2.ListOffsetsRequest, data)
     return [(TopicPartition(p.topic, p.partition), p.timestamp_ms) for p in request.partitions]
 
 
-def listed_offset(listed: Listed) -> log_pb2.ListedOffset:
+def _listed(listed: Sequence[Listed]) -> bytes:
+    return log_pb2.ListOffsetsResponse(partitions=map(_listed_offset, listed)).SerializeToString()
+
+
+def _listed_offset(listed: Listed) -> log_pb2.ListedOffset:
     return log_pb2.ListedOffset(
         topic=listed.name.topic,
         partition=listed.name.partition,
@@ -78,16 +126,22 @@ def listed_offset(listed: Listed) -> log_pb2.ListedOffset:
     )
 
 
-# --- metadata -----------------------------------------------------------------------------------
+# --- the cluster --------------------------------------------------------------------------------
 
 
-def leader_waits(request: log_pb2.MetadataRequest) -> list[tuple[TopicPartition, int]]:
-    return [(TopicPartition(w.topic, w.partition), w.above_epoch) for w in request.waits]
+def _metadata(data: bytes) -> MetadataRequest:
+    request = parse(log_pb2.MetadataRequest, data)
+    return MetadataRequest(
+        request.topics,
+        [(TopicPartition(w.topic, w.partition), w.above_epoch) for w in request.waits],
+        request.max_wait_ms,
+        request.omit_topics,
+        request.include_config,
+    )
 
 
-def metadata_response(
-    cluster: ClusterMetadata, unknown: Sequence[str], *, include_config: bool
-) -> log_pb2.MetadataResponse:
+def _described(answer: MetadataAnswer) -> bytes:
+    cluster = answer.cluster
     response = log_pb2.MetadataResponse(
         cluster_id=cluster.cluster_id,
         brokers=[endpoint_to_wire(broker) for broker in cluster.brokers],
@@ -96,7 +150,7 @@ def metadata_response(
     )
     for topic in cluster.topics:
         found = response.topics.add(topic=topic.name, topic_id=topic.topic_id)
-        if include_config:
+        if answer.include_config:
             found.config.update(topic.config)
         for p in topic.partitions:
             found.partitions.add(
@@ -106,9 +160,9 @@ def metadata_response(
                 replicas=p.replicas,
                 isr=p.isr,
             )
-    for name in unknown:
+    for name in answer.unknown:
         response.topics.add(topic=name, error=error_to_wire(_no_topic(name)))
-    return response
+    return response.SerializeToString()
 
 
 def _no_topic(name: str) -> StrandlineError:
@@ -117,3 +171,41 @@ def _no_topic(name: str) -> StrandlineError:
     except InvalidTopic as error:
         return error
     return UnknownTopicOrPartition(f"topic {name!r} does not exist")
+
+
+def _partition_counts(data: bytes) -> Sequence[str]:
+    return parse(log_pb2.PartitionCountsRequest, data).topics
+
+
+def _counted(counts: Mapping[str, int]) -> bytes:
+    return log_pb2.PartitionCountsResponse(
+        topics=[log_pb2.PartitionCount(topic=name, partitions=count) for name, count in counts.items()]
+    ).SerializeToString()
+
+
+def _not_counted(error: StrandlineError) -> bytes:
+    return log_pb2.PartitionCountsResponse(error=error_to_wire(error)).SerializeToString()
+
+
+def _init_producer_id(data: bytes) -> None:
+    parse(log_pb2.InitProducerIdRequest, data)
+
+
+def _producer_id(given: int) -> bytes:
+    return log_pb2.InitProducerIdResponse(producer_id=given, producer_epoch=0).SerializeToString()
+
+
+def _no_producer_id(error: StrandlineError) -> bytes:
+    return log_pb2.InitProducerIdResponse(error=error_to_wire(error)).SerializeToString()
+
+
+# --- the service --------------------------------------------------------------------------------
+
+PRODUCE: Final = Rpc("/strandline.v1.Log/Produce", _produce, _produced)
+FETCH: Final = Rpc("/strandline.v1.Log/Fetch", _fetch, _fetched)
+LIST_OFFSETS: Final = Rpc("/strandline.v1.Log/ListOffsets", _list_offsets, _listed)
+METADATA: Final = Rpc("/strandline.v1.Log/Metadata", _metadata, _described)
+PARTITION_COUNTS: Final = Rpc("/strandline.v1.Log/PartitionCounts", _partition_counts, _counted, _not_counted)
+INIT_PRODUCER_ID: Final = Rpc(
+    "/strandline.v1.Log/InitProducerId", _init_producer_id, _producer_id, _no_producer_id
+)

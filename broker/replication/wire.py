@@ -1,44 +1,97 @@
-"""Between protobuf and the broker's own types: both ends of the service `Replication`."""
+"""The RPC of `strandline.v1.Replication`, at both ends: between bytes and the broker's own types."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from strandline.adapters.rpc.frames import nested, tag
+from strandline.adapters.rpc.parsing import parse
 from strandline.adapters.rpc.wire_errors import error_from_wire, error_to_wire
 from strandline.broker.replication.leader_end import Hello, Push, Subscribe
-from strandline.errors import InvalidRequest
+from strandline.config import REPLICAS_PER_BROKER_MAX
 from strandline.ids import BrokerEpoch, BrokerId, PartitionId, PartitionKey, TopicId
+from strandline.ports import Rpc
 from strandline.rpc import replication_pb2
 
-
-def hello(request: replication_pb2.ReplicaFetchRequest) -> Hello:
-    """Of a stream's first message. Raises InvalidRequest if it has none."""
-    if not request.HasField("hello"):
-        raise InvalidRequest("the first message of a replication stream says who follows")
-    h = request.hello
-    return Hello(BrokerId(h.broker_id), BrokerEpoch(h.broker_epoch), BrokerId(h.leader_id), h.cluster_id)
+ELEMENTS_MAX: Final = 4 * REPLICAS_PER_BROKER_MAX
+"""Of one message: a follower may begin, end and report a subscription of each replica in it."""
 
 
-def hello_to_wire(h: Hello) -> replication_pb2.FollowerHello:
-    return replication_pb2.FollowerHello(
-        broker_id=h.broker_id, broker_epoch=h.broker_epoch, leader_id=h.leader_id, cluster_id=h.cluster_id
+@dataclass(frozen=True, slots=True)
+class FollowerMessage:
+    """One message of a follower. Only the first one of a stream has to have `hello`."""
+
+    hello: Hello | None
+    subscribe: Sequence[Subscribe]
+    progress: Sequence[tuple[int, int]]
+    """Subscription ids, with the ends of the follower's logs."""
+    unsubscribe: Sequence[int]
+    acknowledged: int
+
+
+# --- the leader's end ---------------------------------------------------------------------------
+
+
+def _follower_message(data: bytes) -> FollowerMessage:
+    request = parse(replication_pb2.ReplicaFetchRequest, data, elements_max=ELEMENTS_MAX)
+    return FollowerMessage(
+        _hello(request.hello) if request.HasField("hello") else None,
+        [_subscribe(each) for each in request.subscribe],
+        [(each.subscription_id, each.log_end_offset) for each in request.progress],
+        request.unsubscribe,
+        request.acknowledged,
     )
 
 
-def subscriptions(request: replication_pb2.ReplicaFetchRequest) -> list[Subscribe]:
-    return [
-        Subscribe(
-            s.subscription_id,
-            s.topic,
-            PartitionKey(TopicId(s.topic_id), PartitionId(s.partition)),
-            s.leader_epoch,
-            s.fetch_offset,
-            s.last_fetched_epoch,
+def _hello(h: replication_pb2.FollowerHello) -> Hello:
+    return Hello(BrokerId(h.broker_id), BrokerEpoch(h.broker_epoch), BrokerId(h.leader_id), h.cluster_id)
+
+
+def _subscribe(s: replication_pb2.Subscribe) -> Subscribe:
+    return Subscribe(
+        s.subscription_id,
+        s.topic,
+        PartitionKey(TopicId(s.topic_id), PartitionId(s.partition)),
+        s.leader_epoch,
+        s.fetch_offset,
+        s.last_fetched_epoch,
+    )
+
+
+_PUSHES: Final = tag(replication_pb2.ReplicaFetchResponse.PUSHES_FIELD_NUMBER)
+_PUSHED_RECORDS: Final = tag(replication_pb2.PartitionPush.RECORDS_FIELD_NUMBER)
+
+
+def _response(message: tuple[int, Sequence[Push]]) -> bytes:
+    """A ReplicaFetchResponse, serialized, of a sequence number and its pushes."""
+    sequence, pushes = message
+    parts: list[bytes] = [replication_pb2.ReplicaFetchResponse(sequence=sequence).SerializeToString()]
+    for push in pushes:
+        head = replication_pb2.PartitionPush(
+            subscription_id=push.subscription_id,
+            high_watermark=push.high_watermark,
+            log_start_offset=push.log_start_offset,
         )
-        for s in request.subscribe
-    ]
+        if push.error is not None:
+            head.error.CopyFrom(error_to_wire(push.error))
+        if push.diverging is not None:
+            head.diverging.epoch, head.diverging.end_offset = push.diverging
+        parts += nested(_PUSHES, head.SerializeToString(), _PUSHED_RECORDS, push.records)
+    return b"".join(parts)
+
+
+REPLICA_FETCH: Final = Rpc("/strandline.v1.Replication/ReplicaFetch", _follower_message, _response)
+
+
+# --- the follower's end -------------------------------------------------------------------------
+
+
+def _hello_to_wire(h: Hello) -> replication_pb2.FollowerHello:
+    return replication_pb2.FollowerHello(
+        broker_id=h.broker_id, broker_epoch=h.broker_epoch, leader_id=h.leader_id, cluster_id=h.cluster_id
+    )
 
 
 def replica_request(
@@ -49,7 +102,7 @@ def replica_request(
     acknowledged: int,
 ) -> replication_pb2.ReplicaFetchRequest:
     return replication_pb2.ReplicaFetchRequest(
-        hello=None if h is None else hello_to_wire(h),
+        hello=None if h is None else _hello_to_wire(h),
         subscribe=[
             replication_pb2.Subscribe(
                 subscription_id=s.subscription_id,
@@ -66,27 +119,6 @@ def replica_request(
         unsubscribe=unsubscribe,
         acknowledged=acknowledged,
     )
-
-
-_PUSHES: Final = tag(replication_pb2.ReplicaFetchResponse.PUSHES_FIELD_NUMBER)
-_PUSHED_RECORDS: Final = tag(replication_pb2.PartitionPush.RECORDS_FIELD_NUMBER)
-
-
-def replica_response(sequence: int, pushes: Iterable[Push]) -> bytes:
-    """A ReplicaFetchResponse, serialized."""
-    parts: list[bytes] = [replication_pb2.ReplicaFetchResponse(sequence=sequence).SerializeToString()]
-    for push in pushes:
-        head = replication_pb2.PartitionPush(
-            subscription_id=push.subscription_id,
-            high_watermark=push.high_watermark,
-            log_start_offset=push.log_start_offset,
-        )
-        if push.error is not None:
-            head.error.CopyFrom(error_to_wire(push.error))
-        if push.diverging is not None:
-            head.diverging.epoch, head.diverging.end_offset = push.diverging
-        parts += nested(_PUSHES, head.SerializeToString(), _PUSHED_RECORDS, push.records)
-    return b"".join(parts)
 
 
 def pushes(response: replication_pb2.ReplicaFetchResponse) -> list[Push]:

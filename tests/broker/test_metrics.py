@@ -20,6 +20,7 @@ from strandline.broker.core.replication.reassignment import Assignment
 from strandline.broker.groups.groups import Groups
 from strandline.broker.log.handlers import Handlers
 from strandline.broker.log.producer_ids import ProducerIds
+from strandline.broker.log.requests import ProduceEntry
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.metadata.internal_topics import InternalTopics
 from strandline.broker.metrics import METRICS, BrokerMetrics
@@ -335,7 +336,7 @@ async def test_what_is_asked_of_a_topic_that_is_not_here_is_counted_among_the_ot
         manager, view, manager.settings, CLOCK, lambda: True, ProducerIds(lambda: None, Random(0))
     )
     outcomes: list[object] = []
-    handlers.produce("mispeled", 0, b"", -1, 1_000, outcomes.append)
+    handlers.produce(ProduceEntry(TopicPartition("mispeled", 0), b""), outcomes.append)
     assert len(outcomes) == 1
     assert {name: of.produce_failures for name, of in manager.counts} == {OTHERS: 1}
 

@@ -1,4 +1,4 @@
-"""Authenticates calls that come from a broker or controller of the same cluster.
+"""Proves that a call comes from a broker or a controller of the same cluster.
 
 The brokers and controllers of a cluster share a random key, which is stored in ZooKeeper, and send
 it with their calls. Clients do not read ZooKeeper, so they do not have it. An address would not
@@ -26,6 +26,12 @@ KEY_BYTES: Final = 32
 Metadata = tuple[tuple[str, bytes], ...]
 
 
+def shown_key(metadata: Iterable[tuple[str, str | bytes]] | None) -> bytes | None:
+    """The key that a call with this metadata shows; None if it shows none."""
+    shown = next((value for name, value in metadata or () if name == METADATA_NAME), None)
+    return shown if isinstance(shown, bytes) else None
+
+
 class MemberKey:
     """The key as this process last read it; empty before its first ZooKeeper session."""
 
@@ -39,17 +45,16 @@ class MemberKey:
         self._key = (await session.get(znodes.MEMBER_KEY)).data
 
     def metadata(self) -> Metadata:
-        """The metadata that carries the key with a call."""
+        """The metadata of a call that shows the key."""
         return ((METADATA_NAME, self._key),) if self._key else ()
 
-    def refusal(self, metadata: Iterable[tuple[str, str | bytes]] | None) -> StrandlineError | None:
-        """Why the caller may not write internal topics; None if it sent the key.
+    def refusal(self, shown: bytes | None) -> StrandlineError | None:
+        """Why a caller that shows this key, or none, may not touch internal topics; None if it may.
 
         Another key is refused with a retriable error: after a restore of ZooKeeper the members may
         differ for a while.
         """
-        shown = next((value for name, value in metadata or () if name == METADATA_NAME), None)
-        if not isinstance(shown, bytes):
+        if shown is None:
             return InvalidTopic("internal topics are written by brokers and controllers, clients read them")
         if not self._key or not hmac.compare_digest(shown, self._key):
             return BrokerNotAvailable("the member key of this call is not the one that this process has read")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from strandline.adapters.rpc.grpc_listener import host_of
 from strandline.broker.core.groups.effects import EventKind, GroupEvent
 from strandline.broker.groups import wire
 from strandline.broker.groups.events import event_value
-from strandline.broker.groups.server import host_of
 from strandline.client.wire import groups as group_wire
 from strandline.config import GROUP_ID_LENGTH_MAX
 from strandline.errors import (
@@ -24,7 +24,7 @@ from strandline.errors import (
     StrandlineError,
 )
 from strandline.ids import TopicPartition
-from strandline.ports import Method
+from strandline.ports import Method, Rpc
 from strandline.rpc import group_pb2
 from strandline.vocabulary.groups import (
     CommittedOffset,
@@ -54,7 +54,7 @@ from strandline.vocabulary.metadata import Endpoint
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 7)
 
-RPCS: dict[str, tuple[Method[Any, Any], wire.Rpc]] = {
+RPCS: dict[str, tuple[Method[Any, Any], Rpc[Any, Any]]] = {
     "find": (group_wire.FIND_COORDINATOR, wire.FIND_COORDINATOR),
     "join": (group_wire.JOIN_GROUP, wire.JOIN_GROUP),
     "sync": (group_wire.SYNC_GROUP, wire.SYNC_GROUP),
@@ -146,7 +146,7 @@ ANSWERS: list[tuple[str, Any]] = [
 def test_a_request_is_read_as_it_was_meant(name: str, request_: object) -> None:
     method, rpc = RPCS[name]
     assert rpc.decode(method.encode(request_)) == request_
-    assert method.path == f"/strandline.v1.Groups/{rpc.name}"
+    assert method.path == rpc.path
 
 
 @pytest.mark.parametrize(("name", "answer"), ANSWERS, ids=[name for name, _ in ANSWERS])
@@ -159,6 +159,7 @@ def test_an_answer_is_read_as_it_was_meant(name: str, answer: object) -> None:
 def test_an_error_stands_in_the_answer_with_its_facts(name: str) -> None:
     method, rpc = RPCS[name]
     error = NotCoordinator("not here", leader=LeaderHint(2, "h", 1, 5))
+    assert rpc.refuse is not None
     with pytest.raises(NotCoordinator) as raised:
         method.decode(rpc.refuse(error))
     assert (raised.value.message, raised.value.leader) == ("not here", error.leader)

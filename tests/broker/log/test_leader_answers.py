@@ -9,8 +9,9 @@ from random import Random
 
 import pytest
 
-from strandline.broker.log.handlers import EARLIEST, LATEST, FetchPartition, Handlers
+from strandline.broker.log.handlers import EARLIEST, LATEST, Handlers
 from strandline.broker.log.producer_ids import ProducerIds
+from strandline.broker.log.requests import FetchPartition, ProduceEntry
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.replicas.leadership import Outcome
 from strandline.errors import NotLeaderOrFollower, OffsetNotAvailable
@@ -79,6 +80,6 @@ async def test_a_leader_that_was_replaced_unnoticed_acknowledges_nothing_alone(
     seat.write(led_by(3, 3, epoch=6))
     assert await handlers.unsure([NAME, TopicPartition("nowhere", 0)]) == {NAME}
     outcomes: list[Outcome] = []
-    handlers.produce(*NAME, batch("d"), 1, 1_000, outcomes.append, sure=False)
+    handlers.produce(ProduceEntry(NAME, batch("d"), acks=1), outcomes.append, sure=False)
     assert [type(outcome) for outcome in outcomes] == [NotLeaderOrFollower]
     assert seat.replica.log.log_end_offset == 3

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 from strandline.adapters.rpc.request_times import RequestTimes
-from strandline.broker.log.server import _ProduceStream
-from strandline.broker.replicas.leadership import Produced
+from strandline.broker.log.produce_stream import ProduceStream
+from strandline.broker.log.requests import ProduceEntry, ProduceMessage, ProduceResults
+from strandline.broker.replicas.leadership import Outcome, Produced
 from strandline.ids import TopicPartition
-from strandline.rpc import log_pb2
 from tests.broker.support.replicas import CLOCK, settings
 from tests.waiting import eventually
 
@@ -26,42 +26,42 @@ class Handlers:
     async def unsure(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
         return frozenset()
 
-    def produce(self, *request: Any, **_: Any) -> None:
-        done = request[-1]
+    def produce(self, entry: ProduceEntry, done: Callable[[Outcome], None], *, sure: bool) -> None:
         self.taken += 1
         done(Produced(self.taken, 0))
 
 
 class Unread:
-    """A context whose client reads nothing until it does."""
+    """A client that reads nothing until it does."""
 
     def __init__(self) -> None:
         self.read = asyncio.Event()
         self.results = 0
 
-    async def write(self, response: log_pb2.ProduceResponse) -> None:
+    async def reply(self, results: ProduceResults) -> None:
         await self.read.wait()
-        self.results += len(response.results)
+        self.results += len(results)
 
 
-async def entries(count: int) -> AsyncIterator[log_pb2.ProduceRequest]:
+async def entries(count: int) -> AsyncIterator[ProduceMessage]:
+    name = TopicPartition("orders", 0)
     for number in range(count):
-        yield log_pb2.ProduceRequest(entries=[log_pb2.PartitionRecords(correlation_id=number, acks=1)])
+        entry = ProduceEntry(name, b"", acks=1, correlation_id=number)
+        yield ProduceMessage(1, [entry], frozenset([name]))
         await asyncio.sleep(0)
 
 
 async def test_results_that_nobody_reads_hold_up_what_comes_behind_them() -> None:
     """An entry was done with its result, read or not, and results piled up."""
     handlers: Any = Handlers()
-    context: Any = Unread()
-    stream = _ProduceStream(
+    client = Unread()
+    stream = ProduceStream(
         handlers, settings(produce_entries_in_flight_max=IN_FLIGHT_MAX), RequestTimes(CLOCK), CLOCK, None
     )
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(stream.read(entries(1_000)))
-        tasks.create_task(stream.write(context))
+        tasks.create_task(stream.serve(entries(1_000), client.reply))
         for _ in range(100):
             await asyncio.sleep(0)
         assert handlers.taken == IN_FLIGHT_MAX
-        context.read.set()
-        await eventually(lambda: context.results == 1_000)
+        client.read.set()
+        await eventually(lambda: client.results == 1_000)

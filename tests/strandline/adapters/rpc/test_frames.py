@@ -6,7 +6,7 @@ import pytest
 
 from strandline.adapters.rpc.frames import varint
 from strandline.broker.log import wire
-from strandline.broker.log.handlers import Fetched
+from strandline.broker.log.requests import FetchAnswer, Fetched
 from strandline.broker.replication import wire as replication_wire
 from strandline.broker.replication.leader_end import Push
 from strandline.client.wire.produce import PRODUCE, Entry
@@ -31,7 +31,7 @@ def test_a_produce_request_reads_back_as_it_was_meant(size: int) -> None:
 @pytest.mark.parametrize("size", SIZES)
 def test_a_fetch_response_reads_back_as_it_was_meant(size: int) -> None:
     found = [Fetched(NAME, None, -1, 4, 5, bytes(size)), Fetched(NAME, NotLeaderOrFollower("not here"))]
-    response = log_pb2.FetchResponse.FromString(wire.fetch_response(9, found))
+    response = log_pb2.FetchResponse.FromString(wire.FETCH.encode(FetchAnswer(9, found)))
     first, second = response.partitions
     assert response.correlation_id == 9
     assert (first.topic, first.high_watermark, first.log_start_offset, first.leader_epoch) == (
@@ -51,7 +51,9 @@ def test_a_replication_message_reads_back_as_it_was_meant(size: int) -> None:
         Push(2, error=OffsetOutOfRange("begins at 7", limit=7)),
         Push(3, diverging=(-1, -1)),
     ]
-    message = replication_pb2.ReplicaFetchResponse.FromString(replication_wire.replica_response(4, pushes))
+    message = replication_pb2.ReplicaFetchResponse.FromString(
+        replication_wire.REPLICA_FETCH.encode((4, pushes))
+    )
     assert message.sequence == 4
     read = replication_wire.pushes(message)
     assert (read[0], read[2]) == (pushes[0], pushes[2])

@@ -2,47 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import grpc
 import pytest
 import structlog
+from google.protobuf.message import Message
+from grpc_health.v1 import health, health_pb2_grpc
 
-from strandline.adapters.rpc.listeners import new_server
+from strandline.adapters.rpc.grpc_listener import add_calls, new_server
+from strandline.adapters.rpc.parsing import parse
 from strandline.adapters.rpc.refused_requests import LOGGED_EVERY_S, MALFORMED, RefusedRequests
+from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.rpc.wire_errors import error_of_call
 from strandline.config import ControllerSettings
 from strandline.errors import InvalidRequest, StrandlineError, UnknownTopicOrPartition
-from strandline.rpc import admin_pb2_grpc, log_pb2
+from strandline.ports import Caller, Listener, Reply, Rpc, Served, ServedCall, ServedStream
+from strandline.rpc import admin_pb2, log_pb2
 from tests.broker.storage.support.disk import ManualClock
 
 GARBAGE = b"\xff"
 LONG = "x" * 100_000
 
 
-class Refusing(admin_pb2_grpc.AdminServicer):
-    async def DeleteTopics(self, request: Any, context: Any) -> Any:
-        raise UnknownTopicOrPartition(LONG)
+async def _refusing(request: Any, caller: Caller) -> Any:
+    raise UnknownTopicOrPartition(LONG)
 
 
-async def _refusing_stream(requests: AsyncIterator[Any], context: Any) -> None:
+async def _refusing_stream(requests: AsyncIterator[Any], reply: Reply[Any], caller: Caller) -> None:
     async for _ in requests:
         raise UnknownTopicOrPartition("no such topic")
 
 
+def rpc(path: str, kind: type[Message]) -> Rpc[Message, bytes]:
+    return Rpc(path, partial(parse, kind), bytes)
+
+
+SERVED: Sequence[Served] = [
+    ServedCall(rpc("/test.Calls/Create", admin_pb2.CreateTopicsRequest), _refusing),
+    ServedCall(rpc("/test.Calls/Delete", admin_pb2.DeleteTopicsRequest), _refusing),
+    ServedStream(rpc("/test.Streams/Fetch", log_pb2.FetchRequest), _refusing_stream),
+]
+
+
 @asynccontextmanager
 async def served(refused: RefusedRequests) -> AsyncIterator[Any]:
-    refusing: Any = Refusing  # the other calls are not implemented
-    server = new_server(ControllerSettings(), [refused])
-    admin_pb2_grpc.add_AdminServicer_to_server(refusing(), server)
-    stream: Any = grpc.stream_stream_rpc_method_handler(
-        _refusing_stream, log_pb2.FetchRequest.FromString, log_pb2.FetchResponse.SerializeToString
-    )
-    server.add_generic_rpc_handlers(
-        (grpc.method_handlers_generic_handler("test.Streams", {"Fetch": stream}),)
-    )
+    server = new_server(ControllerSettings(), refused)
+    add_calls(server, SERVED, Listener.INTERNAL, RequestTimes(ManualClock()), refused)
+    health_pb2_grpc.add_HealthServicer_to_server(health.aio.HealthServicer(), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:
@@ -66,8 +76,17 @@ async def refusal(channel: Any, path: str, data: bytes) -> StrandlineError | Non
     return error_of_call(raised.value)
 
 
-@pytest.mark.parametrize("path", ["/strandline.v1.Admin/CreateTopics", "/test.Streams/Fetch"])
-async def test_bytes_that_are_no_request_get_a_typed_answer_and_one_line_a_minute(path: str) -> None:
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/test.Calls/Create", "CreateTopicsRequest"),
+        ("/test.Streams/Fetch", "FetchRequest"),
+        ("/grpc.health.v1.Health/Check", "HealthCheckRequest"),
+    ],
+)
+async def test_bytes_that_are_no_request_get_a_typed_answer_and_one_line_a_minute(
+    path: str, kind: str
+) -> None:
     """A traceback for each byte filled the log."""
     clock = ManualClock()
     refused = RefusedRequests(clock)
@@ -82,13 +101,13 @@ async def test_bytes_that_are_no_request_get_a_typed_answer_and_one_line_a_minut
     ]  # fmt: skip
     ((metric, labels, value),) = refused.read()
     assert (metric, value) == (MALFORMED, 6)
-    assert labels == (path.rpartition("/")[2] + "Request",)
+    assert labels == (kind,)
 
 
 async def test_what_a_handler_refuses_is_what_its_caller_gets_whatever_the_length() -> None:
     """The message travels in headers, which the caller bounds."""
     async with served(RefusedRequests(ManualClock())) as channel:
-        error = await refusal(channel, "/strandline.v1.Admin/DeleteTopics", b"")
+        error = await refusal(channel, "/test.Calls/Delete", b"")
         assert isinstance(error, UnknownTopicOrPartition)
         assert 500 < len(error.message) < 3_000
         error = await refusal(channel, "/test.Streams/Fetch", b"")
@@ -99,7 +118,5 @@ async def test_headers_and_calls_are_bounded() -> None:
     """60 KB of headers a call grew a broker to 1.3 GB."""
     async with served(RefusedRequests(ManualClock())) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as raised:
-            await channel.unary_unary("/strandline.v1.Admin/DeleteTopics")(
-                b"", timeout=10, metadata=(("x", "y" * 60_000),)
-            )
+            await channel.unary_unary("/test.Calls/Delete")(b"", timeout=10, metadata=(("x", "y" * 60_000),))
         assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -7,15 +7,18 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
 import grpc
 import pytest
 
-from strandline.adapters.rpc.guarded_calls import GuardedCalls
-from strandline.adapters.rpc.wire_errors import abort
+from strandline.adapters.rpc.grpc_listener import add_calls
+from strandline.adapters.rpc.parsing import parse
+from strandline.adapters.rpc.refused_requests import RefusedRequests
+from strandline.adapters.rpc.request_times import RequestTimes
+from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.system.fail_fast import DEFECT_STATUS, defect_in
 from strandline.errors import InvalidRequest, StorageFailed
+from strandline.ports import Caller, Listener, Reply, Rpc, ServedStream
 from strandline.rpc import log_pb2
 from strandline.vocabulary.states import IllegalTransition
 
@@ -38,21 +41,26 @@ def test_a_defect_is_what_nobody_expects(error: BaseException, found: bool) -> N
     assert (defect_in(error) is not None) is found
 
 
-Behavior = Callable[[Any, Any], Awaitable[Any]]
+Handle = Callable[[AsyncIterator[bytes], Reply[bytes], Caller], Awaitable[None]]
+
+
+def _decode(data: bytes) -> bytes:
+    return parse(log_pb2.ProduceRequest, data).SerializeToString()
 
 
 @asynccontextmanager
-async def serving(**behaviors: Behavior) -> AsyncIterator[tuple[grpc.aio.Channel, list[BaseException]]]:
+async def serving(**handles: Handle) -> AsyncIterator[tuple[grpc.aio.Channel, list[BaseException]]]:
     """A channel to a server of these streams of `strandline.v1.Log`, and what the loop's handler is told."""
     heard: list[BaseException] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: heard.append(context["exception"]))
-    server = grpc.aio.server(interceptors=[GuardedCalls()])
-    handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
-        name: grpc.stream_stream_rpc_method_handler(each, log_pb2.ProduceRequest.FromString)
-        for name, each in behaviors.items()
-    }
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("strandline.v1.Log", handlers),))
+    server = grpc.aio.server()
+    served = [
+        ServedStream(Rpc(f"/strandline.v1.Log/{name}", _decode, bytes), handle)
+        for name, handle in handles.items()
+    ]
+    clock = SystemClock()
+    add_calls(server, served, Listener.INTERNAL, RequestTimes(clock), RefusedRequests(clock))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:
@@ -74,20 +82,20 @@ async def ended(channel: grpc.aio.Channel, name: str, *sent: bytes) -> grpc.Stat
 async def test_the_defect_of_a_handler_is_reported_and_what_the_peer_did_is_not() -> None:
     """Bytes that are no message, a refusal, and a peer that hangs up end no process."""
 
-    async def breaks(requests: AsyncIterator[Any], context: Any) -> None:
+    async def breaks(requests: AsyncIterator[bytes], reply: Reply[bytes], caller: Caller) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_break())
 
-    async def refuses(requests: AsyncIterator[Any], context: Any) -> None:
-        await abort(context, InvalidRequest("no"))
+    async def refuses(requests: AsyncIterator[bytes], reply: Reply[bytes], caller: Caller) -> None:
+        raise InvalidRequest("no")
 
-    async def reads(requests: AsyncIterator[Any], context: Any) -> None:
+    async def reads(requests: AsyncIterator[bytes], reply: Reply[bytes], caller: Caller) -> None:
         async for _ in requests:
-            await context.write(b"x")
+            await reply(b"x")
 
     async with serving(Breaks=breaks, Refuses=refuses, Reads=reads) as (channel, heard):
         assert await ended(channel, "Refuses") is grpc.StatusCode.INVALID_ARGUMENT
-        assert await ended(channel, "Reads", b"\xff\xff\xff") is grpc.StatusCode.UNKNOWN
+        assert await ended(channel, "Reads", b"\xff\xff\xff") is grpc.StatusCode.INVALID_ARGUMENT
         hung_up: grpc.aio.StreamStreamCall[bytes, bytes] = channel.stream_stream("/strandline.v1.Log/Reads")()
         await hung_up.write(b"")
         hung_up.cancel()

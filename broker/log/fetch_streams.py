@@ -1,0 +1,63 @@
+"""Serves fetch streams: bounds the requests in flight of each, and the memory of all."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from strandline.adapters.rpc.request_times import RequestTimes
+from strandline.broker.log.handlers import Handlers, answer_bytes
+from strandline.broker.log.read_memory import Room
+from strandline.broker.log.requests import FetchAnswer, FetchRequest
+from strandline.config import BrokerSettings
+from strandline.ports import Caller, Reply
+
+
+class FetchStreams:
+    """All fetch streams of one broker."""
+
+    def __init__(self, handlers: Handlers, settings: BrokerSettings, times: RequestTimes) -> None:
+        self._handlers = handlers
+        self._in_flight_max = settings.fetches_in_flight_max
+        self._times = times
+        self._answers = Room(of_one=settings.fetch_connection_bytes_max, of_all=settings.fetch_bytes_max)
+        """Bytes that were read and are not written, by connection."""
+        self._asked = Room(
+            of_one=settings.fetch_connection_partitions_max, of_all=settings.fetch_partitions_max
+        )
+        """Partitions in requests that are not answered, by connection."""
+
+    async def serve(
+        self, requests: AsyncIterator[FetchRequest], reply: Reply[FetchAnswer], caller: Caller
+    ) -> None:
+        """Serve one stream. Requests are answered in the order in which there is something to answer."""
+        times_ms = self._times.of("Fetch")
+        slots = asyncio.Semaphore(self._in_flight_max)
+        writing = asyncio.Lock()
+
+        async def answer(request: FetchRequest, arrived: float, asked: int) -> None:
+            try:
+                await self._answer(request, writing, reply, caller)
+                times_ms.observe(self._times.since_ms(arrived))
+            finally:
+                self._asked.give_back(caller.connection, asked)
+                slots.release()
+
+        async with asyncio.TaskGroup() as tasks:
+            async for request in requests:
+                arrived = self._times.now()
+                await slots.acquire()
+                asked = await self._asked.take(caller.connection, len(request.partitions))
+                tasks.create_task(answer(request, arrived, asked))
+
+    async def _answer(
+        self, request: FetchRequest, writing: asyncio.Lock, reply: Reply[FetchAnswer], caller: Caller
+    ) -> None:
+        bytes_max = request.bytes_max
+        await self._handlers.fetchable(
+            request.partitions, wait_ms=request.wait_ms, bytes_min=request.bytes_min, bytes_max=bytes_max
+        )
+        # While a client does not read its answers, at most one answer of each stream is read from the disk.
+        async with writing, self._answers.taken(caller.connection, answer_bytes(bytes_max)):
+            found = await self._handlers.read(request.partitions, bytes_max)
+            await reply(FetchAnswer(request.correlation_id, found))

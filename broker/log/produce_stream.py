@@ -1,0 +1,112 @@
+"""Serves one produce stream: takes entries while their number in flight is bounded, and coalesces results."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from strandline.adapters.rpc.request_times import RequestTimes
+from strandline.broker.log.handlers import Handlers
+from strandline.broker.log.requests import ProduceMessage, ProduceResults
+from strandline.broker.replicas.leadership import Outcome
+from strandline.config import BrokerSettings
+from strandline.errors import StrandlineError
+from strandline.ids import TopicPartition
+from strandline.ports import Clock, Reply
+from strandline.tasks import Slices
+
+RESULTS_MAX: Final = 500
+"""Results in one message of a produce stream: with the longest error messages they fit MESSAGE_BYTES_MAX."""
+
+
+@dataclass(slots=True)
+class _Arrived:
+    """A message of a produce stream: when it came, and how many of its entries have no outcome yet."""
+
+    at: float
+    entries: int
+
+
+class ProduceStream:
+    """Results go out in the order in which they are known."""
+
+    def __init__(
+        self,
+        handlers: Handlers,
+        settings: BrokerSettings,
+        times: RequestTimes,
+        clock: Clock,
+        internal_refusal: StrandlineError | None,
+    ) -> None:
+        self._handlers = handlers
+        self._clock = clock
+        self._internal_refusal = internal_refusal
+        """Why the client may not write to internal topics; None for a member of the cluster."""
+        self._times = times
+        self._times_ms = times.of("Produce")
+        self._in_flight_max = settings.produce_entries_in_flight_max
+        self._in_flight = 0
+        """Entries whose results are not written yet."""
+        self._results: list[tuple[int, Outcome]] = []
+        self._changed = asyncio.Event()
+        """There is a result, or no request is left."""
+        self._room = asyncio.Event()
+        self._finished = False
+
+    async def serve(self, requests: AsyncIterator[ProduceMessage], reply: Reply[ProduceResults]) -> None:
+        """Returns once the client sends no more and has all results."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._take_all(requests))
+            tasks.create_task(self._reply_all(reply))
+
+    async def _take_all(self, requests: AsyncIterator[ProduceMessage]) -> None:
+        async for message in requests:
+            await self._take(message)
+            while self._in_flight >= self._in_flight_max:
+                self._room.clear()
+                await self._room.wait()
+        self._finished = True
+        self._changed.set()
+
+    async def _take(self, message: ProduceMessage) -> None:
+        slices = Slices(self._clock)
+        arrived = _Arrived(self._times.now(), message.count)
+        unsure = frozenset[TopicPartition]()
+        if message.unreplicated:
+            unsure = await self._handlers.unsure(message.unreplicated)
+        for entry in message.entries:
+            if slices.used_up:
+                await slices.next()
+            self._in_flight += 1
+            done = partial(self._done, arrived, entry.correlation_id, entry.acks)
+            if entry.internal and self._internal_refusal is not None:
+                done(self._internal_refusal)
+            else:
+                self._handlers.produce(entry, done, sure=entry.name not in unsure)
+
+    def _done(self, arrived: _Arrived, correlation_id: int, acks: int, outcome: Outcome) -> None:
+        arrived.entries -= 1
+        if arrived.entries == 0:
+            self._times_ms.observe(self._times.since_ms(arrived.at))
+        if acks != 0 or isinstance(outcome, StrandlineError):  # with acks=0 only errors are reported
+            self._results.append((correlation_id, outcome))
+        else:
+            self._let_go(1)
+        self._changed.set()
+
+    def _let_go(self, entries: int) -> None:
+        self._in_flight -= entries
+        self._room.set()
+
+    async def _reply_all(self, reply: Reply[ProduceResults]) -> None:
+        while not (self._finished and self._in_flight == 0 and not self._results):
+            await self._changed.wait()
+            self._changed.clear()
+            if self._results:
+                results, self._results = self._results[:RESULTS_MAX], self._results[RESULTS_MAX:]
+                await reply(results)
+                self._let_go(len(results))  # a client that reads no results has no more requests read
+                self._changed.set()

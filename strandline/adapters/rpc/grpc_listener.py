@@ -1,0 +1,229 @@
+"""Serves calls over gRPC: one server for each address that a broker or a controller listens on.
+
+Messages pass gRPC as bytes. They are decoded here, so that bytes which are no request get a typed answer, and
+a handler needs nothing of gRPC.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+from urllib.parse import unquote
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+
+from strandline.adapters.rpc.listeners import answer_for
+from strandline.adapters.rpc.member_key import shown_key
+from strandline.adapters.rpc.parsing import MalformedRequest
+from strandline.adapters.rpc.refused_requests import RefusedRequests
+from strandline.adapters.rpc.request_times import RequestTimes
+from strandline.adapters.rpc.served_stream import write
+from strandline.adapters.rpc.wire_errors import abort
+from strandline.adapters.system.descriptors import connection_options
+from strandline.adapters.system.fail_fast import defect_in, report
+from strandline.config import MESSAGE_BYTES_MAX, ListenerSettings
+from strandline.errors import SettingsError, StrandlineError
+from strandline.ports import Caller, Clock, Listener, Rpc, Served, ServedCall, ServedStream
+from strandline.tasks import group_caught
+from strandline.vocabulary.metadata import Endpoint
+
+Context = grpc.aio.ServicerContext[bytes, bytes]
+
+
+class GrpcListener:
+    """All gRPC servers of one process. Nothing is served before `start`."""
+
+    def __init__(self, settings: ListenerSettings, clock: Clock, *services: str) -> None:
+        """The health service answers for the process and for each of these services; all fare alike."""
+        self._settings = settings
+        self.times = RequestTimes(clock)
+        self.refused = RefusedRequests(clock)
+        self._servers: dict[Listener, grpc.aio.Server] = {}
+        self._health = health.aio.HealthServicer()
+        self._health_names = ("", *services)
+
+    def bind(self, member: int, rack: str = "") -> Endpoint:
+        """Listen, and say where others reach this member. Raises SettingsError."""
+        settings = self._settings
+        port = self._listen(Listener.INTERNAL, "port", settings.port)
+        advertised = settings.advertised_host or settings.host
+        endpoint = Endpoint(member, advertised, settings.advertised_port or port, rack)
+        if settings.external_port is None:
+            return endpoint
+        port = self._listen(Listener.EXTERNAL, "external_port", settings.external_port)
+        return replace(endpoint, external=(settings.external_host, port))
+
+    def _listen(self, listener: Listener, setting: str, port: int) -> int:
+        server = new_server(self._settings, self.refused)
+        address = f"{self._settings.host}:{port}"
+        try:
+            bound = server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise SettingsError(
+                f"setting {setting} = {port}: cannot listen on {address} "
+                f"(set STRANDLINE_HOST or STRANDLINE_{setting.upper()})"
+            ) from error
+        self._servers[listener] = server
+        return bound
+
+    async def start(self, served: Sequence[Served], *, internal: Sequence[Served] = ()) -> None:
+        """Serve these calls; those of `internal` to the members of the cluster only."""
+        await self.set_health(serving=False)
+        for listener, server in self._servers.items():
+            calls = [*served, *internal] if listener is Listener.INTERNAL else served
+            add_calls(server, calls, listener, self.times, self.refused)
+            health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+            await server.start()
+
+    async def set_health(self, *, serving: bool) -> None:
+        status = health_pb2.HealthCheckResponse
+        for name in self._health_names:
+            await self._health.set(name, status.SERVING if serving else status.NOT_SERVING)
+
+    async def stop(self, grace_s: float | None = None) -> None:
+        """Take no more calls; those under way have so long to end, and are cancelled then."""
+        async with asyncio.TaskGroup() as stopping:
+            for server in self._servers.values():
+                stopping.create_task(server.stop(grace_s))
+
+
+def new_server(settings: ListenerSettings, refused: RefusedRequests) -> grpc.aio.Server:
+    """A server without a port, with the bounds that all brokers and controllers set their clients."""
+    options = (
+        *connection_options(1 if settings.external_port is None else 2),
+        ("grpc.so_reuseport", 0),  # a second process on this port has to fail
+        ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+        ("grpc.max_send_message_length", -1),
+        # Peers ping to find out that a hung member hangs; gRPC's defaults would drop them for it.
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", 500),
+        ("grpc.http2.max_ping_strikes", 0),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.server_handshake_timeout_ms", settings.handshake_timeout_ms),
+        ("grpc.max_concurrent_streams", settings.connection_calls_max),
+        # gRPC may refuse headers from the first bound on, at random, and does from the second.
+        ("grpc.max_metadata_size", settings.call_headers_bytes_max),
+        ("grpc.absolute_max_metadata_size", settings.call_headers_bytes_max),
+    )
+    return grpc.aio.server(
+        options=options, interceptors=[refused], maximum_concurrent_rpcs=settings.calls_max
+    )
+
+
+def add_calls(
+    server: grpc.aio.Server,
+    served: Sequence[Served],
+    listener: Listener,
+    times: RequestTimes,
+    refused: RefusedRequests,
+) -> None:
+    """Serve these calls on one server, which listens at the given kind of address."""
+    services: defaultdict[str, dict[str, grpc.RpcMethodHandler[bytes, bytes]]] = defaultdict(dict)
+    for each in served:
+        _, service, name = each.rpc.path.split("/")
+        call = _Call(each.rpc, listener, refused)
+        handler: grpc.RpcMethodHandler[bytes, bytes]
+        if isinstance(each, ServedCall):
+            handler = grpc.unary_unary_rpc_method_handler(call.unary(each, times))
+        else:
+            handler = grpc.stream_stream_rpc_method_handler(call.stream(each))
+        services[service][name] = handler
+    for service, handlers in services.items():
+        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+
+
+def host_of(peer: str) -> str:
+    """The address in what gRPC calls a peer: `ipv4:10.0.0.1:5000`, `ipv6:%5B::1%5D:5000`."""
+    kind, _, rest = peer.partition(":")
+    if kind not in ("ipv4", "ipv6"):
+        return peer
+    return unquote(rest.rpartition(":")[0]).strip("[]")
+
+
+class _Call:
+    """One kind of call to one server."""
+
+    def __init__(self, rpc: Rpc[Any, Any], listener: Listener, refused: RefusedRequests) -> None:
+        self._rpc = rpc
+        self._listener = listener
+        self._refused = refused
+
+    def unary(
+        self, served: ServedCall[Any, Any], times: RequestTimes
+    ) -> Callable[[bytes, Context], Awaitable[bytes]]:
+        rpc, handle = self._rpc, served.handle
+        name = rpc.path.rpartition("/")[2]
+
+        async def serve(data: bytes, context: Context) -> bytes:
+            caller, began = self._caller(context), times.now()
+            with self._defects_reported():
+                try:
+                    request = rpc.decode(data)
+                    try:
+                        return rpc.encode(await handle(request, caller))
+                    finally:
+                        times.of(name).observe(times.since_ms(began))
+                except StrandlineError as error:
+                    refusal = error
+            return await self._refuse(context, refusal)
+
+        return serve
+
+    def stream(
+        self, served: ServedStream[Any, Any]
+    ) -> Callable[[AsyncIterator[bytes], Context], Awaitable[None]]:
+        rpc, handle = self._rpc, served.handle
+
+        async def decoded(requests: AsyncIterator[bytes]) -> AsyncIterator[Any]:
+            async for data in requests:
+                yield rpc.decode(data)
+
+        async def serve(requests: AsyncIterator[bytes], context: Context) -> None:
+            async def reply(answer: Any) -> None:
+                await write(context, rpc.encode(answer))
+
+            caller = self._caller(context)
+            refusal: StrandlineError | None = None
+            with self._defects_reported():
+                try:
+                    with group_caught():
+                        await handle(decoded(requests), reply, caller)
+                except* StrandlineError as group:
+                    refusal = _first(group)
+            if refusal is not None:  # not in `except*`: what is raised there leaves as a group
+                await write(context, await self._refuse(context, refusal))
+
+        return serve
+
+    @contextmanager
+    def _defects_reported(self) -> Iterator[None]:
+        """gRPC itself only logs what a handler raises, and keeps serving."""
+        try:
+            yield
+        except Exception as error:
+            if defect_in(error) is not None:
+                report(error, f"call {self._rpc.path}")
+            raise
+
+    def _caller(self, context: Context) -> Caller:
+        answer_for(self._listener)
+        peer = context.peer()
+        return Caller(peer, host_of(peer), self._listener, shown_key(context.invocation_metadata()))
+
+    async def _refuse(self, context: Context, refusal: StrandlineError) -> bytes:
+        """The answer that carries the refusal; ends the call if there is no such answer."""
+        self._refused.note(refusal, context.peer())
+        rpc = self._rpc
+        malformed = isinstance(refusal, MalformedRequest)
+        if rpc.refuse is None or (malformed and not rpc.refuses_malformed):
+            await abort(context, refusal)
+        return rpc.refuse(refusal)
+
+
+def _first(group: BaseExceptionGroup[StrandlineError]) -> StrandlineError:
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error
