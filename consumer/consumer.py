@@ -38,7 +38,7 @@ CLOSE_DRAIN_S: Final = 1.0
 
 
 class Consumer(Client[ConsumerSettings]):
-    """Reads partitions up to their high watermarks: assigned ones, or its share of a group's (DESIGN .6).
+    """Reads partitions up to their high watermarks: assigned ones, or its share of a group's (DESIGN §6).
 
     `bootstrap` as for a producer; `settings` are those of `ConsumerSettings`; `assignors` are names of
     built-in ones or objects of one's own, the most wanted first. A position moves with what was handed

@@ -58,7 +58,7 @@ Queue = PartitionQueue[Ticket]
 
 
 class Producer(Client[ProducerSettings]):
-    """Sends records to a cluster (DESIGN .11).
+    """Sends records to a cluster (DESIGN §11).
 
     `bootstrap` is `host:port`, several with commas or as a sequence; any of them may be dead. `settings`
     are those of `ProducerSettings`. Idempotent unless told otherwise, or acks is not all.

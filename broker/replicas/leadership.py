@@ -263,7 +263,7 @@ class Leadership:
         self.turn()
 
     def link_changed(self, connected: bool) -> None:
-        """ZooKeeper can, or cannot, be written (DESIGN .3: while suspended, ISR changes are parked)."""
+        """ZooKeeper can, or cannot, be written (DESIGN §3: while suspended, ISR changes are parked)."""
         self.core.isr_writable = connected
         self.turn()
 

@@ -381,7 +381,7 @@ class ReplicaManager:
             self.session.unfollow(replica)
 
     def end_session(self) -> None:
-        """The ZooKeeper session is over: lead nothing, believe in no leader (DESIGN .3). What is assigned is
+        """The ZooKeeper session is over: lead nothing, believe in no leader (DESIGN §3). What is assigned is
         read again from the first: a ZooKeeper that was set back has lower versions."""
         self.session = None
         self.peers.session_ended()

@@ -2,7 +2,7 @@
 
 Leaders are known by epoch and never go back to an older one. A leader that refuses or vanishes is
 *doubted*: another replica is asked, and holds its answer until it knows a leader of a higher epoch, so
-that a failover costs no polling interval (DESIGN .11).
+that a failover costs no polling interval (DESIGN §11).
 """
 
 from __future__ import annotations

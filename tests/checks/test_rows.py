@@ -16,7 +16,7 @@ from checks import rows
         ("CORRECTNESS T1, H6 and E2: all of them.", {"T1", "H6", "E2"}),
         ("CORRECTNESS G12 and (G1–G3)", {"G12", "G1", "G2", "G3"}),
         ("CORRECTNESS E8–E10, I4", {"E8", "E9", "E10", "I4"}),
-        ("Both (DESIGN .4, CORRECTNESS I1/I2).", {"I1", "I2"}),
+        ("Both (DESIGN §4, CORRECTNESS I1/I2).", {"I1", "I2"}),
         ("The session is over for good (E10, E12).", {"E10", "E12"}),
         ("T1 is a task here (see above).", set()),
     ],

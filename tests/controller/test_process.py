@@ -35,7 +35,7 @@ from tests.waiting import eventually
 def test_a_wrong_setting_ends_the_process_with_status_2_and_one_line_that_names_it(
     variable: str, value: str, says: str
 ) -> None:
-    """DESIGN .9: settings are checked at start with messages that say what to change."""
+    """DESIGN §9: settings are checked at start with messages that say what to change."""
     ended = subprocess.run(
         [sys.executable, "-m", "strandline.controller"],
         env={**os.environ, variable: value},
@@ -53,7 +53,7 @@ def test_a_wrong_setting_ends_the_process_with_status_2_and_one_line_that_names_
 async def test_on_sigterm_it_stops_cleanly_and_gives_its_role_up_at_once(
     zookeeper: str, open_session: SessionFactory, tmp_path: Path
 ) -> None:
-    """DESIGN .9: SIGTERM is a clean shutdown."""
+    """DESIGN §9: SIGTERM is a clean shutdown."""
     session = await open_session()
     async with process(1, zookeeper, tmp_path) as controller:
         running = controller.service.process
@@ -68,7 +68,7 @@ async def test_on_sigterm_it_stops_cleanly_and_gives_its_role_up_at_once(
 async def test_it_waits_for_zookeeper_and_goes_on_after_zookeeper_was_away(
     own_zookeeper: ZooKeeperProcess, tmp_path: Path
 ) -> None:
-    """DESIGN .9: it answers health from the start, and SERVING once it knows who is active."""
+    """DESIGN §9: it answers health from the start, and SERVING once it knows who is active."""
     address = own_zookeeper.address
     await own_zookeeper.kill()
     controller = ControllerProcess(1, address, tmp_path)
@@ -88,7 +88,7 @@ async def test_it_waits_for_zookeeper_and_goes_on_after_zookeeper_was_away(
 async def test_errors_cross_the_wire_with_code_limit_and_place(
     zookeeper: str, open_session: SessionFactory, tmp_path: Path
 ) -> None:
-    """DESIGN .11: an error is a code, a message for people, and the facts to act on."""
+    """DESIGN §11: an error is a code, a message for people, and the facts to act on."""
     session = await open_session()
     await register(session, [1])
     async with process(1, zookeeper, tmp_path) as controller:

@@ -88,7 +88,7 @@ class Process:
         self.vacant = True
 
     def end_session(self) -> None:
-        """Lead nothing, believe in no leader, start over (DESIGN .3)."""
+        """Lead nothing, believe in no leader, start over (DESIGN §3)."""
         self.life = None
         self._end()
         self.leader = NO_BROKER

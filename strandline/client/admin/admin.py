@@ -81,7 +81,7 @@ class TopicDescription:
 
 
 class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
-    """Creates, changes, deletes and describes topics, and looks after groups and brokers (DESIGN .11).
+    """Creates, changes, deletes and describes topics, and looks after groups and brokers (DESIGN §11).
 
     `bootstrap` and `settings` (ClientSettings) as for a producer. What the controller does, it finds the
     active controller for, and follows it when another one takes over.

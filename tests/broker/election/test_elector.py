@@ -60,7 +60,7 @@ async def test_a_deposed_leader_stops_even_if_its_successor_is_gone_already(seat
 
 
 async def test_a_notice_that_comes_while_the_claim_is_made_deposes_nobody(seat: Seat) -> None:
-    """DESIGN .4: who leads by record and in fact leads on."""
+    """DESIGN §4: who leads by record and in fact leads on."""
     taken, go_on = seat.coordination.hold()
     seat.manager.peers.refused(LIVE[BrokerId(1)].epoch)
     seat.elector.vacant(seat.replica)
@@ -184,7 +184,7 @@ async def test_who_means_another_incarnation_of_the_topic_claims_nothing(seat: S
 
 
 async def test_each_follower_is_told_by_its_queue(seat: Seat) -> None:
-    """DESIGN .4: by epoch, `start-replica` to every other member of AR, dead ones too."""
+    """DESIGN §4: by epoch, `start-replica` to every other member of AR, dead ones too."""
     seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.elector.vacant(seat.replica)
     await eventually(lambda: _queued(seat, 1) and _queued(seat, 3))
@@ -230,7 +230,7 @@ async def test_whoever_is_elected_goes_on_with_the_reassignment_that_stands(seat
 
 
 async def test_outside_the_isr_nobody_stands(seat: Seat) -> None:
-    """DESIGN .4, CORRECTNESS E2: unless unclean election is allowed, and its loss is told exactly."""
+    """DESIGN §4, CORRECTNESS E2: unless unclean election is allowed, and its loss is told exactly."""
     seat.write(led_by(NO_BROKER, 1, epoch=5))
     seat.registration.live = {b: r for b, r in LIVE.items() if b != 1}
     seat.elector.vacant(seat.replica)

@@ -98,7 +98,7 @@ async def test_it_says_what_it_has_and_waits_for_the_other_member(seat: Seat) ->
 async def test_the_last_to_say_what_it_has_leads_or_notifies_the_one_that_will(
     seat: Seat, end: int, leads: bool
 ) -> None:
-    """DESIGN .4: the `isr` znode is not watched; the notice is what tells the other one at once."""
+    """DESIGN §4: the `isr` znode is not watched; the notice is what tells the other one at once."""
     await seat.coordination.ensure_path(znodes.elections(1))
     seat.registration.live = {b: LIVE[b] for b in (BrokerId(1), ME)}
     seat.write(replace(led_by(NO_BROKER, epoch=5), isr=in_sync(1), statements=(statement(1, end),)))
@@ -130,7 +130,7 @@ async def test_a_claim_that_was_decided_on_statements_of_before_is_refused(seat:
 
 
 async def test_an_operator_has_it_elected_by_a_notice(seat: Seat) -> None:
-    """DESIGN .4: the other member is gone for good. The permission is for this epoch only."""
+    """DESIGN §4: the other member is gone for good. The permission is for this epoch only."""
     await seat.coordination.ensure_path(znodes.elections(ME))
     notices = NoticeReceiver(seat.context, seat.elector.vacant, lambda _: None)
     await notices.open()

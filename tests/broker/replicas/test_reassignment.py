@@ -266,7 +266,7 @@ async def test_a_deposed_leader_completes_nothing() -> None:
 
 
 async def test_a_leadership_that_is_being_given_up_takes_nothing() -> None:
-    """DESIGN .4: who asks is told to look for the next leader; nothing is appended that might be lost."""
+    """DESIGN §4: who asks is told to look for the next leader; nothing is appended that might be lost."""
     async with moving(3, 2) as it:
         taken, go_on = it.led.session.hold(None)
         it.tell(2, 3)

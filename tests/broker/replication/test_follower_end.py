@@ -53,7 +53,7 @@ async def test_a_follower_asks_with_its_epoch_and_that_of_its_last_record() -> N
 
 
 async def test_what_is_appended_is_told_and_messages_are_acknowledged() -> None:
-    """DESIGN .4: append, take the HW, tell the position."""
+    """DESIGN §4: append, take the HW, tell the position."""
     replica = open_replica()
     async with following(replica, 1) as followed:
         (asked,) = (await _first_message(followed)).subscribe
@@ -135,7 +135,7 @@ async def test_below_the_watermark_nothing_is_cut() -> None:
 
 
 async def test_what_an_unclean_election_lost_is_told_as_an_exact_range() -> None:
-    """CORRECTNESS T11, DESIGN .4: the topic allows it, and the loss is not silent."""
+    """CORRECTNESS T11, DESIGN §4: the topic allows it, and the loss is not silent."""
     replica = open_replica(TopicConfig(unclean_leader_election_enable=True))
     write(replica, 1, "a", "b", "c")
     replica.raise_watermark(Offset(3))
@@ -252,7 +252,7 @@ async def test_a_leader_that_does_not_know_of_its_election_yet_is_asked_again() 
 
 
 async def test_a_leader_of_another_epoch_is_reported() -> None:
-    """DESIGN .4: a typed error; who leads is found out from ZooKeeper."""
+    """DESIGN §4: a typed error; who leads is found out from ZooKeeper."""
     replica = open_replica()
     async with following(replica, 1) as followed:
         (asked,) = (await _first_message(followed)).subscribe
@@ -275,7 +275,7 @@ async def test_a_flow_of_an_older_epoch_does_not_keep_the_new_one_from_being_ask
 
 
 async def test_a_broken_stream_is_opened_again_and_everything_asked_anew() -> None:
-    """DESIGN .4: what was under way is lost; the position says where to go on."""
+    """DESIGN §4: what was under way is lost; the position says where to go on."""
     replica = open_replica()
     async with following(replica, 1) as followed:
         (asked,) = (await _first_message(followed)).subscribe
@@ -290,7 +290,7 @@ async def test_a_broken_stream_is_opened_again_and_everything_asked_anew() -> No
 
 
 async def test_a_position_is_told_only_once_it_is_synced_on_a_new_stream_too() -> None:
-    """CORRECTNESS E3, DESIGN .5: with `flush.messages=1` an acknowledged record survives the loss of power on
+    """CORRECTNESS E3, DESIGN §5: with `flush.messages=1` an acknowledged record survives the loss of power on
     all machines at once; the position that a subscription begins with counts like any other."""
     files = MemoryFiles()
     replica = open_replica(TopicConfig(flush_messages=1), files=files)

@@ -140,7 +140,7 @@ async def test_a_close_of_an_epoch_that_is_over_closes_nothing(desk: Desk) -> No
 
 
 async def test_who_leads_does_not_close_and_says_what_was_wrong(desk: Desk) -> None:
-    """DESIGN .4: an illegal transition is visible with its values, and costs the broker nothing."""
+    """DESIGN §4: an illegal transition is visible with its values, and costs the broker nothing."""
     desk.seat.lead(5)
     await desk.moves_away()
     end = await desk.asked(CLOSE)

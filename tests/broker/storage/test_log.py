@@ -1,4 +1,4 @@
-"""A replica's log: offsets, epochs, reads, truncation, retention (DESIGN .5)."""
+"""A replica's log: offsets, epochs, reads, truncation, retention (DESIGN §5)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.broker.storage.support.disk import (
 
 
 def test_a_leader_numbers_records_and_stamps_its_epoch() -> None:
-    """DESIGN .5: base offset and leader epoch are set, nothing else of a batch changes."""
+    """DESIGN §5: base offset and leader epoch are set, nothing else of a batch changes."""
     log, _ = new_log(epoch=4)
     sent = encode_batch([(b"k", b"v", (("h", b"x"),), 7)], base_offset=999, leader_epoch=77)
     assert log.append_as_leader(sent, 4, now_ms=0) == Appended(0, 1)
@@ -79,7 +79,7 @@ def test_a_wrong_batch_is_refused_before_anything_is_written() -> None:
 
 
 def test_a_retry_of_an_idempotent_producer_is_not_written_again() -> None:
-    """DESIGN .5: the old offsets return."""
+    """DESIGN §5: the old offsets return."""
     log, _ = new_log()
     data = encode_values([b"a", b"b"], 0, producer_id=9, producer_epoch=0, base_sequence=0)
     log.append_as_leader(data, 1, now_ms=0)
@@ -102,7 +102,7 @@ def test_a_leader_writes_its_epoch_before_its_first_record() -> None:
 
 
 def test_a_follower_is_byte_for_byte_its_leader() -> None:
-    """DESIGN .4: whatever the leader's batches were cut into, logs and epochs come out the same."""
+    """DESIGN §4: whatever the leader's batches were cut into, logs and epochs come out the same."""
     leader, _ = new_log()
     fill(leader, 7)
     leader.begin_epoch(5)
@@ -202,7 +202,7 @@ def test_a_read_gives_whole_batches_within_the_bound_and_at_least_one(bytes_max:
 
 
 def test_a_read_never_reaches_the_bound_that_it_was_given() -> None:
-    """DESIGN .4: what is not committed is not read; a batch across the HW stays out as a whole."""
+    """DESIGN §4: what is not committed is not read; a batch across the HW stays out as a whole."""
     log, _ = new_log()
     fill(log, 12)
     for below in range(25):
@@ -397,7 +397,7 @@ def test_the_start_is_always_the_start_of_a_batch() -> None:
 
 
 def test_flush_is_asked_for_by_count_and_by_age() -> None:
-    """DESIGN .5: `flush.messages` and `flush.ms`."""
+    """DESIGN §5: `flush.messages` and `flush.ms`."""
     clock = ManualClock()
     log, _ = new_log(TopicConfig(flush_messages=3, flush_ms=2_000), clock=clock)
     start = clock.monotonic()

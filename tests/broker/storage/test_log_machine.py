@@ -1,4 +1,4 @@
-"""A replica's log against a model, through everything that can happen to a machine (DESIGN .5).
+"""A replica's log against a model, through everything that can happen to a machine (DESIGN §5).
 
 The model is a list of records. After a kill the log must have them all; after a loss of power at least
 those that were flushed, and of the rest a prefix, or be marked as one that must not lead (CORRECTNESS

@@ -1,4 +1,4 @@
-"""The admin service on a real ZooKeeper, with brokers that the test registers (DESIGN ..2, 3, 11)."""
+"""The admin service on a real ZooKeeper, with brokers that the test registers (DESIGN §§2, 3, 11)."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ async def test_the_systems_own_topics_need_the_systems_own_request(
 async def test_replicas_on_a_dead_broker_are_assigned_and_queued_but_not_in_sync(
     zookeeper: str, open_session: SessionFactory
 ) -> None:
-    """DESIGN .4: requests are queued for dead brokers too."""
+    """DESIGN §4: requests are queued for dead brokers too."""
     session = await open_session()
     epochs = await register(session, [1])
     await session.ensure_path(znodes.state_queue(2))
@@ -393,7 +393,7 @@ async def test_whoever_is_not_active_names_who_is(zookeeper: str) -> None:
 
 
 async def test_the_controller_sets_no_watch(zookeeper: str, open_session: SessionFactory) -> None:
-    """DESIGN .3: at most 8 watches for the controller; this one needs none."""
+    """DESIGN §3: at most 8 watches for the controller; this one needs none."""
     session = await open_session()
     await register(session, [1, 2, 3])
     port = int(zookeeper.partition("/")[0].rpartition(":")[2])

@@ -1,4 +1,4 @@
-"""What is refused when a topic is created or altered, and how it is said (DESIGN .11, CORRECTNESS I11)."""
+"""What is refused when a topic is created or altered, and how it is said (DESIGN §11, CORRECTNESS I11)."""
 
 from __future__ import annotations
 

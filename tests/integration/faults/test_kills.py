@@ -51,7 +51,7 @@ async def test_nothing_is_lost_in_twenty_rounds_of_kill_9(harness: Harness) -> N
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_a_rolling_restart_costs_no_client_an_error(harness: Harness) -> None:
-    """SIGTERM hands every leadership over first: no record fails, and none is lost (DESIGN .9)."""
+    """SIGTERM hands every leadership over first: no record fails, and none is lost (DESIGN §9)."""
     cluster = harness.cluster
     topic = await harness.create_topic(SPREAD)
     async with workload(topic) as load:

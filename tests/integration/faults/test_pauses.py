@@ -19,7 +19,7 @@ REACTION_S = 1.0
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_a_paused_follower_leaves_the_isr_and_returns_when_it_wakes(harness: Harness) -> None:
-    """Producers stall for KeepInSyncTime at most, and no record fails (DESIGN .4; CORRECTNESS I1, H10)."""
+    """Producers stall for KeepInSyncTime at most, and no record fails (DESIGN §4; CORRECTNESS I1, H10)."""
     topic = await harness.create_topic([(1, 2, 3)])
     async with workload(topic) as load:
         await load.progress()

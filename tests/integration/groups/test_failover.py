@@ -219,7 +219,7 @@ async def answered_join(member: Member) -> Exception | None:
 
 
 async def test_groups_go_on_while_zookeeper_is_away(cluster: LocalCluster, rpcs: GroupRpcs) -> None:
-    """DESIGN .3: past every session's timeout; nobody else was elected while all replicas still follow."""
+    """DESIGN §3: past every session's timeout; nobody else was elected while all replicas still follow."""
     members = [Member(rpcs, "alone") for _ in range(2)]
     generation = await stable(members)
     await rpcs.coordinator("alone")

@@ -1,4 +1,4 @@
-"""Producer, consumer and admin against real brokers (DESIGN .11)."""
+"""Producer, consumer and admin against real brokers (DESIGN §11)."""
 
 from __future__ import annotations
 
@@ -411,7 +411,7 @@ async def test_one_bad_topic_does_not_spoil_the_others(cluster: LocalCluster) ->
 
 @pytest.mark.slow
 async def test_without_a_controller_admin_says_so_and_records_flow(make_cluster: ClusterFactory) -> None:
-    """DESIGN .2: the cluster serves while no controller runs."""
+    """DESIGN §2: the cluster serves while no controller runs."""
     cluster = await make_cluster(brokers=3)
     topic = await new_topic(cluster)
     for controller in cluster.controller_ids:
@@ -429,7 +429,7 @@ async def test_without_a_controller_admin_says_so_and_records_flow(make_cluster:
 @pytest.mark.slow
 @pytest.mark.parametrize("harm", ["kill", "hang"])
 async def test_producer_and_consumer_follow_the_leader(make_cluster: ClusterFactory, harm: str) -> None:
-    """DESIGN .4, CORRECTNESS .2: nothing acknowledged is lost, doubled or out of order, and both go on."""
+    """DESIGN §4, CORRECTNESS §2: nothing acknowledged is lost, doubled or out of order, and both go on."""
     cluster = await make_cluster(brokers=3)
     topic = await new_topic(cluster, partitions=3)
     partitions = [TopicPartition(topic, number) for number in range(3)]

@@ -1,5 +1,5 @@
 """A broker's lives: sessions that expire, bounces that nobody had time to notice, and starts that must be
-refused (CORRECTNESS E4, E10, I6; DESIGN .9)."""
+refused (CORRECTNESS E4, E10, I6; DESIGN §9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an answer means, case by case (DESIGN .11 Producer; KIP-98, KIP-360)."""
+"""What an answer means, case by case (DESIGN §11 Producer; KIP-98, KIP-360)."""
 
 from __future__ import annotations
 

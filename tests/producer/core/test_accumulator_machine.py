@@ -1,4 +1,4 @@
-"""Whatever is lost, late or refused: nothing acknowledged is missing, nothing is there twice (DESIGN .11)."""
+"""Whatever is lost, late or refused: nothing acknowledged is missing, nothing is there twice (DESIGN §11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client finds brokers and leaders by what it is told, without polling (DESIGN .11)."""
+"""A client finds brokers and leaders by what it is told, without polling (DESIGN §11)."""
 
 from __future__ import annotations
 

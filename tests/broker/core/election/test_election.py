@@ -1,4 +1,4 @@
-"""Who stands, who follows, who waits (DESIGN .4, "Election")."""
+"""Who stands, who follows, who waits (DESIGN §4, "Election")."""
 
 from __future__ import annotations
 
@@ -79,19 +79,19 @@ def test_a_leader_that_stands_is_followed() -> None:
 
 
 def test_a_leader_that_hears_of_its_own_vacancy_leads_on() -> None:
-    """DESIGN .4: the notice of a handover may come when the election that it is about is won already."""
+    """DESIGN §4: the notice of a handover may come when the election that it is about is won already."""
     assert vote(1, led_by(1, 1, 2, 3), [1, 2, 3], leads=5, handed_over=True) == KeepLeading()
 
 
 def test_the_first_live_member_in_replica_order_acts_at_once_the_others_later() -> None:
-    """DESIGN .4: no herd."""
+    """DESIGN §4: no herd."""
     state = led_by(1, 1, 2, 3)
     assert vote(2, state, [2, 3]) == Stand(0, unclean=False)
     assert vote(3, state, [2, 3]) == Stand(1, unclean=False)
 
 
 def test_a_leader_whose_connection_was_refused_is_taken_for_dead() -> None:
-    """DESIGN .4: refused or reset while the leader znode still stands."""
+    """DESIGN §4: refused or reset while the leader znode still stands."""
     state = led_by(1, 1, 2, 3)
     assert vote(2, state, [1, 2, 3], suspects=[1]) == Stand(0, unclean=False)
     assert vote(3, state, [1, 2, 3], suspects=[1]) == Stand(1, unclean=False)
@@ -133,7 +133,7 @@ def test_another_life_of_the_leader_is_not_the_leader() -> None:
 
 
 def test_outside_the_isr_nobody_stands() -> None:
-    """DESIGN .4: outside the ISR nobody leads; the reason names who could."""
+    """DESIGN §4: outside the ISR nobody leads; the reason names who could."""
     decision = vote(3, led_by(1, 1, 2), [3])
     assert decision == Wait("only [1, 2] were in sync and unclean election is off")
 
@@ -187,7 +187,7 @@ def test_a_partition_that_was_never_led_may_be_begun_by_any_replica() -> None:
 
 
 def test_a_handed_over_partition_is_taken_at_once_by_the_one_named() -> None:
-    """DESIGN .3: a leader that gives up leadership notifies the next one."""
+    """DESIGN §3: a leader that gives up leadership notifies the next one."""
     state = PartitionState(NO_BROKER, LeaderEpoch(5), members(1, 2, 3))
     assert vote(3, state, [1, 2, 3], handed_over=True) == Stand(0, unclean=False)
 
@@ -200,7 +200,7 @@ def test_a_leadership_of_record_that_is_not_exercised_is_a_vacancy() -> None:
 
 
 def test_the_winner_removes_the_dead_leader_in_the_same_write() -> None:
-    """DESIGN .4: the old leader removed if dead, so that it can neither shrink the ISR nor commit."""
+    """DESIGN §4: the old leader removed if dead, so that it can neither shrink the ISR nor commit."""
     ballot = Ballot(
         AR,
         led_by(1, 1, 2, 3),

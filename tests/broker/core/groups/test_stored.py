@@ -1,4 +1,4 @@
-"""What a coordinator reads in its log is checked as a request is (DESIGN .6; CORRECTNESS X1)."""
+"""What a coordinator reads in its log is checked as a request is (DESIGN §6; CORRECTNESS X1)."""
 
 from __future__ import annotations
 

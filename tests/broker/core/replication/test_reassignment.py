@@ -291,7 +291,7 @@ def test_what_could_not_be_asked_is_asked_again() -> None:
 
 
 def test_a_leadership_is_given_up_only_when_all_that_was_accepted_is_committed() -> None:
-    """DESIGN .4: a handover drains the commit queue first, so no producer sees an error."""
+    """DESIGN §4: a handover drains the commit queue first, so no producer sees an error."""
     led = Led(moving((1, 2), (3, 2)), isr=(1, 2))
     led.produce("a")
     led.fetch(3, end=led.end)
@@ -357,7 +357,7 @@ def test_a_completion_that_was_not_written_is_decided_anew() -> None:
 
 
 def test_while_zookeeper_is_away_nothing_moves() -> None:
-    """DESIGN .3: and nothing is refused because of it."""
+    """DESIGN §3: and nothing is refused because of it."""
     led = Led(moving((1, 2), (3, 2)), isr=(1, 2))
     led.core.isr_writable = False
     led.fetch(3)

@@ -1,4 +1,4 @@
-"""A whole partition, at random: no acknowledged record is ever lost (DESIGN .4, "Election").
+"""A whole partition, at random: no acknowledged record is ever lost (DESIGN §4, "Election").
 
 The brokers, ZooKeeper and the network are models around the real cores (tests/simulation). The same
 walk with one rule broken finds a violation: so the walk would notice.

@@ -1,4 +1,4 @@
-"""A compacted log against a model, through appends, cleanings, crashes, truncations and restarts (DESIGN .5).
+"""A compacted log against a model, through appends, cleanings, crashes, truncations and restarts (DESIGN §5).
 
 The model is everything that was written and not cut. Whatever was done to the log, what it holds was
 written; what it lacks has a successor, or is a tombstone whose time came; and a table made of it holds the

@@ -1,4 +1,4 @@
-"""Everybody who reads a log lives with what compaction leaves of it (DESIGN .5)."""
+"""Everybody who reads a log lives with what compaction leaves of it (DESIGN §5)."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ HOUR_MS = 3_600_000
 
 @pytest.mark.parametrize("codec", tuple(Codec))
 def test_kafkas_client_reads_what_remains(codec: Codec) -> None:
-    """DESIGN .5: RecordBatch v2 byte for byte, also with gaps, without records, and with tombstones."""
+    """DESIGN §5: RecordBatch v2 byte for byte, also with gaps, without records, and with tombstones."""
     log, _ = compacted_log(COMPACTED.model_copy(update={"segment_bytes": 1 << 20}))
     for number in range(5):
         put(log, ("a", "x" * 100), ("b", str(number)), codec=codec, timestamp=number)

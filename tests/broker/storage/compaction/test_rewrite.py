@@ -1,4 +1,4 @@
-"""Of the records of a key the last one stays, where it is (DESIGN .5; Kafka's log cleaner).
+"""Of the records of a key the last one stays, where it is (DESIGN §5; Kafka's log cleaner).
 
 `test_compaction_machine.py` has the histories, `test_compaction_crash.py` the crashes,
 `test_compaction_readers.py` what it means to others.
@@ -46,7 +46,7 @@ HOUR_MS = 3_600_000
 
 
 def test_of_each_key_the_last_record_stays_where_it_was() -> None:
-    """DESIGN .5: offsets never change, order never changes."""
+    """DESIGN §5: offsets never change, order never changes."""
     log, files = compacted_log()
     put(log, ("a", "1"), ("b", "1"), ("a", "2"))
     put(log, ("c", "1"))

@@ -211,7 +211,7 @@ async def test_preferred_leaders_lead_again_when_that_is_asked(shell: Shell, clu
 async def test_what_cannot_be_done_is_said(
     shell: Shell, arguments: list[str], status: int, said: str
 ) -> None:
-    """DESIGN .11: 2 for wrong usage, 1 for a failure, with the value."""
+    """DESIGN §11: 2 for wrong usage, 1 for a failure, with the value."""
     ended = await shell("topic", *arguments)
     assert ended.status == status
     assert said in ended.err

@@ -1,4 +1,4 @@
-"""Commands that start clusters of their own: up, down, demo and perf failover (DESIGN ..9, 11)."""
+"""Commands that start clusters of their own: up, down, demo and perf failover (DESIGN §§9, 11)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def _runs(pid: int) -> bool:
 
 
 async def test_up_starts_what_does_not_run_and_down_stops_it(tmp_path: Path) -> None:
-    """DESIGN .11: `up` on a folder that exists starts what does not run; the data of a topic stays.
+    """DESIGN §11: `up` on a folder that exists starts what does not run; the data of a topic stays.
 
-    DESIGN .2: without a controller the brokers serve, and `status` shows them.
+    DESIGN §2: without a controller the brokers serve, and `status` shows them.
     """
     directory = str(tmp_path / "cluster")
     try:
@@ -84,7 +84,7 @@ def _members_in(directory: Path) -> list[int]:
 
 
 async def test_two_at_once_in_one_folder_make_one_cluster(tmp_path: Path) -> None:
-    """DESIGN .11: one `up` is refused or finds all running, and `down` leaves nothing behind."""
+    """DESIGN §11: one `up` is refused or finds all running, and `down` leaves nothing behind."""
     directory = tmp_path / "cluster"
     arguments = ("up", "--brokers", "1", "--dir", str(directory))
     try:
@@ -103,7 +103,7 @@ async def test_two_at_once_in_one_folder_make_one_cluster(tmp_path: Path) -> Non
 
 
 async def test_down_finds_what_a_killed_up_had_started(tmp_path: Path) -> None:
-    """DESIGN .11: every process is written down as soon as it is there, long before the cluster serves.
+    """DESIGN §11: every process is written down as soon as it is there, long before the cluster serves.
 
     Between a process's start and the note of it lies a moment in which only a signal that nobody can
     catch leaves it unknown; so the kill comes when all three are noted.
@@ -123,7 +123,7 @@ def _text(path: Path) -> str:
 
 
 async def test_the_demo_keeps_its_promise() -> None:
-    """DESIGN .11: a leader is killed half way, and every acknowledged record is read exactly once."""
+    """DESIGN §11: a leader is killed half way, and every acknowledged record is read exactly once."""
     ended = await strandline("demo", "-o", "json")
     assert ended.status == 0, ended.err
     (figures,) = ended.objects
@@ -134,7 +134,7 @@ async def test_the_demo_keeps_its_promise() -> None:
 
 
 async def test_the_demo_takes_any_file(tmp_path: Path) -> None:
-    """DESIGN .11: lines of the user's own, and a folder that stays; a file too short is refused."""
+    """DESIGN §11: lines of the user's own, and a folder that stays; a file too short is refused."""
     lines = tmp_path / "lines"
     lines.write_text("one::two\n")
     refused = await strandline("demo", "--file", str(lines))
@@ -144,7 +144,7 @@ async def test_the_demo_takes_any_file(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(120)
 async def test_failover_is_measured_and_nothing_is_lost() -> None:
-    """CORRECTNESS .2, lost write: after kills under load the acknowledged records are all read."""
+    """CORRECTNESS §2, lost write: after kills under load the acknowledged records are all read."""
     ended = await strandline("perf", "failover", "--rounds", "2", "-o", "json")
     assert ended.status == 0, ended.err
     (figures,) = ended.objects

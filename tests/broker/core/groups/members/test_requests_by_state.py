@@ -1,4 +1,4 @@
-"""Every request in every state: what it is answered with, and the state it leaves behind (DESIGN .6).
+"""Every request in every state: what it is answered with, and the state it leaves behind (DESIGN §6).
 
 The group has the leader `a` and the followers `b` and `c`, in generation N. Preparing: `c` waits in the
 barrier. Completing: all were told of N. Dead: nobody knows the group any more.

@@ -1,4 +1,4 @@
-"""The ledger: who owns what, as the members say it, and what is lost when one vanishes (DESIGN .6)."""
+"""The ledger: who owns what, as the members say it, and what is lost when one vanishes (DESIGN §6)."""
 
 from __future__ import annotations
 
