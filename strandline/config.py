@@ -272,6 +272,8 @@ class ControllerSettings(ListenerSettings):
     """What looks wrong for so long, and is nobody's work in progress, the reconcile loop mends."""
     queue_coalesce_requests: int = Field(default=1_000, ge=1)
     """From so many requests on, a dead broker's queue is searched for those that later ones supersede."""
+    multi_bytes_max: int = Field(default=MULTI_BYTES_MAX, ge=72 * KIB, le=MULTI_BYTES_MAX)
+    """Paths and data of what is written to ZooKeeper at once. A topic that needs more is written in parts."""
     queue_merge_znodes: int = Field(default=STATE_QUEUE_ENTRIES_MAX // 2, ge=2, le=STATE_QUEUE_ENTRIES_MAX)
     """From so many znodes on, a dead broker's queue is put together into fewer."""
     events_waiting_max: int = Field(default=20_000, ge=1)
