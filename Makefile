@@ -25,7 +25,7 @@ PYTEST := $(PYTHON) -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfi
 
 .PHONY: test
 test: setup  ## Run the quick tests, 8 minutes on two cores. ARGS goes to pytest: make test ARGS="tests/broker -x -n 0"
-	@$(PYTEST) -m "not slow and not containers" $(ARGS)
+	@$(PYTEST) -m "not slow and not containers" --hypothesis-profile=quick $(ARGS)
 
 .PHONY: test-all
 test-all: setup  ## Run every test that needs no container; ARGS as for test.

@@ -286,6 +286,8 @@ class ControllerSettings(ListenerSettings):
     reconcile loop."""
     queue_coalesce_requests: int = Field(default=1_000, ge=1)
     """If a dead broker's queue has at least this number of requests, it is searched for superseded ones."""
+    multi_bytes_max: int = Field(default=MULTI_BYTES_MAX, ge=72 * KIB, le=MULTI_BYTES_MAX)
+    """Bytes of paths and data in one ZooKeeper transaction. A topic that needs more is written in parts."""
     queue_merge_znodes: int = Field(default=STATE_QUEUE_ENTRIES_MAX // 2, ge=2, le=STATE_QUEUE_ENTRIES_MAX)
     """If a dead broker's queue has at least this number of znodes, they are merged into fewer."""
     events_waiting_max: int = Field(default=20_000, ge=1)

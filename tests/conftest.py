@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 # Every test has a time limit already; one example may take long on a busy machine.
 hypothesis.settings.register_profile("strandline", deadline=None)
+hypothesis.settings.register_profile("quick", deadline=None, max_examples=30)
 hypothesis.settings.load_profile("strandline")
 
 # A shell that starts a run in the background has it ignore Ctrl-C, and so would everything started here.

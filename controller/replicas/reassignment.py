@@ -88,7 +88,8 @@ class Reassignments:
                 planned = []
             await self._ensure_folders([each for _, each in planned])
             work = partial(self._write, outcomes)
-            await pipelined(work, pack_each(planned), in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
+            multis = pack_each(planned, self._term.settings.multi_bytes_max)
+            await pipelined(work, multis, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
             left = [move for move in left if move.name not in outcomes]
             if not left:
                 break

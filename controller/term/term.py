@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from strandline.adapters.rpc.member_key import MemberKey
@@ -14,7 +14,7 @@ from strandline.controller.term.fenced_session import FencedSession, Happened
 from strandline.controller.term.reading import read_brokers
 from strandline.controller.term.recorder import Recorder
 from strandline.controller.term.surveying import read_drains
-from strandline.controller.term.writes import Multi
+from strandline.controller.term.writes import Multi, Step, pack
 from strandline.ids import BrokerId
 from strandline.ports import Clock, Operation
 from strandline.vocabulary.metadata import Endpoint
@@ -52,6 +52,10 @@ class Term:
         await self.recorder.meet(found.live.values())
         drains = await read_drains(self.session)
         return replace(found, emptied={broker for broker, drain in drains.items() if drain.replicas})
+
+    def pack(self, steps: Iterable[Step]) -> list[Multi]:
+        """These steps in as few multis as fit; at least one, which may be empty."""
+        return pack(steps, self.settings.multi_bytes_max)
 
     async def write(
         self,

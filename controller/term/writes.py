@@ -130,18 +130,20 @@ class Multi:
         return [life_of(change, broker)[0] for broker, change in self.requested]
 
 
-def pack(steps: Iterable[Step]) -> list[Multi]:
-    """These steps in as few multis as fit; at least one, which may be empty."""
-    return [multi for multi, _ in pack_each((step, None) for step in steps)] or [Multi(())]
+def pack(steps: Iterable[Step], bytes_max: int = MULTI_BYTES_MAX) -> list[Multi]:
+    """These steps in as few multis of that size as fit; at least one, which may be empty."""
+    return [multi for multi, _ in pack_each(((step, None) for step in steps), bytes_max)] or [Multi(())]
 
 
-def pack_each(steps: Iterable[tuple[Step, T]]) -> list[tuple[Multi, list[T]]]:
+def pack_each(
+    steps: Iterable[tuple[Step, T]], bytes_max: int = MULTI_BYTES_MAX
+) -> list[tuple[Multi, list[T]]]:
     """As `pack`, and with each multi what its steps stand for; none where there are no steps."""
     packed: list[tuple[_Multi, list[T]]] = []
     for step, meant in steps:
         cost = _Cost.of(step)
         if not packed or not packed[-1][0].has_room(cost):
-            packed.append((_Multi(), []))
+            packed.append((_Multi(bytes_max), []))
         packed[-1][0].add(step, cost)
         packed[-1][1].append(meant)
     return [(multi.whole(), meant) for multi, meant in packed]
@@ -177,6 +179,7 @@ def _size(operation: Operation) -> int:
 class _Multi:
     """One multi as it fills up."""
 
+    _bytes_max: int
     _operations: list[Operation] = field(default_factory=list)
     _requests: defaultdict[BrokerId, list[StateChange]] = field(default_factory=lambda: defaultdict(list))
     _bytes: int = HEAD_BYTES_MAX
@@ -188,7 +191,7 @@ class _Multi:
             return True
         total = self._bytes + cost.operations + sum(cost.requests.values())
         entries = max((self._request_bytes[b] + size for b, size in cost.requests.items()), default=0)
-        return total <= MULTI_BYTES_MAX and entries <= STATE_ENTRY_BYTES_MAX
+        return total <= self._bytes_max and entries <= STATE_ENTRY_BYTES_MAX
 
     def add(self, step: Step, cost: _Cost) -> None:
         self._operations += step.operations

@@ -12,7 +12,7 @@ from strandline.controller.core.topics import change_config, check_internal_conf
 from strandline.controller.term.placements import read_placements
 from strandline.controller.term.reading import read_topic
 from strandline.controller.term.term import Term
-from strandline.controller.term.writes import pack, restart_step
+from strandline.controller.term.writes import restart_step
 from strandline.errors import OutcomeUnknown, UnknownTopicOrPartition
 from strandline.ports import BadVersion, MultiFailed, NoNode, SetData
 
@@ -47,7 +47,7 @@ async def _alter(term: Term, name: str, set_: Mapping[str, str], unset: Collecti
     config = change_config(topic.node.config, set_, unset, replication_factor)
     altered = replace(topic.node, config=config)
     at_ms = term.clock.wall_ms()
-    first, *rest = pack(
+    first, *rest = term.pack(
         restart_step(name, altered.topic_id, placed.number, placed.assigned, placed.state.leader_epoch, at_ms)
         for placed in partitions
     )

@@ -18,7 +18,7 @@ from strandline.controller.core.cluster import PlacedTopic
 from strandline.controller.core.topics import Brokers, TopicPlan
 from strandline.controller.term.reading import read_topic
 from strandline.controller.term.term import Term
-from strandline.controller.term.writes import Multi, creation_steps, pack
+from strandline.controller.term.writes import Multi, creation_steps
 from strandline.controller.topics.deletion import remove_topic
 from strandline.errors import CoordinationError, TopicAlreadyExists
 from strandline.ids import TopicId
@@ -34,7 +34,7 @@ async def create_topic(term: Term, plan: TopicPlan, topic_id: TopicId, brokers: 
     """
     name = plan.name
     placed = PlacedTopic(topic_id, plan.assignments)
-    multis = pack(creation_steps(name, placed, brokers.staying, term.clock.wall_ms()))
+    multis = term.pack(creation_steps(name, placed, brokers.staying, term.clock.wall_ms()))
     node = znodes.TopicNode(topic_id, len(plan.assignments), plan.config)
 
     async def stands() -> bool:

@@ -21,7 +21,7 @@ from strandline.controller.term.fenced_session import FencedSession
 from strandline.controller.term.placements import read_assigned, read_moving_of
 from strandline.controller.term.reading import read_marker, read_topic
 from strandline.controller.term.term import Term
-from strandline.controller.term.writes import Multi, Step, deletion_step, pack
+from strandline.controller.term.writes import Multi, Step, deletion_step
 from strandline.errors import OutcomeUnknown, UnknownTopicOrPartition
 from strandline.ids import TopicId
 from strandline.ports import Check, Create, Delete, MultiFailed, NodeExists, NoNode
@@ -90,7 +90,7 @@ async def _remove(term: Term, name: str, topic_id: TopicId) -> None:
         folder = znodes.reassigned_topic(name)
         paths = [*(znodes.reassigned(name, number) for number in sorted(moving)), folder]
         steps += [Step((Delete(each),), {}) for each in paths]
-    *parts, last = pack(steps)
+    *parts, last = term.pack(steps)
     for part in parts:
         await write_removal(term, part)
         crash_point("controller.delete.part")

@@ -24,7 +24,7 @@ from strandline.controller.term.fenced_session import Deposed
 from strandline.controller.term.placements import PlacedPartitions, read_placements
 from strandline.controller.term.reading import read_marker, read_topic
 from strandline.controller.term.term import Term
-from strandline.controller.term.writes import Multi, creation_steps, pack
+from strandline.controller.term.writes import Multi, creation_steps
 from strandline.controller.topics.creation import write_part
 from strandline.controller.topics.deletion import removal_steps, write_removal
 from strandline.errors import CoordinationError, OutcomeUnknown, StrandlineError, UnknownTopicOrPartition
@@ -132,7 +132,7 @@ class Growth:
             first=node.partitions,
             reason="partitions added",
         )
-        multis = pack(steps)
+        multis = self._term.pack(steps)
         total = node.partitions + len(added)
         crash_point("controller.grow.before")
         if len(multis) > 1:
@@ -208,7 +208,7 @@ class Growth:
         children = await self._term.session.children(znodes.topic(name))
         unseen = sorted(each for each in znodes.numbers(children) if each >= node.partitions)
         steps = await removal_steps(self._term, name, node.topic_id, unseen, reason="partitions not added")
-        *parts, last = pack(steps)
+        *parts, last = self._term.pack(steps)
         for part in parts:
             await write_removal(self._term, part)
             crash_point("controller.grow.undo_part")

@@ -23,7 +23,7 @@ from strandline.controller.core.upkeep.repairs import (
 )
 from strandline.controller.term.notices import leave_notices
 from strandline.controller.term.term import Term
-from strandline.controller.term.writes import Step, Subject, pack, requests
+from strandline.controller.term.writes import Step, Subject, requests
 from strandline.ids import BrokerId, PartitionKey
 from strandline.ports import BadVersion, Delete, MultiFailed, NoNode, NotEmpty, Operation
 from strandline.vocabulary.state_changes import Command
@@ -86,7 +86,7 @@ class Mending:
             asked = requests(Command.START_REPLICA, subject, brokers[key], at_ms, "it looks not started")
             steps.append(Step((), asked))
         if steps:
-            for multi in pack(steps):
+            for multi in self._term.pack(steps):
                 await self._term.ask_once(multi)
 
     # --- leftovers -----------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from tests.controller.support.znodes_seen import (
 )
 from tests.waiting import eventually
 
-SMALL, LARGE = 3, 1_500
+SMALL, LARGE = 3, 30
 """Partitions of a topic that fits into one multi, and of one that does not."""
 
 SESSION_TIMEOUT_S = 3.0

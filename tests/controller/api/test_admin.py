@@ -8,7 +8,7 @@ import re
 import pytest
 
 from strandline.adapters.zookeeper import znodes
-from strandline.config import TOPICS_PER_REQUEST_MAX
+from strandline.config import MULTI_BYTES_MAX, TOPICS_PER_REQUEST_MAX
 from strandline.controller.core.reassignment import Move
 from strandline.controller.core.topics import Alteration, NewTopic
 from strandline.controller.term.results import TopicOutcome
@@ -27,7 +27,7 @@ from strandline.ports import Coordination
 from strandline.vocabulary.metadata import PartitionState
 from strandline.vocabulary.state_changes import Command
 from tests.conftest import SessionFactory
-from tests.controller.support.running import Running, running
+from tests.controller.support.running import MULTI_BYTES, Running, running
 from tests.controller.support.znodes_seen import (
     assignments,
     check_replicas_deleted,
@@ -39,8 +39,8 @@ from tests.controller.support.znodes_seen import (
 )
 from tests.waiting import eventually
 
-LARGE = 1_500
-"""Partitions of a topic that does not fit into one multi."""
+LARGE, LASTING = 30, 600
+"""Partitions of a topic that does not fit into one multi, and of one that takes long to write."""
 
 
 def errors(outcomes: list[TopicOutcome]) -> list[type[BaseException] | None]:
@@ -77,7 +77,7 @@ async def test_each_broker_gets_one_znode_of_requests_however_many_partitions(
 ) -> None:
     session = await open_session()
     await register(session, [1, 2])
-    async with running(zookeeper) as controller:
+    async with running(zookeeper, multi_bytes_max=MULTI_BYTES_MAX) as controller:
         await controller.wait_active()
         await create(controller, NewTopic("t", 50, 2))
         for broker in (1, 2):
@@ -199,14 +199,18 @@ async def test_many_topics_of_one_request_are_spread_evenly(
         assert [leaders.count(broker) for broker in (1, 2, 3)] == [10, 10, 10]
 
 
+@pytest.mark.parametrize(
+    ("partitions", "multi_bytes_max"),
+    [(LARGE, MULTI_BYTES), pytest.param(50 * LARGE, MULTI_BYTES_MAX, marks=pytest.mark.slow)],
+)
 async def test_a_topic_larger_than_a_multi_is_created_whole_and_deleted_whole(
-    zookeeper: str, open_session: SessionFactory
+    zookeeper: str, open_session: SessionFactory, partitions: int, multi_bytes_max: int
 ) -> None:
     session = await open_session()
     epochs = await register(session, [1, 2])
-    async with running(zookeeper) as controller:
+    async with running(zookeeper, multi_bytes_max=multi_bytes_max) as controller:
         await controller.wait_active()
-        (outcome,) = await create(controller, NewTopic("t", LARGE, 2))
+        (outcome,) = await create(controller, NewTopic("t", partitions, 2))
         await check_whole(session, "t", epochs)
         placed = await assignments(session, "t")
         assert errors(await controller.admin.delete_topics(["t"])) == [None]
@@ -253,7 +257,7 @@ async def test_several_deletions_of_one_topic_at_once_tell_each_replica_once(
     await register(session, [1, 2])
     async with running(zookeeper, reconcile_ms=50) as controller:
         await controller.wait_active()
-        (outcome,) = await create(controller, NewTopic("t", LARGE, 1))
+        (outcome,) = await create(controller, NewTopic("t", LASTING, 1))
         placed = await assignments(session, "t")
         async with asyncio.TaskGroup() as tasks:
             asked = [tasks.create_task(controller.admin.delete_topics(["t"])) for _ in range(5)]
@@ -271,7 +275,7 @@ async def test_a_topic_under_creation_is_not_taken_for_one_that_was_left(
     epochs = await register(session, [1])
     async with running(zookeeper, reconcile_ms=50) as controller:
         await controller.wait_active()
-        await create(controller, NewTopic("t", 4 * LARGE, 1))
+        await create(controller, NewTopic("t", 2 * LASTING, 1))
         await check_whole(session, "t", epochs)
 
 
@@ -283,13 +287,13 @@ async def test_a_client_that_hangs_up_leaves_a_whole_topic(
     async with running(zookeeper) as controller:
         await controller.wait_active()
         async with asyncio.TaskGroup() as tasks:
-            call = tasks.create_task(controller.admin.create_topics([NewTopic("t", LARGE, 1)]))
+            call = tasks.create_task(controller.admin.create_topics([NewTopic("t", LASTING, 1)]))
             await eventually(lambda: session.exists(znodes.topic("t")))
             call.cancel()
 
         async def finished() -> bool:
             node = await topic_node(session, "t")
-            return node is not None and node.partitions == LARGE
+            return node is not None and node.partitions == LASTING
 
         await eventually(finished)
         await check_whole(session, "t", epochs)

@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from strandline.adapters.zookeeper import znodes
-from strandline.config import PARTITIONS_PER_REQUEST_MAX
+from strandline.config import MULTI_BYTES_MAX, PARTITIONS_PER_REQUEST_MAX
 from strandline.controller.core.reassignment import Move
 from strandline.controller.core.topics import Alteration, NewTopic
 from strandline.controller.term.results import PartitionOutcome
@@ -27,7 +27,7 @@ from strandline.rpc import admin_pb2
 from strandline.vocabulary.metadata import PartitionState
 from strandline.vocabulary.state_changes import Command, StateChange
 from tests.conftest import SessionFactory
-from tests.controller.support.running import Running, process, running
+from tests.controller.support.running import MULTI_BYTES, Running, process, running
 from tests.controller.support.znodes_seen import (
     assignments,
     check_replicas_deleted,
@@ -40,7 +40,7 @@ from tests.controller.support.znodes_seen import (
 )
 from tests.waiting import eventually
 
-MANY = 1_500
+MANY = 30
 """Partitions whose reassignments do not fit into one multi."""
 
 
@@ -140,19 +140,23 @@ async def test_what_needs_nothing_writes_nothing(zookeeper: str, open_session: S
         assert await nothing_under_way(session)
 
 
+@pytest.mark.parametrize(
+    ("partitions", "multi_bytes_max"),
+    [(MANY, MULTI_BYTES), pytest.param(50 * MANY, MULTI_BYTES_MAX, marks=pytest.mark.slow)],
+)
 async def test_many_partitions_are_reassigned_at_once_each_wholly(
-    zookeeper: str, open_session: SessionFactory
+    zookeeper: str, open_session: SessionFactory, partitions: int, multi_bytes_max: int
 ) -> None:
     session = await open_session()
     await register(session, [1, 2, 3])
-    async with running(zookeeper) as controller:
+    async with running(zookeeper, multi_bytes_max=multi_bytes_max) as controller:
         await controller.wait_active()
-        await topic_on(controller, *[(1, 2)] * MANY)
-        await begun(controller, *(move(number, 3, 2) for number in range(MANY)))
-        assert await assignments(session, "t") == [(1, 2, 3)] * MANY
-        assert len(await session.children(znodes.reassigned_topic("t"))) == MANY
+        await topic_on(controller, *[(1, 2)] * partitions)
+        await begun(controller, *(move(number, 3, 2) for number in range(partitions)))
+        assert await assignments(session, "t") == [(1, 2, 3)] * partitions
+        assert len(await session.children(znodes.reassigned_topic("t"))) == partitions
         starts = [change.key.partition for change in await requests(session, 3)]
-        assert sorted(starts) == list(range(MANY))
+        assert sorted(starts) == list(range(partitions))
         assert len(await session.children(znodes.state_queue(3))) < 10
 
 

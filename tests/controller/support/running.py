@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 
 from strandline.adapters.system.clock import SystemClock
-from strandline.config import ControllerSettings
+from strandline.config import KIB, ControllerSettings
 from strandline.controller.activity import Activity
 from strandline.controller.api.service import AdminService
 from strandline.local.layout import MemberFile
@@ -23,6 +23,8 @@ from strandline.vocabulary.metadata import Endpoint
 from tests.waiting import eventually
 
 CALL_S_MAX = 30.0
+MULTI_BYTES = 72 * KIB
+"""The smallest bound of what is written at once: 30 partitions need several multis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,13 @@ class Running:
 @asynccontextmanager
 async def running(zookeeper: str, controller_id: int = 1, **settings: Any) -> AsyncIterator[Running]:
     """Ends as a clean stop does."""
-    given = {"zookeeper": zookeeper, "standby_poll_ms": 10, "controller_id": controller_id, **settings}
+    given = {
+        "zookeeper": zookeeper,
+        "standby_poll_ms": 10,
+        "controller_id": controller_id,
+        "multi_bytes_max": MULTI_BYTES,
+        **settings,
+    }
     activity = Activity(
         Endpoint(controller_id, "localhost", 7000 + controller_id),
         ControllerSettings(**given),
@@ -69,6 +77,7 @@ class ControllerProcess:
             "zookeeper": zookeeper,
             "standby_poll_ms": 50,
             "zookeeper_session_timeout_ms": 1_500,
+            "multi_bytes_max": MULTI_BYTES,
             **settings,
         }
         member = MemberFile(id=controller_id, port=free_ports(1)[0])

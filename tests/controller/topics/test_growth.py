@@ -33,8 +33,8 @@ from tests.controller.support.znodes_seen import (
 )
 from tests.waiting import eventually
 
-LARGE = 1_500
-"""More partitions than fit into one multi."""
+LARGE, LASTING = 30, 600
+"""Partitions of a topic that does not fit into one multi, and of one that takes long to write."""
 
 STEPS = [
     ("controller.grow.before", 5, 2),
@@ -96,14 +96,14 @@ async def test_a_client_that_hangs_up_leaves_a_whole_topic(
 
         async def begun() -> bool:
             node = await topic_node(session, "t")
-            return node is not None and node.growing == LARGE
+            return node is not None and node.growing == LASTING
 
         async def finished() -> bool:
             node = await topic_node(session, "t")
-            return node is not None and node.partitions == LARGE
+            return node is not None and node.partitions == LASTING
 
         async with asyncio.TaskGroup() as tasks:
-            call = tasks.create_task(grow(controller, LARGE))
+            call = tasks.create_task(grow(controller, LASTING))
             await eventually(begun)
             call.cancel()
         await eventually(finished)
@@ -169,7 +169,7 @@ async def test_config_and_size_change_together_and_others_changes_stay(
         await create(controller, NewTopic("t", 1, 1))
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(
-                controller.admin.alter_topic(Alteration("t", {"flush.ms": "4"}, partitions=LARGE))
+                controller.admin.alter_topic(Alteration("t", {"flush.ms": "4"}, partitions=LASTING))
             )
             for number in range(6):
                 tasks.create_task(
@@ -177,9 +177,9 @@ async def test_config_and_size_change_together_and_others_changes_stay(
                 )
         node = await topic_node(session, "t")
         assert node is not None
-        assert (node.partitions, node.growing) == (LARGE, 0)
+        assert (node.partitions, node.growing) == (LASTING, 0)
         assert node.config.keys() == {"flush.ms", "retention.ms"}
-        assert [len(assigned) for assigned in await assignments(session, "t")] == [1] * LARGE
+        assert [len(assigned) for assigned in await assignments(session, "t")] == [1] * LASTING
         assert epochs
 
 
@@ -232,7 +232,7 @@ async def test_a_deletion_under_an_addition_leaves_nothing(
 
 async def _grown_or_gone(controller: Running) -> None:
     try:
-        await grow(controller, 3 * LARGE)
+        await grow(controller, 2 * LASTING)
     except UnknownTopicOrPartition:
         return
 
