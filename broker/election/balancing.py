@@ -8,10 +8,10 @@ from typing import Final
 
 import structlog
 
+from strandline.adapters.zookeeper.facts import read_drains
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
 from strandline.broker.core.election.balancing import LedPartition, obstacle, to_balance
 from strandline.broker.election.handover import Handover
-from strandline.broker.facts.drains import drained_brokers
 from strandline.broker.membership.suspicion import Reach
 from strandline.broker.replicas.leadership import Leadership
 from strandline.broker.replicas.session_context import SessionContext
@@ -118,7 +118,7 @@ class Balancing:
 
         It has to answer here, now: what this broker cannot reach it would not follow, and take back.
         """
-        drained = await drained_brokers(self._session)
+        drained = frozenset(await read_drains(self._session))
         live = self._manager.peers.reachable
         standings = [
             standing(replica.leadership) for replica in self._manager if replica.leadership is not None

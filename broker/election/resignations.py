@@ -19,9 +19,9 @@ import structlog
 
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.facts import read_drains, read_isr, read_registration
 from strandline.broker.core.election.election import successor
 from strandline.broker.core.state_changes.events import resigned
-from strandline.broker.facts.drains import drained_brokers
 from strandline.broker.replicas.leader_znodes import fence_operations, notice_operation
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.replicas.session_context import SessionContext
@@ -30,9 +30,7 @@ from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
 from strandline.ports import (
     Check,
     ConnectionLost,
-    Coordination,
     MultiFailed,
-    NoNode,
     Operation,
 )
 from strandline.tasks import pipelined
@@ -184,30 +182,24 @@ class Resignations:
     # --- what ZooKeeper says -------------------------------------------------------------------
 
     async def _read(self, resignation: Resignation) -> tuple[PartitionState, int]:
-        """`isr` and its version; as if nobody led where the partition is gone, or the znode cannot be read:
-        then nothing is written over it, and the leader znode ends with the session."""
-        name = resignation.replica.name
-        try:
-            node = await self._session.get(znodes.isr(name.topic, name.partition))
-        except NoNode:
+        """`isr` and its version. If the partition is gone, or the znode cannot be read, the answer is a state
+        without a leader: then nothing is written over it, and the leader znode ends with the session."""
+        found = await read_isr(self._session, *resignation.replica.name)
+        if found is None:
             return PartitionState(NO_BROKER, resignation.epoch, ()), 0
-        try:
-            return znodes.load_isr(name.topic, name.partition, node.data), node.version
-        except znodes.UnreadableZnode as error:
-            logger.error("a resignation is not recorded", partition=str(name), reason=error.message)
-            return PartitionState(NO_BROKER, resignation.epoch, ()), 0
+        return found.value, found.version
 
     async def _read_peers(self, members: Iterable[BrokerId]) -> _Peers:
         brokers = sorted(set(members) - {self._me})
         found = await pipelined(
-            partial(_registration, self._session), brokers, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX
+            partial(read_registration, self._session), brokers, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX
         )
         registered = {b: each for b, each in zip(brokers, found, strict=True) if each is not None}
-        live = {broker: registration for broker, (registration, _) in registered.items()}
-        versions = {broker: version for broker, (_, version) in registered.items()}
+        live = {broker: each.value for broker, each in registered.items()}
+        versions = {broker: each.version for broker, each in registered.items()}
         suspects = self._peers.suspects
         suspected = {broker for broker, each in live.items() if each.epoch in suspects}
-        return _Peers(live, versions, await drained_brokers(self._session) | suspected)
+        return _Peers(live, versions, frozenset(await read_drains(self._session)) | suspected)
 
     # --- what is written -----------------------------------------------------------------------
 
@@ -292,14 +284,3 @@ def _cut(prepared: list[_Prepared]) -> tuple[list[_Prepared], list[_Prepared]]:
         if size > ZNODE_BYTES_MAX and index > 0:
             return prepared[:index], prepared[index:]
     return prepared, []
-
-
-async def _registration(session: Coordination, broker: BrokerId) -> tuple[Registration, int] | None:
-    try:
-        node = await session.get(znodes.broker(broker))
-        return znodes.load_registration(broker, node.data, node.czxid), node.version
-    except NoNode:
-        return None
-    except ValueError as error:
-        logger.error("not a registration", broker=broker, reason=str(error))
-        return None

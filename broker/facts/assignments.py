@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-import structlog
-
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.facts import Fact, read_reassignment
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.ids import PartitionKey
 from strandline.ports import Coordination, NoNode
 from strandline.vocabulary.metadata import Reassignment
-
-logger = structlog.get_logger(__name__)
 
 
 class Assignments:
@@ -45,18 +42,10 @@ class Assignments:
         replicas = znodes.load_replicas(topic, key.partition, node.data)
         if moving is None:
             return Assignment(replicas, node.version)
-        wanted, version, mzxid = moving
-        return Assignment(replicas, node.version, wanted, version, mzxid)
+        return Assignment(replicas, node.version, *moving)
 
-    async def _reassignment(self, topic: str, key: PartitionKey) -> tuple[Reassignment, int, int] | None:
-        try:
-            node = await self._session.get(znodes.reassigned(topic, key.partition))
-            wanted = znodes.load_reassignment(topic, key.partition, node.data)
-        except NoNode:
+    async def _reassignment(self, topic: str, key: PartitionKey) -> Fact[Reassignment] | None:
+        found = await read_reassignment(self._session, topic, key.partition)
+        if found is None or found.value.topic_id != key.topic_id:  # of an earlier topic of this name
             return None
-        except ValueError as error:
-            logger.error("not a reassignment", partition=f"{topic}-{key.partition}", reason=str(error))
-            return None
-        if wanted.topic_id != key.topic_id:  # of an earlier topic of this name
-            return None
-        return wanted, node.version, node.mzxid
+        return found

@@ -12,6 +12,7 @@ from uuid import uuid4
 import structlog
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.facts import read_registrations
 from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.config import BrokerSettings
 from strandline.errors import SettingsError
@@ -152,16 +153,7 @@ class SessionRegistration:
 
     async def read_live(self) -> Mapping[BrokerId, Registration]:
         """The registrations as ZooKeeper has them now."""
-        live: dict[BrokerId, Registration] = {}
-        for child in await self._session.children(znodes.BROKER_IDS):
-            try:
-                node = await self._session.get(znodes.broker(int(child)))
-                live[BrokerId(int(child))] = znodes.load_registration(int(child), node.data, node.czxid)
-            except NoNode:
-                continue
-            except ValueError as error:
-                logger.error("not a registration", path=f"{znodes.BROKER_IDS}/{child}", reason=str(error))
-        return live
+        return await read_registrations(self._session)
 
     # --- the lease ---------------------------------------------------------------------------
 

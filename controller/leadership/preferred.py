@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.facts import read_drains
 from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX
 from strandline.controller.core.election import check_preferred, is_led
 from strandline.controller.core.reassignment import Placed
@@ -15,7 +16,6 @@ from strandline.controller.core.topics import Brokers
 from strandline.controller.leadership.transfer import LOOK_AGAIN_S, Yielding, yield_leaderships
 from strandline.controller.term.placements import PlacedPartitions, read_placements, unknown_partition
 from strandline.controller.term.results import PartitionOutcome
-from strandline.controller.term.surveying import read_drains
 from strandline.controller.term.term import Term
 from strandline.errors import (
     ElectionNotNeeded,

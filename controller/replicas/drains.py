@@ -15,6 +15,7 @@ import structlog
 
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.facts import read_drains
 from strandline.controller.core.drains import DrainPlan, LeadershipMove, Progress, ReplicaMove, plan_drains
 from strandline.controller.core.reassignment import Move
 from strandline.controller.core.survey import Survey
@@ -22,7 +23,6 @@ from strandline.controller.core.topics import Brokers
 from strandline.controller.core.words import listed
 from strandline.controller.leadership.transfer import Yielding, yield_leaderships
 from strandline.controller.replicas.reassignment import Reassignments
-from strandline.controller.term.surveying import read_drains
 from strandline.controller.term.term import Term
 from strandline.errors import InvalidRequest, OutcomeUnknown
 from strandline.ids import BrokerId, TopicPartition

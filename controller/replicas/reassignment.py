@@ -18,17 +18,17 @@ import structlog
 
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.facts import read_deletion, read_replicas
 from strandline.config import TOPIC_CHANGES_IN_FLIGHT_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.core.reassignment import Asked, Move, MoveContext, Placed, grown, plan_move
 from strandline.controller.core.topics import Brokers
 from strandline.controller.term.placements import (
     PlacedPartitions,
-    read_assigned,
     read_moving,
     read_placements,
     unknown_partition,
 )
-from strandline.controller.term.reading import read_marker, read_topic
+from strandline.controller.term.reading import read_topic
 from strandline.controller.term.results import Ongoing, PartitionOutcome, for_user
 from strandline.controller.term.term import Term
 from strandline.controller.term.writes import Multi, Step, Subject, pack_each, requests
@@ -124,9 +124,9 @@ class Reassignments:
 
         async def look(name: TopicPartition) -> None:
             node = await read_topic(self._term.session, name.topic)
-            assigned = await read_assigned(self._term.session, *name)
+            assigned = await read_replicas(self._term.session, *name)
             if node is not None and assigned is not None:
-                self._term.picture.place(name.topic, node.topic_id, name.partition, assigned[0])
+                self._term.picture.place(name.topic, node.topic_id, name.partition, assigned.value)
 
         await pipelined(look, before.keys() - now, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
         for name in before.keys() - now:
@@ -188,7 +188,7 @@ class Reassignments:
     async def _read(self, name: str, numbers: Sequence[int]) -> PlacedPartitions:
         """Raises UnknownTopicOrPartition, also for a topic that is being deleted."""
         topic = await read_placements(self._term.session, name, numbers)
-        if await read_marker(self._term.session, name) == topic.node.topic_id:
+        if await read_deletion(self._term.session, name) == topic.node.topic_id:
             raise UnknownTopicOrPartition(f"topic {name!r} is being deleted")
         return topic
 
@@ -239,8 +239,8 @@ class Reassignments:
         try:
             node = await self._term.session.get(znodes.reassigned(*first.name))
         except NoNode:
-            assigned = await read_assigned(self._term.session, *first.name)
-            return assigned is not None and assigned[0] == first.wanted.target  # it is over already
+            assigned = await read_replicas(self._term.session, *first.name)
+            return assigned is not None and assigned.value == first.wanted.target  # it is over already
         return node.data == znodes.dump_reassignment(first.wanted)
 
     def _begun(self, each: _Planned) -> None:

@@ -1,6 +1,6 @@
-"""The controller's look at everything: the whole cluster at once, and brokers' queues.
+"""Reads the whole cluster at once, and brokers' queues.
 
-A znode that somebody else wrote and nobody understands is logged and left out, never guessed at.
+An unreadable znode is logged and left out, as `facts` does.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from functools import partial
 import structlog
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
+from strandline.adapters.zookeeper.facts import read_drains, read_reassignment, read_znode
 from strandline.config import STATE_QUEUE_ENTRIES_MAX, ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.core.survey import StandingReassignment, Survey, SurveyedPartition
 from strandline.controller.core.topics import Brokers
 from strandline.controller.core.upkeep.queues import QueueEntry
 from strandline.controller.term.fenced_session import FencedSession
 from strandline.controller.term.placements import read_moving
-from strandline.controller.term.reading import Partition, read_partitions, read_topic, read_znode
+from strandline.controller.term.reading import Partition, read_partitions, read_topic
 from strandline.errors import InvalidConfig
 from strandline.ids import BrokerId, PartitionId, PartitionKey, TopicId, TopicPartition
 from strandline.ports import NoNode, Znode
 from strandline.tasks import pipelined
-from strandline.vocabulary.metadata import Drain, Reassignment
+from strandline.vocabulary.metadata import Reassignment
 from strandline.vocabulary.topic_config import TopicConfig
 
 logger = structlog.get_logger(__name__)
@@ -53,19 +54,6 @@ async def read_queue(
         return await read_znode(session, f"{queue}/{entry}", load)
 
     return [entry for entry in await _pipelined(read, entries) if entry is not None]
-
-
-async def read_drains(session: FencedSession) -> dict[BrokerId, Drain]:
-    """Every drain that was asked for and not taken back."""
-
-    async def read(broker: BrokerId) -> tuple[BrokerId, Drain | None]:
-        return broker, await read_znode(
-            session, znodes.drain(broker), lambda node: znodes.load_drain(broker, node.data)
-        )
-
-    children = znodes.broker_ids(await session.children(znodes.DRAINS))
-    found = await _pipelined(read, children)
-    return {broker: drain for broker, drain in sorted(found) if drain is not None}
 
 
 async def read_survey(session: FencedSession, brokers: Brokers) -> Survey:
@@ -121,13 +109,11 @@ async def _reassignments(
 ) -> dict[TopicPartition, tuple[StandingReassignment, Reassignment]]:
     async def read(place: tuple[str, int]) -> tuple[StandingReassignment, Reassignment] | None:
         name, number = place
-
-        def load(node: Znode) -> tuple[StandingReassignment, Reassignment]:
-            wanted = znodes.load_reassignment(name, number, node.data)
-            standing = StandingReassignment(name, PartitionId(number), wanted.topic_id, node.version)
-            return standing, wanted
-
-        return await read_znode(session, znodes.reassigned(name, number), load)
+        found = await read_reassignment(session, name, number)
+        if found is None:
+            return None
+        wanted = found.value
+        return StandingReassignment(name, PartitionId(number), wanted.topic_id, found.version), wanted
 
     places = await read_moving(session)
     found = await _pipelined(read, places)

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.facts import read_drains
 from strandline.config import ControllerSettings
 from strandline.controller.core.cluster import ClusterPicture
 from strandline.controller.core.topics import Brokers
 from strandline.controller.term.fenced_session import FencedSession, Happened
 from strandline.controller.term.reading import read_brokers
 from strandline.controller.term.recorder import Recorder
-from strandline.controller.term.surveying import read_drains
 from strandline.controller.term.writes import Multi, Step, pack
 from strandline.ids import BrokerId
 from strandline.ports import Clock, Operation

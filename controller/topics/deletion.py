@@ -16,10 +16,11 @@ import structlog
 
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.facts import read_deletion, read_replicas
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.controller.term.fenced_session import FencedSession
-from strandline.controller.term.placements import read_assigned, read_moving_of
-from strandline.controller.term.reading import read_marker, read_topic
+from strandline.controller.term.placements import read_moving_of
+from strandline.controller.term.reading import read_topic
 from strandline.controller.term.term import Term
 from strandline.controller.term.writes import Multi, Step, deletion_step
 from strandline.errors import OutcomeUnknown, UnknownTopicOrPartition
@@ -112,7 +113,8 @@ async def removal_steps(
             children = await term.session.children(path)
         except NoNode:
             return None
-        assigned, version = await read_assigned(term.session, name, number) or ((), -1)
+        found = await read_replicas(term.session, name, number)
+        assigned, version = ((), -1) if found is None else (found.value, found.version)
         # `isr` sorts first, and vanishes with its partition only: unlike `leader`, it tells that a write
         # whose answer was lost was carried out. AR goes as it was read: whoever was added since is told too.
         versions = {znodes.replicas(name, number): version}
@@ -137,7 +139,7 @@ async def _absent(session: FencedSession, path: str) -> bool:
 async def _remove_marker(session: FencedSession, name: str, topic_id: TopicId) -> None:
     """Of a topic that is gone: somebody else finished its deletion, or a hand removed it."""
     marker = znodes.delete_topic(name)
-    if await read_marker(session, name) == topic_id:
+    if await read_deletion(session, name) == topic_id:
         await session.write([Delete(marker)], partial(_absent, session, marker))
 
 
@@ -145,7 +147,7 @@ async def read_deletions(session: FencedSession) -> list[tuple[str, TopicId]]:
     """Every topic that is marked."""
 
     async def read(name: str) -> tuple[str, TopicId] | None:
-        topic_id = await read_marker(session, name)
+        topic_id = await read_deletion(session, name)
         return None if topic_id is None else (name, topic_id)
 
     names = znodes.topic_names(await session.children(znodes.DELETE_TOPICS))

@@ -16,13 +16,14 @@ import structlog
 
 from strandline.adapters.system.crash_points import crash_point
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.facts import read_deletion
 from strandline.controller.core.cluster import PlacedTopic
 from strandline.controller.core.growth import plan_growth
 from strandline.controller.core.placement import Assignment
 from strandline.controller.core.topics import Brokers
 from strandline.controller.term.fenced_session import Deposed
 from strandline.controller.term.placements import PlacedPartitions, read_placements
-from strandline.controller.term.reading import read_marker, read_topic
+from strandline.controller.term.reading import read_topic
 from strandline.controller.term.term import Term
 from strandline.controller.term.writes import Multi, creation_steps
 from strandline.controller.topics.creation import write_part
@@ -83,7 +84,7 @@ class Growth:
     async def _read(self, name: str) -> PlacedPartitions:
         """With its first partition: all of a topic have equally many replicas."""
         topic = await read_placements(self._term.session, name, [0])
-        if await read_marker(self._term.session, name) == topic.node.topic_id:
+        if await read_deletion(self._term.session, name) == topic.node.topic_id:
             raise UnknownTopicOrPartition(f"topic {name!r} is being deleted")
         if not topic.partitions:
             raise OutcomeUnknown(f"topic {name!r} is not whole: it lacks partition 0")

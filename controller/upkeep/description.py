@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from strandline.adapters.zookeeper import znodes
+from strandline.adapters.zookeeper.facts import read_drains
 from strandline.controller.core.upkeep.queues import backlog
 from strandline.controller.term.results import BrokerDescription, ClusterDescription
-from strandline.controller.term.surveying import read_drains, read_queue
+from strandline.controller.term.surveying import read_queue
 from strandline.controller.term.term import Term
 
 
