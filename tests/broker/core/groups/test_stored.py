@@ -30,13 +30,11 @@ SOUND = GroupValue("consumer", 5, "range", "a", BEGIN_MS, (A, B))
 
 
 def loading(*values: GroupValue) -> Stage:
-    """A coordinator that has read these, one after the other; what cannot be is passed over."""
-    stage = Stage()
+    """A coordinator that has read these in their order, and then serves; it skips records that it refuses."""
+    refusing = Stage()
     for value in values:
-        stage = stage.elsewhere()
-        read(stage, encode_group_key(GROUP), encode_group_value(value))
-        stage.play(stage.core.loaded(stage.now))
-    return stage
+        read(refusing, encode_group_key(GROUP), encode_group_value(value))
+    return refusing.elsewhere()
 
 
 def read(stage: Stage, key: bytes, value: bytes) -> StrandlineError | None:
