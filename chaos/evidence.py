@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from strandline.auditing.beliefs import Belief, Change
 from strandline.auditing.checks import Finding
 from strandline.auditing.cluster import Observation
 from strandline.auditing.commits import Committed
@@ -27,6 +26,7 @@ from strandline.auditing.history import (
     event_of,
     read_whole_lines,
 )
+from strandline.auditing.member_ownership import Change, MemberHistory
 from strandline.auditing.ownership import GroupEvent
 from strandline.auditing.staleness import Partition, Reading
 from strandline.errors import StrandlineError
@@ -79,7 +79,7 @@ class Evidence:
     histories: list[History] = field(default_factory=list)
     final: list[History] = field(default_factory=list)
     """Of the histories, those of readers that began when all had ended."""
-    beliefs: list[Belief] = field(default_factory=list)
+    member_histories: list[MemberHistory] = field(default_factory=list)
     acked_ms: dict[Partition, dict[int, float]] = field(default_factory=dict)
     """When each offset was acknowledged, by the clock that the processes of a machine share."""
     readings: list[Reading] = field(default_factory=list)
@@ -111,9 +111,9 @@ def read(out: Path) -> Evidence:
     for name in files.named(READERS):
         found.histories.append(_reader(name, files.history(name), found.readings))
     for name in files.named(MEMBERS):
-        history, belief, commits = _member(name, files.history(name), groups)
+        history, notifications, commits = _member(name, files.history(name), groups)
         found.histories.append(history)
-        found.beliefs.append(belief)
+        found.member_histories.append(notifications)
         found.acknowledged += commits
     for name in files.named(FINAL):
         found.final.append(_reader(name, files.history(name), []))
@@ -150,7 +150,7 @@ def _reader(name: str, lines: Iterable[Line], readings: list[Reading]) -> Histor
 
 def _member(
     name: str, lines: Iterable[Line], groups: Mapping[str, str]
-) -> tuple[History, Belief, list[Committed]]:
+) -> tuple[History, MemberHistory, list[Committed]]:
     """`groups`: by member id, as far as coordinators reported them."""
     history = History(name)
     commits: list[tuple[int, CommitAcked]] = []
@@ -168,7 +168,7 @@ def _member(
         named = _GROUP_IN_NAME.fullmatch(name)
         group = named[1] if named else name
     done = [Committed(at_ms, group, each.topic, each.partition, each.offset) for at_ms, each in commits]
-    return history, Belief(history.name, group, changes, last_ms), done
+    return history, MemberHistory(history.name, group, changes, last_ms), done
 
 
 def _change(name: str, event: Assigned | Unassigned, fields: Fields) -> Change:

@@ -6,7 +6,16 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from strandline.auditing import beliefs, cluster, commits, handling, reference, reigns, requests, staleness
+from strandline.auditing import (
+    cluster,
+    commits,
+    handling,
+    leader_epochs,
+    member_ownership,
+    reference,
+    requests,
+    staleness,
+)
 from strandline.auditing.checks import Finding, in_order
 from strandline.auditing.history import Received
 from strandline.auditing.reference import Logged, Span
@@ -55,8 +64,8 @@ def judge(out: Path, logs: Mapping[int, Path]) -> list[Finding]:
         spans[topic, 0] = reference.NO_LOG
     found += reference.findings(told.histories, log, spans)
     found += cluster.findings(told.observations, told.changes)
-    found += reigns.findings(told.changes)
-    found += beliefs.findings(told.beliefs, told.group_events)
+    found += leader_epochs.findings(told.changes)
+    found += member_ownership.findings(told.member_histories, told.group_events)
     found += commits.findings(told.committed, _received(told), _offsets(log), told.acknowledged)
     found += handling.findings(told.histories)
     found += requests.findings(told.changes, settled_ms=told.settled_ms, gone=_gone(told, logs))
@@ -127,7 +136,7 @@ def _watermark(told: Evidence, lane: Lane, replicas: Iterable[Replica]) -> int:
 
 def _received(told: Evidence) -> dict[str, dict[Place, set[int]]]:
     """By group, what its members received."""
-    groups = {belief.name: belief.group for belief in told.beliefs}
+    groups = {each.name: each.group for each in told.member_histories}
     found: dict[str, dict[Place, set[int]]] = {group: defaultdict(set) for group in groups.values()}
     for history in told.histories:
         if history.name in groups:

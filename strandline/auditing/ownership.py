@@ -5,7 +5,7 @@ docs/use/groups.md has the events. This says what the job on Spark finds in more
 clock sets, holdings are made of them, and overlaps of these.
 
 What a coordinator did not live to write down is missing there, so that an overlap in the events may be none:
-`beliefs.py` judges.
+`member_ownership.py` judges.
 """
 
 from __future__ import annotations

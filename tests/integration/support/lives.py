@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
-from strandline.auditing import reigns
+from strandline.auditing import leader_epochs
 from strandline.auditing.checks import Finding
 from strandline.config import ZOOKEEPER_READS_IN_FLIGHT_MAX
 from strandline.ids import PartitionId, PartitionKey, TopicPartition
@@ -140,18 +140,18 @@ def out_of_order(events: Iterable[StateChangeEvent]) -> list[str]:
 
 def usurped(events: Iterable[StateChangeEvent]) -> list[str]:
     """Epochs with no election or two, and deeds in an epoch of who did not win it."""
-    return _said(reigns.usurped(reigns.reigns_in(events)))
+    return _said(leader_epochs.not_elected(leader_epochs.epochs_in(events)))
 
 
 def disconnected(events: Iterable[StateChangeEvent]) -> list[str]:
     """Changes of an ISR that do not begin where the one before ended: something in between was not told."""
-    return _said(reigns.disconnected(reigns.reigns_in(events)))
+    return _said(leader_epochs.disconnected(leader_epochs.epochs_in(events)))
 
 
 def elected_out_of_sync(events: Iterable[StateChangeEvent]) -> list[str]:
     """Elections, none of them unclean, of who was not in the last ISR, or that let somebody into it
     (CORRECTNESS E2, I1)."""
-    return _said(reigns.elected_out_of_sync(reigns.reigns_in(events)))
+    return _said(leader_epochs.elected_out_of_sync(leader_epochs.epochs_in(events)))
 
 
 def _said(found: Iterable[Finding]) -> list[str]:
@@ -165,7 +165,7 @@ def untold(events: Iterable[StateChangeEvent], present: Collection[Present]) -> 
     """What stands in an `isr` znode, and is in no record."""
     events = list(events)
     identities = {event.identity for event in events}
-    told_reigns = reigns.reigns_in(events)
+    told_reigns = leader_epochs.epochs_in(events)
     found = []
     for partition in present:
         state, name = partition.state, partition.name

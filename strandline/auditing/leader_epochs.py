@@ -1,13 +1,11 @@
-"""Who led when, and with whom in sync, by what `__state_changes` told. Pure.
+"""Checks the leader epochs of partitions by the events in `__state_changes`. Pure.
 
-A reign is one epoch of one partition: an election, changes of the ISR by who won it, and perhaps a
-resignation. What is judged:
+A leader epoch of a partition has an election, changes of the ISR by its winner, and perhaps a resignation:
 
-* An epoch has one election, and nobody but its winner changes the ISR in it, or gives it up, which happens
-  once.
-* Each change of the ISR begins where the one before it ended: nothing between them is untold.
-* Who is elected, and whom it begins with, was in the last ISR of the reign before, unless the election was
-  unclean.
+* An epoch has one election. Only its winner changes the ISR in it, or resigns, which happens once.
+* Each change of the ISR begins where the one before it ended: no event between them is missing.
+* The elected leader and the ISR that it begins with were in the last ISR of the epoch before, unless the
+  election was unclean.
 """
 
 from __future__ import annotations
@@ -23,8 +21,8 @@ from strandline.vocabulary.state_changes import Happening, StateChangeEvent
 
 
 @dataclass(slots=True)
-class Reign:
-    """What was told of one epoch of one partition."""
+class LeaderEpoch:
+    """The events of one leader epoch of one partition."""
 
     elections: list[StateChangeEvent] = field(default_factory=list)
     changes: list[StateChangeEvent] = field(default_factory=list)
@@ -40,68 +38,70 @@ class Reign:
         return set(self.all[-1].isr or ())
 
 
-Reigns = Mapping[PartitionKey, Mapping[int, Reign]]
+Epochs = Mapping[PartitionKey, Mapping[int, LeaderEpoch]]
 """By epoch, rising."""
 
 
-def reigns_in(events: Iterable[StateChangeEvent]) -> Reigns:
+def epochs_in(events: Iterable[StateChangeEvent]) -> Epochs:
     """`events` in the order of the topic, each step once."""
-    found: defaultdict[PartitionKey, dict[int, Reign]] = defaultdict(dict)
+    found: defaultdict[PartitionKey, dict[int, LeaderEpoch]] = defaultdict(dict)
     for event in events:
         if event.command not in (Happening.ELECT_LEADER, Happening.CHANGE_ISR, Happening.RESIGN_LEADER):
             continue
-        reign = found[event.key].setdefault(event.epoch, Reign())
+        leader_epoch = found[event.key].setdefault(event.epoch, LeaderEpoch())
         match event.command:
             case Happening.ELECT_LEADER:
-                reign.elections.append(event)
+                leader_epoch.elections.append(event)
             case Happening.CHANGE_ISR:
-                reign.changes.append(event)
+                leader_epoch.changes.append(event)
             case Happening.RESIGN_LEADER:
-                reign.resignations.append(event)
+                leader_epoch.resignations.append(event)
     for key, of_partition in found.items():
         found[key] = {epoch: of_partition[epoch] for epoch in sorted(of_partition)}
-        for reign in of_partition.values():
-            reign.changes.sort(key=_version)
+        for leader_epoch in of_partition.values():
+            leader_epoch.changes.sort(key=_version)
     return found
 
 
 def _version(event: StateChangeEvent) -> int:
-    """Of the znode that a change of an ISR wrote: its id ends in it."""
+    """The version of the `isr` znode that a change wrote: the event's id ends in it."""
     return int(event.id.rpartition("-")[2])
 
 
 def findings(events: Iterable[StateChangeEvent]) -> list[Finding]:
-    """All that is wrong."""
-    reigns = reigns_in(events)
-    return in_order({*usurped(reigns), *disconnected(reigns), *elected_out_of_sync(reigns)})
+    """Returns all findings."""
+    epochs = epochs_in(events)
+    return in_order({*not_elected(epochs), *disconnected(epochs), *elected_out_of_sync(epochs)})
 
 
 def _finding(about: StateChangeEvent, detail: str) -> Finding:
     return Finding(LEADERSHIP.name, about.topic, int(about.key.partition), None, detail)
 
 
-def usurped(reigns: Reigns) -> Iterator[Finding]:
-    """Epochs with no election or two, and deeds in an epoch of who did not win it."""
-    for of_partition in reigns.values():
-        for epoch, reign in of_partition.items():
-            winners = [event.broker for event in reign.elections]
+def not_elected(epochs: Epochs) -> Iterator[Finding]:
+    """Finds epochs without one election, and changes by brokers that did not win the epoch."""
+    for of_partition in epochs.values():
+        for epoch, leader_epoch in of_partition.items():
+            winners = [event.broker for event in leader_epoch.elections]
             if len(winners) != 1:
                 who = " and ".join(map(str, winners)) or "nobody"
-                yield _finding(reign.all[0], f"in epoch {epoch} {who} was elected")
-            for event in (*reign.changes, *reign.resignations):
+                yield _finding(leader_epoch.all[0], f"in epoch {epoch} {who} was elected")
+            for event in (*leader_epoch.changes, *leader_epoch.resignations):
                 if event.broker not in winners:
                     detail = f"broker {event.broker} did {event.id} in epoch {epoch}, which it did not win"
                     yield _finding(event, detail)
-            if len(reign.resignations) > 1:
-                ids = ", ".join(event.id for event in reign.resignations)
-                yield _finding(reign.resignations[0], f"epoch {epoch} was given up more than once: {ids}")
+            if len(leader_epoch.resignations) > 1:
+                ids = ", ".join(event.id for event in leader_epoch.resignations)
+                yield _finding(
+                    leader_epoch.resignations[0], f"epoch {epoch} was given up more than once: {ids}"
+                )
 
 
-def disconnected(reigns: Reigns) -> Iterator[Finding]:
-    """Changes of an ISR that do not begin where the one before ended: something in between was not told."""
-    for of_partition in reigns.values():
-        for epoch, reign in of_partition.items():
-            for before, after in pairwise(reign.all):
+def disconnected(epochs: Epochs) -> Iterator[Finding]:
+    """Finds changes of an ISR that do not begin where the one before ended: an event is missing."""
+    for of_partition in epochs.values():
+        for epoch, leader_epoch in of_partition.items():
+            for before, after in pairwise(leader_epoch.all):
                 old, left, joined = set(before.isr or ()), set(after.left), set(after.joined)
                 if not left <= old or joined & old or (old - left) | joined != set(after.isr or ()):
                     yield _finding(
@@ -111,10 +111,9 @@ def disconnected(reigns: Reigns) -> Iterator[Finding]:
                     )
 
 
-def elected_out_of_sync(reigns: Reigns) -> Iterator[Finding]:
-    """Elections, none of them unclean, of who was not in the last ISR, or that let somebody into it
-    (CORRECTNESS E2, I1)."""
-    for of_partition in reigns.values():
+def elected_out_of_sync(epochs: Epochs) -> Iterator[Finding]:
+    """Finds clean elections of a broker outside the last ISR, or that add one to it (CORRECTNESS E2, I1)."""
+    for of_partition in epochs.values():
         for (earlier, before), (epoch, after) in pairwise(of_partition.items()):
             for election in after.elections:
                 strangers = {election.broker, *(election.isr or ())} - before.last_isr

@@ -6,21 +6,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from strandline.auditing.beliefs import Belief, Change, findings
 from strandline.auditing.checks import HANDOVER, TWO_OWNERS
+from strandline.auditing.member_ownership import Change, MemberHistory, findings
 from strandline.auditing.ownership import GroupEvent
 
 Told = tuple[str, int, int]
 """Event, time, generation; all of partition 0."""
 
 
-def belief(name: str, *told: Told, last_ms: int = 1_000, group: str = "g") -> Belief:
+def history(name: str, *told: Told, last_ms: int = 1_000, group: str = "g") -> MemberHistory:
     changes = [Change(event, at, f"{name}-id", generation, "t", (0,)) for event, at, generation in told]
-    return Belief(name, group, changes, last_ms)
+    return MemberHistory(name, group, changes, last_ms)
 
 
-ORDERLY = belief("a", ("assigned", 10, 1), ("revoked", 90, 2))
-NEXT = belief("b", ("assigned", 90, 3))
+ORDERLY = history("a", ("assigned", 10, 1), ("revoked", 90, 2))
+NEXT = history("b", ("assigned", 90, 3))
 
 
 def coordinator(event: str, at_ms: int, member: str, generation: int = 1) -> GroupEvent:
@@ -34,7 +34,7 @@ def test_a_partition_that_is_revoked_before_it_is_assigned_has_one_owner() -> No
 
 def test_a_partition_that_is_assigned_before_it_is_revoked_has_two() -> None:
     """G9: the order in which a group hands over."""
-    early = belief("b", ("assigned", 89, 3))
+    early = history("b", ("assigned", 89, 3))
     (found,) = findings([ORDERLY, early], [])
     assert (found.check, found.topic, found.partition) == (TWO_OWNERS.name, "t", 0)
     assert (
@@ -44,43 +44,43 @@ def test_a_partition_that_is_assigned_before_it_is_revoked_has_two() -> None:
 
 
 def test_two_that_hold_to_the_end_are_two_owners_though_nobody_gave_up() -> None:
-    (found,) = findings([belief("a", ("assigned", 10, 1)), belief("b", ("assigned", 50, 2))], [])
+    (found,) = findings([history("a", ("assigned", 10, 1)), history("b", ("assigned", 50, 2))], [])
     assert "until 1000 (its last word)" in found.detail
 
 
 def test_who_died_holds_nothing_from_its_last_word_on() -> None:
-    assert findings([belief("a", ("assigned", 10, 1), last_ms=80), NEXT], []) == []
+    assert findings([history("a", ("assigned", 10, 1), last_ms=80), NEXT], []) == []
 
 
 def test_who_was_expelled_believes_for_a_while() -> None:
-    hung = belief("a", ("assigned", 10, 1), ("lost", 200, 1))
+    hung = history("a", ("assigned", 10, 1), ("lost", 200, 1))
     assert findings([hung, NEXT], []) == []
 
 
 @pytest.mark.parametrize("event", ["member_left", "lost"])
 def test_who_was_expelled_and_closed_before_it_knew_is_excused_by_its_coordinator(event: str) -> None:
-    closed = belief("a", ("assigned", 10, 1), ("revoked", 200, 1))
+    closed = history("a", ("assigned", 10, 1), ("revoked", 200, 1))
     assert findings([closed, NEXT], [coordinator(event, 85, "a-id")]) == []
     for late_or_other in (coordinator(event, 91, "a-id"), coordinator(event, 85, "b-id")):
         assert [each.check for each in findings([closed, NEXT], [late_or_other])] == [TWO_OWNERS.name]
 
 
 def test_groups_share_nothing() -> None:
-    assert findings([ORDERLY, belief("b", ("assigned", 20, 1), group="h")], []) == []
+    assert findings([ORDERLY, history("b", ("assigned", 20, 1), group="h")], []) == []
 
 
 @pytest.mark.parametrize(
     ("told", "said"),
     [
-        (("assigned", 50, 2), "a was told at 50 that this was assigned, and held it already"),
-        (("revoked", 95, 2), "a was told at 95 that this was revoked, and did not hold it"),
-        (("lost", 95, 2), "a was told at 95 that this was lost, and did not hold it"),
+        (("assigned", 50, 2), "a was notified at 50 that this was assigned, and held it already"),
+        (("revoked", 95, 2), "a was notified at 95 that this was revoked, and did not hold it"),
+        (("lost", 95, 2), "a was notified at 95 that this was lost, and did not hold it"),
     ],
 )
 def test_what_a_member_is_told_out_of_turn_is_found(told: Told, said: str) -> None:
     """The listener's contract: assigned, then one of revoked and lost, once."""
     steps = sorted([("assigned", 10, 1), ("revoked", 90, 2), told], key=lambda each: each[1])
-    (found,) = findings([belief("a", *steps)], [])
+    (found,) = findings([history("a", *steps)], [])
     assert (found.check, found.detail) == (HANDOVER.name, said)
 
 
@@ -115,5 +115,5 @@ def test_two_own_a_partition_if_and_only_if_their_times_overlap(turns: list[tupl
         told.setdefault(who, []).extend([("assigned", begin, 1), ("revoked", end, 1)])
         ends[who] = end
         now = max(now, end)
-    found = findings([belief(f"m{who}", *each) for who, each in told.items()], [])
+    found = findings([history(f"m{who}", *each) for who, each in told.items()], [])
     assert {each.check for each in found} == ({TWO_OWNERS.name} if overlapping else set())

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from strandline.auditing.checks import LEADERSHIP
-from strandline.auditing.reigns import findings
+from strandline.auditing.leader_epochs import findings
 from strandline.ids import BrokerId, LeaderEpoch, PartitionId, PartitionKey, TopicId
 from strandline.vocabulary.state_changes import Happening, RequestState, StateChangeEvent
 
@@ -37,7 +37,7 @@ def sound() -> Story:
     ]
 
 
-def test_nothing_is_found_in_reigns_that_follow_each_other() -> None:
+def test_nothing_is_found_in_epochs_that_follow_each_other() -> None:
     assert findings(sound()) == []
 
 
