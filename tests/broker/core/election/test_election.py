@@ -214,6 +214,22 @@ def test_the_winner_removes_the_dead_leader_in_the_same_write() -> None:
     assert claim(ballot, LeaderEpoch(6), life(2), unclean=False) == led_by(2, 2, 3, epoch=6)
 
 
+def test_the_winner_removes_a_member_that_came_back_in_another_life() -> None:
+    """CORRECTNESS E4, I6: its log may lack what it had when it joined; it has to catch up and join again."""
+    again = {BrokerId(3): Registration(Endpoint(3, "h", 1), BrokerEpoch(31))}
+    ballot = Ballot(
+        AR,
+        led_by(1, 1, 2, 3),
+        alive([2]) | again,
+        frozenset(),
+        BrokerId(2),
+        frozenset({life(2)}),
+        True,
+        False,
+    )
+    assert claim(ballot, LeaderEpoch(6), life(2), unclean=False) == led_by(2, 2, epoch=6)
+
+
 @pytest.mark.parametrize(
     ("isr", "live", "leaving", "expected"),
     [
