@@ -11,6 +11,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Set
+from functools import cache
 from pathlib import Path
 from typing import TypeGuard
 
@@ -54,12 +55,19 @@ def _claims(node: ast.AST, where: str) -> Iterator[tuple[str, str]]:
             yield from _claims(child, f"{where}::{child.name}")
 
 
+@cache
+def _modules(root: Path) -> dict[str, ast.Module]:
+    """Each test module, by its path below `root`, in order. Parsed once: the checks ask several times."""
+    return {
+        str(path.relative_to(root)): ast.parse(path.read_text(), str(path))
+        for path in sorted((root / "tests").rglob("test_*.py"))
+    }
+
+
 def holders(root: Path) -> dict[str, list[str]]:
     """For each row, the tests that say they hold it, as `tests/…/test_x.py::test_y`, in order."""
     held: defaultdict[str, set[str]] = defaultdict(set)
-    for path in sorted((root / "tests").rglob("test_*.py")):
-        tree = ast.parse(path.read_text(), str(path))
-        where = str(path.relative_to(root))
+    for where, tree in _modules(root).items():
         for row in cited(ast.get_docstring(tree) or ""):
             held[row].add(where)
         for row, test in _claims(tree, where):
@@ -105,11 +113,7 @@ def _is_test(node: ast.stmt) -> TypeGuard[ast.FunctionDef | ast.AsyncFunctionDef
 
 def left_out(root: Path) -> set[str]:
     """The tests that `make test` leaves out, named as `holders` names them."""
-    return {
-        name
-        for path in (root / "tests").rglob("test_*.py")
-        for name in _left_out(ast.parse(path.read_text(), str(path)).body, str(path.relative_to(root)), False)
-    }
+    return {name for where, tree in _modules(root).items() for name in _left_out(tree.body, where, False)}
 
 
 def cell(tests: list[str]) -> str:
