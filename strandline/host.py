@@ -1,0 +1,152 @@
+"""What a process has around it, as one value: its clock, files, network, threads, identifiers and lots.
+
+Clients take a `Host`. A broker and a controller take a `ServiceHost`, which can listen, open ZooKeeper sessions
+and end the process. `strandline.adapters.system_host` and `strandline.adapters.service_host` make those of this
+machine. Another host runs the same code elsewhere: in memory, or on virtual time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from random import Random
+from typing import Any, NoReturn, ParamSpec, Protocol, TypeVar
+
+from strandline.config import ListenerSettings, ZooKeeperSettings
+from strandline.errors import StrandlineError
+from strandline.ports import Clock, Coordination, Files, Served, Transport
+from strandline.vocabulary.metadata import Endpoint
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+ShownKey = Callable[[], bytes | None]
+"""Returns the key of the cluster's members that the next call shows; None: it shows none."""
+
+
+class Threads(Protocol):
+    """Runs functions that block."""
+
+    async def run(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call `function` off the event loop and return its result. It sees the caller's context variables.
+
+        A caller that is cancelled does not stop the function, which runs to its end.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Host:
+    """What every client needs, and every service."""
+
+    clock: Clock
+    files: Files
+    threads: Threads
+    new_id: Callable[[], str]
+    """Returns an identifier that no other call anywhere returns: 32 hexadecimal digits."""
+    random: Random
+    """Draws the jitter of pauses, and producer ids."""
+    transport: Callable[[ShownKey | None], Transport]
+    """Returns a transport with connections of its own; the caller closes it. None: its calls show no key."""
+
+
+# --- services -------------------------------------------------------------------------------
+
+
+class CoordinationSession(Coordination, Protocol):
+    """A ZooKeeper session as its owner has it."""
+
+    @property
+    def watch_count(self) -> int:
+        """The most watches that ZooKeeper may hold for this session."""
+        ...
+
+    async def close(self) -> None:
+        """End the session at once: its ephemerals are deleted now if ZooKeeper can be reached."""
+        ...
+
+    def close_now(self) -> None:
+        """As `close`, for a process that exits while its loop is blocked: it may block for a second."""
+        ...
+
+
+class ServiceListener(Protocol):
+    """Serves calls at the addresses of one broker or controller. Nothing is served before `start`."""
+
+    def bind(self, member: int, rack: str = "") -> Endpoint:
+        """Listen. Returns where others reach this member. Raises SettingsError."""
+        ...
+
+    async def start(self, served: Sequence[Served], *, internal: Sequence[Served] = ()) -> None:
+        """Serve these calls; those of `internal` only at the address of the cluster's members."""
+        ...
+
+    async def set_health(self, *, serving: bool) -> None:
+        """Publish whether the services are ready."""
+        ...
+
+    async def stop(self, grace_s: float | None = None) -> None:
+        """Take no more calls. Those under way have this time to end, and are cancelled then."""
+        ...
+
+
+class Listen(Protocol):
+    """Makes the listener of one process."""
+
+    def __call__(
+        self,
+        settings: ListenerSettings,
+        services: Sequence[str],
+        *,
+        on_answered: Callable[[str, float], None],
+        on_refused: Callable[[StrandlineError, str], None],
+    ) -> ServiceListener:
+        """`services` have the same health. `on_answered` gets the name of a call that has one request and one
+        answer, and its duration in milliseconds; `on_refused` an error with which a call was refused, and
+        the connection."""
+        ...
+
+
+class Heard(Enum):
+    """What was heard of a process at its port."""
+
+    ALIVE = "alive"
+    """It sent something."""
+    GONE = "gone"
+    """Its host refuses connections to the port."""
+    NOTHING = "nothing"
+    """Neither: it hangs, or the network does, or this host cannot connect. Its session decides."""
+
+
+class FailFast(Protocol):
+    """Ends the process at its first defect."""
+
+    def install(self) -> None:
+        """Handle every defect of the running event loop, and of every thread of the process."""
+        ...
+
+    def end(self, error: BaseException, where: str) -> NoReturn:
+        """Log, leave the cluster, and exit."""
+        ...
+
+
+@dataclass(frozen=True)
+class ServiceHost(Host):
+    """What a broker or a controller needs besides."""
+
+    listen: Listen
+    connect_coordination: Callable[
+        [ZooKeeperSettings, Callable[[float], None]], Coroutine[Any, Any, CoordinationSession]
+    ]
+    """Begins a session, however long ZooKeeper takes. The function is called about once a second with the
+    seconds waited. Raises SettingsError for a malformed address."""
+    probe: Callable[[Endpoint, float], Coroutine[Any, Any, Heard]]
+    """Returns what is heard at an address within a time in seconds. Never raises."""
+    stop_requested: asyncio.Event
+    """Set when the process has to stop in good order."""
+    fail_fast: Callable[[Callable[[], None]], FailFast]
+    """Takes the function that closes the ZooKeeper session; it may block."""
+    die: Callable[[], NoReturn]
+    """Ends the process where it stands, as kill -9 does: for crash points."""
