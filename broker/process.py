@@ -15,6 +15,7 @@ from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.adapters.system.clock import SystemClock
 from strandline.adapters.system.crash_points import arm
 from strandline.adapters.system.fail_fast import FailFast
+from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.telemetry.metrics_server import serve_metrics
 from strandline.adapters.zookeeper import session as zookeeper
 from strandline.adapters.zookeeper.metrics import Sessions
@@ -79,7 +80,10 @@ class Broker:
         self._fail_fast.install(asyncio.get_running_loop())
         async with AsyncExitStack() as stack:
             folder = DataFolder(
-                self._settings.data_dir, BrokerId(self._settings.broker_id), self._settings.boot_id_file
+                self._settings.data_dir,
+                BrokerId(self._settings.broker_id),
+                self._settings.boot_id_file,
+                SYSTEM_FILES,
             )
             stack.callback(folder.close)
             manager = ReplicaManager(self._settings, folder, self._clock)

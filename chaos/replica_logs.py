@@ -95,12 +95,12 @@ def find(logs: Mapping[int, Path]) -> dict[Lane, list[Replica]]:
     """All replicas, by broker, in the folders of these brokers. Raises OSError, StorageFailed."""
     found: defaultdict[Lane, list[Replica]] = defaultdict(list)
     for broker, folder in sorted(logs.items()):
-        watermarks = Checkpoint(folder / WATERMARKS_FILE)
+        watermarks = Checkpoint(folder / WATERMARKS_FILE, files=SYSTEM_FILES)
         for each in sorted(child for child in folder.iterdir() if (child / DESCRIPTION).exists()):
             if each.name.endswith(DELETED_SUFFIX):
                 continue
             try:
-                whose = Description.load(each)
+                whose = Description.load(each, files=SYSTEM_FILES)
             except ValueError:
                 continue  # its broker cannot tell either whose it is, and set it aside
             replica = Replica(broker, each, COMPACTED in whose.config.get("cleanup.policy", ""))

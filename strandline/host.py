@@ -1,8 +1,8 @@
 """What a process has around it, as one value: its clock, files, network, threads, identifiers and lots.
 
-Clients take a `Host`. A broker and a controller take a `ServiceHost`, which can listen, open ZooKeeper sessions
-and end the process. `strandline.adapters.system_host` and `strandline.adapters.service_host` make those of this
-machine. Another host runs the same code elsewhere: in memory, or on virtual time.
+Clients take a `Host`. A broker and a controller take a `ServiceHost`, which can listen, open ZooKeeper
+sessions and end the process. `strandline.adapters.system_host` and `strandline.adapters.service_host` make
+those of this machine. Another host runs the same code elsewhere: in memory, or on virtual time.
 """
 
 from __future__ import annotations

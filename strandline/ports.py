@@ -210,7 +210,7 @@ class SyncFailed(OSError):
 
 
 class Files(Protocol):
-    """The file system operations that a log needs. Every method raises OSError as the system does.
+    """The file system operations that services need. Every method raises OSError as the system does.
 
     Files are append-only: a write always appends. A descriptor is the value that `open` returned.
     Written data survives a crash of the process. It survives a loss of power only after `sync` (for
@@ -255,6 +255,32 @@ class Files(Protocol):
         ...
 
     def remove(self, path: Path) -> None: ...
+
+    def directories(self, path: Path) -> list[str]:
+        """The names of the directories in a directory, in no particular order."""
+        ...
+
+    def rename_directory(self, source: Path, target: Path) -> None:
+        """Give a directory another path. `target` must not exist."""
+        ...
+
+    def remove_directory(self, path: Path) -> None:
+        """Remove a directory with everything in it."""
+        ...
+
+    def lock(self, path: Path) -> int:
+        """Take the lock that a file stands for; the file is created. Returns a descriptor: to close it
+        releases the lock, and so does the end of the process. Raises BlockingIOError if the lock is taken."""
+        ...
+
+    def boot_id(self, path: Path) -> str:
+        """Identifies the time since the machine was started. The system has it in the file `path`."""
+        ...
+
+    def volume(self, path: Path) -> str:
+        """Identifies the attachment of the disk below a directory: it is another one once the disk was
+        detached. "" if that is unknown."""
+        ...
 
 
 # --- transport ------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from typing import Final
 
 from bench.report import RUNS, heading, median_of, resident_mib, table
 from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.broker.storage.compaction.key_map import ENTRY_BYTES, KeyMap
 from strandline.broker.storage.log import PartitionLog
 from strandline.records import (
@@ -88,7 +89,9 @@ def log_rows(folder: Path) -> Iterator[tuple[str, str, str]]:
         runs: dict[str, list[float]] = {}
         for run in range(RUNS):
             leader, follower = (
-                PartitionLog.open(folder / f"{size}-{run}-{role}", CONFIG, clock=clock, clean=True)
+                PartitionLog.open(
+                    folder / f"{size}-{run}-{role}", CONFIG, clock=clock, clean=True, files=SYSTEM_FILES
+                )
                 for role in ("leader", "follower")
             )
             for name, rate in once(leader, follower, batch, count):
@@ -148,7 +151,9 @@ def compaction_rows(folder: Path) -> Iterator[tuple[str, str, str]]:
         megabytes: list[float] = []
         records: list[float] = []
         for run in range(RUNS):
-            log = PartitionLog.open(folder / f"{name}-{run}", config, clock=clock, clean=True)
+            log = PartitionLog.open(
+                folder / f"{name}-{run}", config, clock=clock, clean=True, files=SYSTEM_FILES
+            )
             count = keyed_log(log, per_batch, keys, codec)
             size = log.size_bytes
             taken = seconds(lambda log=log: compact(log))  # type: ignore[misc]  # mypy infers no lambda with a default
@@ -211,7 +216,7 @@ def replica_rows(folder: Path) -> Iterator[tuple[str, str]]:
 
     def open_all(*, clean: bool) -> None:
         logs[:] = [
-            PartitionLog.open(folder / f"t-{number}", CONFIG, clock=clock, clean=clean)
+            PartitionLog.open(folder / f"t-{number}", CONFIG, clock=clock, clean=clean, files=SYSTEM_FILES)
             for number in range(REPLICAS)
         ]
 

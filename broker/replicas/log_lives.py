@@ -14,7 +14,7 @@ from strandline.broker.storage.state_files.partition_folder import VERSION, Desc
 from strandline.config import BrokerSettings
 from strandline.errors import StorageFailed
 from strandline.ids import BrokerEpoch, TopicPartition
-from strandline.ports import Clock
+from strandline.ports import Clock, Files
 from strandline.vocabulary.metadata import IsrMember, LogCondition, LogStatement, PartitionState
 from strandline.vocabulary.topic_config import TopicConfig
 
@@ -27,6 +27,7 @@ def open_log(
     config: TopicConfig,
     settings: BrokerSettings,
     clock: Clock,
+    files: Files,
     *,
     clean: bool,
 ) -> PartitionLog:
@@ -36,6 +37,7 @@ def open_log(
         config,
         clock=clock,
         clean=clean,
+        files=files,
         producers_max=settings.producers_per_partition_max,
         producer_expiry_ms=settings.producer_expiry_ms,
     )

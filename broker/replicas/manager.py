@@ -7,7 +7,6 @@ in between, and the change itself cannot be seen half done (decide, then act).
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -72,8 +71,8 @@ class ReplicaManager:
         self._unclean: set[PartitionKey] = set()
         """Closed ones whose logs the next start must not trust."""
         self._loaded = False
-        self._watermarks = Checkpoint(folder.path / "watermarks")
-        self.retention = RetentionClock(folder.path / "retention_time", clock)
+        self._watermarks = Checkpoint(folder.path / "watermarks", files=folder.files)
+        self.retention = RetentionClock(folder.path / "retention_time", clock, folder.files)
 
     # --- finding -----------------------------------------------------------------------------
 
@@ -134,10 +133,10 @@ class ReplicaManager:
         self._loaded = True
         for path in self.folder.partition_folders():
             if path.name.endswith(DELETED_SUFFIX):
-                shutil.rmtree(path)
+                self.folder.files.remove_directory(path)
                 continue
             try:
-                found = Description.load(path)
+                found = Description.load(path, files=self.folder.files)
                 config = TopicConfig.parse(found.config)
             except (ValueError, InvalidConfig) as error:
                 # It is kept. If this replica is assigned here, `create` takes what is left in it.
@@ -156,11 +155,10 @@ class ReplicaManager:
         existing = self._replicas.get(key)
         if existing is None:
             path = self.folder.path / folder_name(name, key)
-            is_new = not path.exists()
-            path.mkdir(exist_ok=True)
+            is_new = self.folder.files.make_directory(path)
             watermark = self._watermarks.get(self._checkpoint_key(key))
             self._watermarks.begin(self._checkpoint_key(key))
-            Description(name, key, config.overrides()).save(path, sync=False)
+            Description(name, key, config.overrides()).save(path, files=self.folder.files, sync=False)
             existing = self._open(name, key, path, config, clean=is_new)
             existing.watermark_known = Offset(watermark or 0)
             existing.raise_watermark(existing.watermark_known)
@@ -191,7 +189,7 @@ class ReplicaManager:
     def _open_log(
         self, name: TopicPartition, path: Path, config: TopicConfig, *, clean: bool
     ) -> PartitionLog:
-        return open_log(name, path, config, self.settings, self.clock, clean=clean)
+        return open_log(name, path, config, self.settings, self.clock, self.folder.files, clean=clean)
 
     def reconfigure(self, replica: Replica, assignment: Assignment, config: TopicConfig) -> None:
         """Take what ZooKeeper says of the partition and its topic. An assignment that was read before the one
@@ -201,7 +199,9 @@ class ReplicaManager:
         if config != replica.config:
             replica.config = config
             replica.log.reconfigure(config)
-            Description(replica.name, replica.key, config.overrides()).save(replica.log.directory)
+            Description(replica.name, replica.key, config.overrides()).save(
+                replica.log.directory, files=self.folder.files
+            )
         if replica.leadership is not None:
             replica.leadership.reconfigured()
 
@@ -248,7 +248,7 @@ class ReplicaManager:
         aside = replica.log.directory.with_name(
             f"{self._checkpoint_key(replica.key)}-{uuid4().hex}{DELETED_SUFFIX}"
         )
-        replica.log.directory.rename(aside)
+        self.folder.files.rename_directory(replica.log.directory, aside)
         replica.become(ReplicaState.DELETED)
         del self._closed[replica.key]
         self._unclean.discard(replica.key)

@@ -10,7 +10,7 @@ import structlog
 from strandline.broker.core.retention_time import RetentionTime
 from strandline.broker.storage.state_files.checkpoint import Checkpoint
 from strandline.errors import StorageFailed
-from strandline.ports import Clock
+from strandline.ports import Clock, Files
 
 logger = structlog.get_logger(__name__)
 
@@ -23,9 +23,10 @@ _ENTRY: Final = "now_ms"
 class RetentionClock:
     """One broker's. See `strandline.broker.core.retention_time` for the rule."""
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path, clock: Clock, files: Files) -> None:
         self._clock = clock
         self._path = path
+        self._files = files
         self._checkpoint: Checkpoint | None = None
         self._time: RetentionTime | None = None
         self._told = False
@@ -47,11 +48,11 @@ class RetentionClock:
     def _read(self, wall_ms: int) -> RetentionTime:
         if self._time is None:
             try:
-                self._checkpoint = Checkpoint(self._path)
+                self._checkpoint = Checkpoint(self._path, files=self._files)
             except StorageFailed as error:
                 logger.warning("retention begins with the wall clock", reason=error.message)
-                self._path.unlink()
-                self._checkpoint = Checkpoint(self._path)
+                self._files.remove(self._path)
+                self._checkpoint = Checkpoint(self._path, files=self._files)
             known_ms = self._checkpoint.get(_ENTRY)
             self._time = RetentionTime(known_ms, wall_ms=wall_ms, monotonic_s=self._clock.monotonic())
         return self._time

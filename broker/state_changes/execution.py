@@ -11,7 +11,6 @@ between.
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -240,7 +239,7 @@ class Executor:
     async def remove(self, replica: Replica) -> None:
         """Remove a replica from memory and disk. Raises OSError."""
         aside = self._manager.delete(replica)
-        await asyncio.to_thread(shutil.rmtree, aside)
+        await asyncio.to_thread(self._manager.folder.files.remove_directory, aside)
 
     def _newer(self, change: StateChange) -> Outcome | None:
         """The outcome of a leader's request if a later epoch is known here. Requests of the controller have

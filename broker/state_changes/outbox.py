@@ -13,7 +13,6 @@ from typing import Final
 
 import structlog
 
-from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.broker.events.replica_events import Recorder, RetryingRecorder
 from strandline.broker.storage.state_files.checkpoint import read_whole, write_atomically
 from strandline.config import OUTBOX_EVENTS_MAX
@@ -36,8 +35,8 @@ class Outbox:
         path: Path,
         recorder: Recorder,
         *,
+        files: Files,
         events_max: int = OUTBOX_EVENTS_MAX,
-        files: Files = SYSTEM_FILES,
     ) -> None:
         self._path = path
         self._recorder = recorder

@@ -45,7 +45,7 @@ class StateChangeRecorder:
             transport=GrpcTransport(key),
             clock=clock,
         )
-        self._outbox = Outbox(manager.folder.path / "state_changes.outbox", self)
+        self._outbox = Outbox(manager.folder.path / "state_changes.outbox", self, files=manager.folder.files)
 
     async def __aenter__(self) -> Self:
         await self.events.start()

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.broker.core.replication.producer_state import ProducerState
 from strandline.broker.storage.index import IndexFile
 from strandline.broker.storage.recovery import Bad, scan
@@ -65,7 +64,7 @@ class Finding:
     problem: str
 
 
-def dump(path: Path, *, files: Files = SYSTEM_FILES) -> Iterator[BatchFacts]:
+def dump(path: Path, *, files: Files) -> Iterator[BatchFacts]:
     """The batches in order. Raises CorruptMessage where the bytes are no batch, SettingsError, OSError."""
     for segment_path, base, size in _segments(path, files):
         segment = Segment.found(segment_path.parent, base, base, size, files)
@@ -76,7 +75,7 @@ def dump(path: Path, *, files: Files = SYSTEM_FILES) -> Iterator[BatchFacts]:
             segment.close()
 
 
-def records(batch: BatchFacts, *, files: Files = SYSTEM_FILES) -> list[Record]:
+def records(batch: BatchFacts, *, files: Files) -> list[Record]:
     """The records of a batch that `dump` returned. Raises CorruptMessage, OSError."""
     descriptor = files.open(Path(batch.file))
     try:
@@ -85,7 +84,7 @@ def records(batch: BatchFacts, *, files: Files = SYSTEM_FILES) -> list[Record]:
         files.close(descriptor)
 
 
-def verify(path: Path, *, files: Files = SYSTEM_FILES) -> Iterator[Finding]:
+def verify(path: Path, *, files: Files) -> Iterator[Finding]:
     """Check every batch, its records and the log's other files; a sound log has no findings.
 
     Raises SettingsError if there is no log at the path, OSError.

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from sys import maxsize
 
-from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.broker.core.replication.epochs import EpochCache, EpochEnd
 from strandline.broker.core.replication.producer_state import Duplicate, ProducerState
 from strandline.broker.storage import admission
@@ -102,7 +101,7 @@ class PartitionLog:
         *,
         clock: Clock,
         clean: bool,
-        files: Files = SYSTEM_FILES,
+        files: Files,
         producers_max: int = PRODUCERS_PER_PARTITION_MAX,
         producer_expiry_ms: int = PRODUCER_EXPIRY_MS,
     ) -> PartitionLog:

@@ -14,6 +14,7 @@ from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.rpc.refused_requests import RefusedRequests
 from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.rpc.transport import GrpcTransport
+from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.telemetry.metrics import Buckets
 from strandline.adapters.zookeeper.metrics import Sessions
 from strandline.broker.core.replication.reassignment import Assignment
@@ -202,7 +203,7 @@ def test_a_session_that_is_ended_on_purpose_is_no_alarm() -> None:
 def managed(tmp_path: Path) -> Iterator[ReplicaManager]:
     boot = tmp_path / "boot"
     boot.write_text("this one")
-    folder = DataFolder(tmp_path / "data", BrokerId(1), boot)
+    folder = DataFolder(tmp_path / "data", BrokerId(1), boot, SYSTEM_FILES)
     manager = ReplicaManager(settings(data_dir=folder.path), folder, CLOCK)
     try:
         manager.load()

@@ -94,7 +94,7 @@ def write_log(made: Round, broker: int, *, config: dict[str, str] | None = None,
     committed."""
     folder = made.folder(broker)
     folder.mkdir(parents=True, exist_ok=True)
-    Description(NAME, KEY, config or {}).save(folder)
+    Description(NAME, KEY, config or {}).save(folder, files=SYSTEM_FILES)
     LogState(recovery_point=0).save(folder, files=SYSTEM_FILES)
     splits = [0, SEGMENT_AT] if broker == 2 else [0]
     for base, until in zip(splits, [*splits[1:], end], strict=True):
@@ -102,7 +102,7 @@ def write_log(made: Round, broker: int, *, config: dict[str, str] | None = None,
         made.segment(broker, base).write_bytes(data)
     epochs = EpochCache([EpochEntry(3, 0), EpochEntry(4, SECOND_EPOCH_AT)])
     write_epochs(folder, epochs, files=SYSTEM_FILES)
-    Checkpoint(made.logs[broker] / "watermarks").write({folder.name: WATERMARK - BATCH})
+    Checkpoint(made.logs[broker] / "watermarks", files=SYSTEM_FILES).write({folder.name: WATERMARK - BATCH})
 
 
 # --- clients ----------------------------------------------------------------------------------

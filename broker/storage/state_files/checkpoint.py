@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.errors import StorageFailed
 from strandline.ports import Files
 
@@ -18,7 +17,7 @@ PARTIAL_SUFFIX: Final = ".partial"
 _READ_BYTES: Final = 1 << 20
 
 
-def write_atomically(path: Path, data: bytes, *, files: Files = SYSTEM_FILES, sync: bool = True) -> None:
+def write_atomically(path: Path, data: bytes, *, files: Files, sync: bool = True) -> None:
     """Replace a file's content. With `sync`, the new content has survived a loss of power on return.
 
     Raises OSError; then the old content is still in place.
@@ -39,7 +38,7 @@ def write_atomically(path: Path, data: bytes, *, files: Files = SYSTEM_FILES, sy
         files.sync_directory(path.parent)
 
 
-def read_whole(path: Path, *, files: Files = SYSTEM_FILES) -> bytes:
+def read_whole(path: Path, *, files: Files) -> bytes:
     """A file's content. Raises OSError, FileNotFoundError among them."""
     descriptor = files.open(path)
     try:
@@ -60,7 +59,7 @@ class Checkpoint:
     run in a thread while an entry is forgotten: the two replace the file one after the other.
     """
 
-    def __init__(self, path: Path, *, files: Files = SYSTEM_FILES) -> None:
+    def __init__(self, path: Path, *, files: Files) -> None:
         """Reads the file, if there is one. Raises StorageFailed if it is damaged: to take an offset for zero
         would be a guess, and a wrong one loses records (H7)."""
         self._path = path

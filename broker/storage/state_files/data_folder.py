@@ -8,17 +8,16 @@ clean_shutdown  written last by a clean shutdown, removed first at start (CORREC
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from strandline.adapters.system.volume import volume_identity
-from strandline.broker.storage.state_files.checkpoint import write_atomically
+from strandline.broker.storage.state_files.checkpoint import read_whole, write_atomically
 from strandline.errors import SettingsError
 from strandline.ids import BrokerEpoch, BrokerId
+from strandline.ports import Files
 
 LIVES_REMEMBERED_MAX: Final = 64
 
@@ -26,10 +25,11 @@ LIVES_REMEMBERED_MAX: Final = 64
 class DataFolder:
     """One broker's folder, locked for this process until `close`."""
 
-    def __init__(self, path: Path, broker_id: BrokerId, boot_id_file: Path) -> None:
+    def __init__(self, path: Path, broker_id: BrokerId, boot_id_file: Path, files: Files) -> None:
         self.path = path
+        self.files = files
         self.broker_id = broker_id
-        path.mkdir(parents=True, exist_ok=True)
+        files.make_directory(path)
         self._lock = self._acquire()
         try:
             self._meta = self._read("meta.json")
@@ -45,30 +45,28 @@ class DataFolder:
             raise
 
     def _acquire(self) -> int:
-        descriptor = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return self.files.lock(self.path / "lock")
         except BlockingIOError:
-            os.close(descriptor)
             raise SettingsError(
                 f"setting data_dir = {str(self.path)!r}: another process uses this folder; "
                 "stop it, or give this broker its own folder"
             ) from None
-        return descriptor
 
     def _take_over(self, boot_id_file: Path) -> None:
         """Read what the last life left; the clean marker is removed before anything else happens."""
         life = self._read("life.json")
         marker = self._read("clean_shutdown")
-        (self.path / "clean_shutdown").unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            self.files.remove(self.path / "clean_shutdown")
         try:
-            self._boot_id = boot_id_file.read_text().strip()
+            self._boot_id = self.files.boot_id(boot_id_file)
         except OSError as error:
             raise SettingsError(f"setting boot_id_file = {str(boot_id_file)!r}: {error}") from error
         epochs: list[int] = life.get("epochs", [])
         self.clean: bool = bool(epochs) and marker.get("broker_epoch") == epochs[-1]
         """The last life ended by a clean shutdown: the log is flushed and needs no recovery."""
-        self._volume = volume_identity(self.path)
+        self._volume = self.files.volume(self.path)
         same_boot = life.get("boot_id", self._boot_id) == self._boot_id
         self.page_cache_survived: bool = same_boot and life.get("volume", self._volume) == self._volume
         """The kernel that took the last writes still runs, and had the disk all the time: a killed process
@@ -136,14 +134,14 @@ class DataFolder:
         self._write("clean_shutdown", {"broker_epoch": self._lives[-1] if self._lives else None})
 
     def partition_folders(self) -> Iterable[Path]:
-        return sorted(child for child in self.path.iterdir() if child.is_dir())
+        return [self.path / name for name in sorted(self.files.directories(self.path))]
 
     def close(self) -> None:
-        os.close(self._lock)
+        self.files.close(self._lock)
 
     def _read(self, name: str) -> dict[str, Any]:
         try:
-            data = (self.path / name).read_bytes()
+            data = read_whole(self.path / name, files=self.files)
         except FileNotFoundError:
             return {}
         try:
@@ -157,4 +155,4 @@ class DataFolder:
         return value
 
     def _write(self, name: str, value: dict[str, Any]) -> None:
-        write_atomically(self.path / name, json.dumps(value).encode())
+        write_atomically(self.path / name, json.dumps(value).encode(), files=self.files)

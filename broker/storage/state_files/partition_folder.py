@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from strandline.broker.storage.state_files.checkpoint import write_atomically
+from strandline.broker.storage.state_files.checkpoint import read_whole, write_atomically
 from strandline.ids import PartitionId, PartitionKey, TopicId, TopicPartition
+from strandline.ports import Files
 
 DESCRIPTION: Final = "partition.json"
 VERSION: Final = 2
@@ -30,7 +31,7 @@ class Description:
     config: Mapping[str, str]
     version: int = VERSION
 
-    def save(self, folder: Path, *, sync: bool = True) -> None:
+    def save(self, folder: Path, *, files: Files, sync: bool = True) -> None:
         """Replaces the file. A folder without it belongs to no replica; without `sync` the caller syncs it
         before anything in the folder counts (`Provenance.anchor`). Raises OSError."""
         content = {
@@ -40,13 +41,13 @@ class Description:
             "config": dict(self.config),
             "version": VERSION,
         }
-        write_atomically(folder / DESCRIPTION, json.dumps(content).encode(), sync=sync)
+        write_atomically(folder / DESCRIPTION, json.dumps(content).encode(), files=files, sync=sync)
 
     @classmethod
-    def load(cls, folder: Path) -> Description:
+    def load(cls, folder: Path, *, files: Files) -> Description:
         """Raises ValueError for a folder that does not identify its replica."""
         try:
-            raw = json.loads((folder / DESCRIPTION).read_bytes())
+            raw = json.loads(read_whole(folder / DESCRIPTION, files=files))
             name = TopicPartition(str(raw["topic"]), int(raw["partition"]))
             key = PartitionKey(TopicId(str(raw["topic_id"])), PartitionId(name.partition))
             config = {str(k): str(v) for k, v in raw["config"].items()}

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import shutil
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
+from strandline.adapters.system.volume import volume_identity
 from strandline.ports import NO_DESCRIPTORS, SyncFailed
 
 _READ_APPEND: Final = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+_LOCK: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 _MODE: Final = 0o644
 
 Opened = TypeVar("Opened")
@@ -110,6 +114,31 @@ class SystemFiles:
 
     def remove(self, path: Path) -> None:
         os.unlink(path)
+
+    def directories(self, path: Path) -> list[str]:
+        with self._opened(lambda: os.scandir(path)) as entries:
+            return [entry.name for entry in entries if entry.is_dir()]
+
+    def rename_directory(self, source: Path, target: Path) -> None:
+        os.rename(source, target)
+
+    def remove_directory(self, path: Path) -> None:
+        shutil.rmtree(path)
+
+    def lock(self, path: Path) -> int:
+        descriptor = self._opened(lambda: os.open(path, _LOCK, _MODE))
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.close(descriptor)
+            raise
+        return descriptor
+
+    def boot_id(self, path: Path) -> str:
+        return path.read_text().strip()
+
+    def volume(self, path: Path) -> str:
+        return volume_identity(path)
 
     def _opened(self, attempt: Callable[[], Opened]) -> Opened:
         """Open with a descriptor of the reserve if there is no other."""

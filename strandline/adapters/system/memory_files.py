@@ -2,7 +2,8 @@
 
 It keeps what the port `Files` promises and no more. After a loss of power, unsynced bytes and names
 in unsynced directories may be gone. For each file and each directory separately, the loss begins at
-any point after its last sync, also in the middle of a write.
+any point after its last sync, also in the middle of a write. Directories are made, renamed and removed
+durably at once.
 """
 
 from __future__ import annotations
@@ -74,6 +75,8 @@ class MemoryFiles:
         self._unsynced_names: list[tuple[Path, _File | None]] = []
         """Names created or changed (their file) or removed (None) since their directory was synced."""
         self._directories: set[Path] = set()
+        self._locks: dict[int, Path] = {}
+        self._boot = 1
         self._open: dict[int, tuple[Path, _File]] = {}
         self._next_descriptor = 3
 
@@ -88,12 +91,13 @@ class MemoryFiles:
             self._change("create", path)
             file = _File()
             self._set_name(path, file)
-        descriptor, self._next_descriptor = self._next_descriptor, self._next_descriptor + 1
+        descriptor = self._new_descriptor()
         self._open[descriptor] = (path, file)
         return descriptor
 
     def close(self, descriptor: int) -> None:
-        del self._open[descriptor]
+        if self._locks.pop(descriptor, None) is None:
+            del self._open[descriptor]
 
     def append(self, descriptor: int, parts: Sequence[bytes | memoryview]) -> int:
         path, file = self._open[descriptor]
@@ -128,7 +132,7 @@ class MemoryFiles:
 
     def make_directory(self, path: Path) -> bool:
         made = path not in self._directories
-        self._directories.add(path)
+        self._directories.update((path, *path.parents))
         return made
 
     def sizes(self, path: Path) -> dict[str, int]:
@@ -146,6 +150,54 @@ class MemoryFiles:
         self._change("remove", path)
         self._set_name(path, None)
 
+    def directories(self, path: Path) -> list[str]:
+        if path not in self._directories:
+            raise FileNotFoundError(errno.ENOENT, "no such directory", str(path))
+        return [each.name for each in sorted(self._directories) if each.parent == path != each]
+
+    def rename_directory(self, source: Path, target: Path) -> None:
+        if source not in self._directories:
+            raise FileNotFoundError(errno.ENOENT, "no such directory", str(source))
+        if target in self._directories:
+            raise FileExistsError(errno.EEXIST, "it exists", str(target))
+        self._change("rename_directory", target)
+
+        def moved(path: Path) -> Path:
+            return target / path.relative_to(source) if path.is_relative_to(source) else path
+
+        self._names = {moved(path): file for path, file in self._names.items()}
+        self._synced_names = {moved(path): file for path, file in self._synced_names.items()}
+        self._unsynced_names = [(moved(path), file) for path, file in self._unsynced_names]
+        self._directories = {moved(path) for path in self._directories}
+        self._open = {number: (moved(path), file) for number, (path, file) in self._open.items()}
+
+    def remove_directory(self, path: Path) -> None:
+        if path not in self._directories:
+            raise FileNotFoundError(errno.ENOENT, "no such directory", str(path))
+        self._change("remove_directory", path)
+
+        def stays(each: Path) -> bool:
+            return not each.is_relative_to(path)
+
+        self._names = {name: file for name, file in self._names.items() if stays(name)}
+        self._synced_names = {name: file for name, file in self._synced_names.items() if stays(name)}
+        self._unsynced_names = [change for change in self._unsynced_names if stays(change[0])]
+        self._directories = {each for each in self._directories if stays(each)}
+
+    def lock(self, path: Path) -> int:
+        if path in self._locks.values():
+            raise BlockingIOError(errno.EAGAIN, "it is locked", str(path))
+        self.close(self.open(path, create=True))
+        descriptor = self._new_descriptor()
+        self._locks[descriptor] = path
+        return descriptor
+
+    def boot_id(self, path: Path) -> str:
+        return f"boot {self._boot}"
+
+    def volume(self, path: Path) -> str:
+        return "disk"
+
     # --- failures of machines ------------------------------------------------------------------
 
     def after_crash(self) -> MemoryFiles:
@@ -160,6 +212,7 @@ class MemoryFiles:
             (name, None if file is None else copies[file]) for name, file in self._unsynced_names
         ]
         after._directories = set(self._directories)
+        after._boot = self._boot
         return after
 
     def after_power_loss(self, choose: Choose) -> MemoryFiles:
@@ -175,6 +228,7 @@ class MemoryFiles:
         after._names = {name: survivors[file] for name, file in names.items()}
         after._synced_names = dict(after._names)
         after._directories = set(self._directories)
+        after._boot = self._boot + 1
         return after
 
     def corrupt(self, path: Path, position: int, flip: int = 0xFF) -> None:
@@ -183,7 +237,11 @@ class MemoryFiles:
         file.data[position] ^= flip
         file.sync()
 
-    # --- names -------------------------------------------------------------------------------
+    # --- names and descriptors ---------------------------------------------------------------
+
+    def _new_descriptor(self) -> int:
+        descriptor, self._next_descriptor = self._next_descriptor, self._next_descriptor + 1
+        return descriptor
 
     def _change(self, operation: str, path: Path) -> int | None:
         self.operations += 1

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.cli.shell.command import FAILED, Group, Invocation, pass_invocation
 from strandline.cli.shell.output import shown
 
@@ -27,12 +28,12 @@ def dump(invocation: Invocation, path: Path, records: bool) -> None:
     from strandline.broker.storage import inspect
 
     found = False
-    for batch in inspect.dump(path):
+    for batch in inspect.dump(path, files=SYSTEM_FILES):
         found = True
         invocation.out.show(asdict(batch))
         if not records:
             continue
-        for record in inspect.records(batch):
+        for record in inspect.records(batch, files=SYSTEM_FILES):
             facts = {"offset": record.offset, "timestamp": record.timestamp}
             invocation.out.show(facts | shown("key", record.key) | shown("value", record.value), indent="  ")
     if not found:
@@ -46,7 +47,7 @@ def verify(invocation: Invocation, path: Path) -> None:
     """Check every batch of a segment file or a partition's folder; exits with 1 if anything is wrong."""
     from strandline.broker.storage import inspect
 
-    findings = list(inspect.verify(path))
+    findings = list(inspect.verify(path, files=SYSTEM_FILES))
     for finding in findings:
         invocation.out.show(asdict(finding))
     if not findings and not invocation.out.json:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.adapters.zookeeper.queue_znodes import ElectionNotice
 from strandline.broker.replicas.log_lives import anchor
@@ -34,7 +35,7 @@ async def seat(tmp_path: Path) -> AsyncIterator[Seat]:
     """Broker 2 is back, with the start of the log that it had, and with all machines that are named alive."""
     boot = tmp_path / "boot"
     boot.write_text("that one")
-    folder = DataFolder(tmp_path / "data", ME, boot)
+    folder = DataFolder(tmp_path / "data", ME, boot, SYSTEM_FILES)
     manager = ReplicaManager(settings(broker_id=ME, data_dir=folder.path), folder, CLOCK)
     folder.begin_life(BEFORE)
     replica = manager.create(NAME, KEY, TopicConfig())

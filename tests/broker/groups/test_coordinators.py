@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.broker.groups.coordinators import Coordinators
@@ -106,7 +107,7 @@ class Broker:
 async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     boot = tmp_path / "boot"
     boot.write_text("this one")
-    folder = DataFolder(tmp_path / "data", ME, boot)
+    folder = DataFolder(tmp_path / "data", ME, boot, SYSTEM_FILES)
     given = settings(data_dir=folder.path, reconcile_ms=50)
     manager = ReplicaManager(given, folder, CLOCK)
     manager.load()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.membership.registration import SessionRegistration
 from strandline.broker.storage.state_files.data_folder import DataFolder
@@ -28,7 +29,7 @@ async def registered(tmp_path: Path) -> AsyncIterator[tuple[SessionRegistration,
     await session.ensure_path(znodes.BROKER_IDS)
     boot = tmp_path / "boot"
     boot.write_text("this one")
-    folder = DataFolder(tmp_path / "data", ME, boot)
+    folder = DataFolder(tmp_path / "data", ME, boot, SYSTEM_FILES)
     registration = SessionRegistration(
         session, folder, settings(data_dir=folder.path), CLOCK, Endpoint(ME, "h", 1)
     )

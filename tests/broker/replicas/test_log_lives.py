@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.broker.replicas.log_lives import anchor, lives_counted, lives_present
 from strandline.broker.replicas.manager import ReplicaManager
 from strandline.broker.replicas.replica import Replica
@@ -27,7 +28,7 @@ def life(tmp_path: Path, epoch: int, *, boot: int = 1, clean: bool = False) -> I
     """One life of broker 1, in this boot of its machine."""
     boot_id_file = tmp_path / "boot"
     boot_id_file.write_text(f"boot {boot}")
-    folder = DataFolder(tmp_path / "data", BrokerId(1), boot_id_file)
+    folder = DataFolder(tmp_path / "data", BrokerId(1), boot_id_file, SYSTEM_FILES)
     manager = ReplicaManager(settings(data_dir=folder.path), folder, CLOCK)
     try:
         manager.load()

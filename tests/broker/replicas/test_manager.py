@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.broker.core.replication.replica_states import ReplicaState
@@ -31,7 +32,7 @@ def life(tmp_path: Path, epoch: int, *, clean: bool = True, **given: int) -> Ite
     """One life of broker 1 on this folder, with what it loads."""
     boot = tmp_path / "boot"
     boot.write_text("this one")
-    folder = DataFolder(tmp_path / "data", BrokerId(1), boot)
+    folder = DataFolder(tmp_path / "data", BrokerId(1), boot, SYSTEM_FILES)
     manager = ReplicaManager(settings(data_dir=folder.path, **given), folder, CLOCK)
     try:
         manager.load()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.effects import WriteIsr
@@ -86,7 +87,7 @@ async def test_a_picture_of_the_living_is_replaced_never_changed(tmp_path: Path)
     await session.ensure_path(znodes.BROKER_IDS)
     boot = tmp_path / "boot"
     boot.write_text("this one")
-    folder = DataFolder(tmp_path / "data", BrokerId(1), boot)
+    folder = DataFolder(tmp_path / "data", BrokerId(1), boot, SYSTEM_FILES)
     try:
         registration = SessionRegistration(session, folder, settings(), CLOCK, Endpoint(1, "h", 1))
         await registration.register()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.broker.replicas.retention import apply_retention
 from strandline.broker.replicas.retention_clock import RetentionClock
 from strandline.ids import Offset
@@ -54,10 +55,12 @@ async def test_a_jump_of_the_wall_clock_deletes_nothing(tmp_path: Path) -> None:
 def test_the_next_process_goes_on_from_what_the_last_one_knew(tmp_path: Path) -> None:
     """One that starts with a wrong clock has nothing else to hold it against."""
     clock, path = JumpingClock(), tmp_path / "retention_time"
-    first = RetentionClock(path, clock)
+    first = RetentionClock(path, clock, SYSTEM_FILES)
     known = first.now_ms()
     first.save(known)
     clock.ahead_ms = 3_650 * DAY_MS
-    assert RetentionClock(path, clock).now_ms() <= known + DAY_MS
+    assert RetentionClock(path, clock, SYSTEM_FILES).now_ms() <= known + DAY_MS
     path.write_bytes(b"{")  # torn by a loss of power
-    assert RetentionClock(path, clock).now_ms() > known + 3_000 * DAY_MS, "it begins with the wall clock"
+    assert RetentionClock(path, clock, SYSTEM_FILES).now_ms() > known + 3_000 * DAY_MS, (
+        "it begins with the wall clock"
+    )

@@ -9,6 +9,7 @@ import pytest
 
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.rpc.transport import GrpcTransport
+from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.broker.core.state_changes.events import elected
 from strandline.broker.metadata.cluster_view import ClusterView
 from strandline.broker.metadata.internal_topics import InternalTopics
@@ -31,7 +32,7 @@ def open_recorder(tmp_path: Path) -> Iterator[Open]:
     """Recorders of one broker, a life each, with room for two events and a topic that nobody can reach."""
     boot = tmp_path / "boot"
     boot.write_text("this one")
-    folder = DataFolder(tmp_path / "data", BrokerId(1), boot)
+    folder = DataFolder(tmp_path / "data", BrokerId(1), boot, SYSTEM_FILES)
 
     def open_one() -> StateChangeRecorder:
         given = settings(data_dir=folder.path, events_waiting_max=2)

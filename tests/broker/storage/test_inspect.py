@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.broker.storage import inspect
 from strandline.broker.storage.log import PartitionLog
 from strandline.broker.storage.segment import file_name
@@ -18,7 +19,7 @@ from tests.broker.storage.support.disk import SMALL, ManualClock, fill
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A log of four segments, closed cleanly."""
-    log = PartitionLog.open(tmp_path, SMALL, clock=ManualClock(), clean=True)
+    log = PartitionLog.open(tmp_path, SMALL, clock=ManualClock(), clean=True, files=SYSTEM_FILES)
     log.begin_epoch(3)
     log.append_as_leader(
         encode_batch([(b"k", b"v", (("h", None),), 7)], codec=Codec.ZSTD, producer_id=5, producer_epoch=1,
@@ -36,7 +37,7 @@ def flip(path: Path, position: int) -> None:
 
 
 def test_a_dump_has_every_batch_and_its_records(folder: Path) -> None:
-    batches = list(inspect.dump(folder))
+    batches = list(inspect.dump(folder, files=SYSTEM_FILES))
     assert [batch.base_offset for batch in batches] == [0, *range(1, 25, 2)]
     assert all(batch.crc_valid for batch in batches)
     first = asdict(batches[0])
@@ -46,25 +47,26 @@ def test_a_dump_has_every_batch_and_its_records(folder: Path) -> None:
         3,
         1,
     )
-    (record,) = inspect.records(batches[0])
+    (record,) = inspect.records(batches[0], files=SYSTEM_FILES)
     assert (record.key, record.value, record.headers, record.timestamp) == (b"k", b"v", (("h", None),), 7)
-    assert [r.offset for batch in batches for r in inspect.records(batch)] == list(range(25))
+    records = [r for batch in batches for r in inspect.records(batch, files=SYSTEM_FILES)]
+    assert [r.offset for r in records] == list(range(25))
 
 
 def test_one_segment_file_can_be_looked_at(folder: Path) -> None:
     path = sorted(folder.glob("*.log"))[1]
-    batches = list(inspect.dump(path))
+    batches = list(inspect.dump(path, files=SYSTEM_FILES))
     assert {batch.file for batch in batches} == {str(path)}
     assert batches[0].base_offset == int(path.stem)
-    assert list(inspect.verify(path)) == []
+    assert list(inspect.verify(path, files=SYSTEM_FILES)) == []
 
 
 def test_a_sound_log_has_no_findings(folder: Path, tmp_path: Path) -> None:
-    assert list(inspect.verify(folder)) == []
-    log = PartitionLog.open(folder, SMALL, clock=ManualClock(), clean=True)
+    assert list(inspect.verify(folder, files=SYSTEM_FILES)) == []
+    log = PartitionLog.open(folder, SMALL, clock=ManualClock(), clean=True, files=SYSTEM_FILES)
     log.reset_to(100)
     log.close(clean=True)
-    assert list(inspect.verify(folder)) == []
+    assert list(inspect.verify(folder, files=SYSTEM_FILES)) == []
 
 
 def test_damage_of_every_kind_is_found(folder: Path) -> None:
@@ -76,14 +78,14 @@ def test_damage_of_every_kind_is_found(folder: Path) -> None:
     flip(folder / "epochs", 12)
     flip(folder / "log.json", 0)
     logs[2].unlink()
-    problems = [(Path(f.file).name, f.problem) for f in inspect.verify(folder)]
+    problems = [(Path(f.file).name, f.problem) for f in inspect.verify(folder, files=SYSTEM_FILES)]
     damaged = dict(problems)
     assert "CRC" in damaged[logs[1].name]
     assert "ends at offset" in damaged[logs[3].name]
     assert "damaged" in damaged["epochs"]
     assert {name.rpartition(".")[2] for name, _ in problems} >= {"index", "snapshot", "log"}
     assert any("log.json is damaged" in problem for _, problem in problems)
-    (bad, *_) = inspect.verify(logs[1])
+    (bad, *_) = inspect.verify(logs[1], files=SYSTEM_FILES)
     assert (bad.position, bad.offset) == (0, int(logs[1].stem))
 
 
@@ -92,7 +94,7 @@ def test_records_that_do_not_decode_are_found(tmp_path: Path) -> None:
     good = encode_values([b"abc"], 0)
     body = good[HEADER_BYTES:-1] + b"\x09"
     (tmp_path / file_name(0, ".log")).write_bytes(PackedRecords(body, 0, 1, 0, 0).seal())
-    (finding,) = inspect.verify(tmp_path)
+    (finding,) = inspect.verify(tmp_path, files=SYSTEM_FILES)
     assert "malformed" in finding.problem
 
 
@@ -100,12 +102,12 @@ def test_a_dump_stops_where_the_bytes_are_no_batch(folder: Path) -> None:
     path = sorted(folder.glob("*.log"))[1]
     path.write_bytes(path.read_bytes() + b"\x00" * 100)
     with pytest.raises(CorruptMessage, match="no batch"):
-        list(inspect.dump(path))
+        list(inspect.dump(path, files=SYSTEM_FILES))
 
 
 def test_a_path_without_a_log_is_refused(tmp_path: Path) -> None:
     other = tmp_path / "notes.txt"
     other.write_text("")
     with pytest.raises(SettingsError, match="neither a segment"):
-        list(inspect.dump(other))
-    assert list(inspect.dump(tmp_path)) == []
+        list(inspect.dump(other, files=SYSTEM_FILES))
+    assert list(inspect.dump(tmp_path, files=SYSTEM_FILES)) == []

@@ -436,11 +436,11 @@ def test_a_log_on_the_real_file_system(tmp_path: Path) -> None:
     expected = contents(log)
     log.flush()
     log.close(clean=False)
-    log = PartitionLog.open(folder, SMALL, clock=ManualClock(), clean=False)
+    log = PartitionLog.open(folder, SMALL, clock=ManualClock(), clean=False, files=SYSTEM_FILES)
     assert contents(log) == expected
     assert log.scanned_bytes > 0
     log.close(clean=True)
-    log = PartitionLog.open(folder, SMALL, clock=ManualClock(), clean=True)
+    log = PartitionLog.open(folder, SMALL, clock=ManualClock(), clean=True, files=SYSTEM_FILES)
     assert (log.scanned_bytes, log.log_start_offset, log.log_end_offset) == (0, 8, 20)
     assert contents(log) == expected
     log.begin_epoch(2)
@@ -448,4 +448,5 @@ def test_a_log_on_the_real_file_system(tmp_path: Path) -> None:
     log.reset_to(100)
     log.close(clean=True)
     assert sorted(path.name for path in folder.iterdir()) == ["epochs", "log.json"]
-    assert PartitionLog.open(folder, SMALL, clock=ManualClock(), clean=True).log_end_offset == 100
+    log = PartitionLog.open(folder, SMALL, clock=ManualClock(), clean=True, files=SYSTEM_FILES)
+    assert log.log_end_offset == 100

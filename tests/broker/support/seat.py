@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.reassignment import Assignment
 from strandline.broker.election.elector import Elector
@@ -144,7 +145,7 @@ async def seated(tmp_path: Path, *, clock: Clock = CLOCK, **given: Any) -> Async
     await session.set(ISR, znodes.dump_isr(led_by(1, 1, 2, 3, epoch=5)))
     boot = tmp_path / "boot"
     boot.write_text("this one")
-    folder = DataFolder(tmp_path / "data", ME, boot)
+    folder = DataFolder(tmp_path / "data", ME, boot, SYSTEM_FILES)
     own = settings(broker_id=ME, data_dir=folder.path, election_step_ms=20, **given)
     registration = SessionRegistration(session, folder, own, CLOCK, Endpoint(ME, "h", 1))
     registration.own, registration.live = LIVE[ME], LIVE

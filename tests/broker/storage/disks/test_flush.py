@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.broker.storage.log import PartitionLog
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.storage.support.disk import ManualClock, append, contents, fill
@@ -14,7 +15,7 @@ CONFIG = TopicConfig(segment_bytes=2048, index_interval_bytes=200, retention_byt
 
 def test_flushes_beside_everything_else_lose_and_fence_nothing(tmp_path: Path) -> None:
     """E14: no sync meets a file that is closed under it, and none counts what came after it began."""
-    log = PartitionLog.open(tmp_path / "t-0", CONFIG, clock=ManualClock(), clean=True)
+    log = PartitionLog.open(tmp_path / "t-0", CONFIG, clock=ManualClock(), clean=True, files=SYSTEM_FILES)
     log.begin_epoch(0)
     with ThreadPoolExecutor(1) as thread:
         flushing = thread.submit(log.flush)
@@ -36,13 +37,13 @@ def test_flushes_beside_everything_else_lose_and_fence_nothing(tmp_path: Path) -
     assert (log.failed, log.unflushed_records) == (None, 0)
     expected = contents(log)
     log.close(clean=False)
-    again = PartitionLog.open(tmp_path / "t-0", CONFIG, clock=ManualClock(), clean=False)
+    again = PartitionLog.open(tmp_path / "t-0", CONFIG, clock=ManualClock(), clean=False, files=SYSTEM_FILES)
     assert (contents(again), again.corrupt) == (expected, None)
 
 
 def test_descriptors_do_not_grow_with_segments(tmp_path: Path) -> None:
     """PERFORMANCE: thousands of partitions share the process's descriptors."""
-    log = PartitionLog.open(tmp_path / "t-0", CONFIG, clock=ManualClock(), clean=True)
+    log = PartitionLog.open(tmp_path / "t-0", CONFIG, clock=ManualClock(), clean=True, files=SYSTEM_FILES)
     log.begin_epoch(0)
     fill(log, 100)
     assert log.segment_count > 10

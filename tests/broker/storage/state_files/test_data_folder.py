@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.broker.storage.state_files.data_folder import LIVES_REMEMBERED_MAX, DataFolder
 from strandline.errors import SettingsError
 from strandline.ids import BrokerEpoch, BrokerId
@@ -20,7 +21,7 @@ def boot(tmp_path: Path) -> Path:
 
 
 def opened(tmp_path: Path, boot: Path, broker: int = 1) -> DataFolder:
-    return DataFolder(tmp_path / "data", BrokerId(broker), boot)
+    return DataFolder(tmp_path / "data", BrokerId(broker), boot, SYSTEM_FILES)
 
 
 def lived(tmp_path: Path, boot: Path, *epochs: int, clean: bool) -> None:

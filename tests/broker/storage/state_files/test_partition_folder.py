@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.broker.storage.state_files.partition_folder import DESCRIPTION, Description, folder_name
 from strandline.ids import PartitionId, PartitionKey, TopicId, TopicPartition
 
@@ -14,8 +15,8 @@ KEY = PartitionKey(TopicId("0" * 32), PartitionId(7))
 
 def test_a_folder_tells_its_partition_incarnation_and_config(tmp_path: Path) -> None:
     description = Description(TopicPartition("a-b", 7), KEY, {"retention.ms": "5"})
-    description.save(tmp_path)
-    assert Description.load(tmp_path) == description
+    description.save(tmp_path, files=SYSTEM_FILES)
+    assert Description.load(tmp_path, files=SYSTEM_FILES) == description
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ def test_a_folder_tells_its_partition_incarnation_and_config(tmp_path: Path) -> 
 def test_a_folder_that_lost_its_description_is_told_apart(tmp_path: Path, content: bytes) -> None:
     (tmp_path / DESCRIPTION).write_bytes(content)
     with pytest.raises(ValueError, match=DESCRIPTION):
-        Description.load(tmp_path)
+        Description.load(tmp_path, files=SYSTEM_FILES)
 
 
 def test_another_incarnation_of_a_topic_has_another_folder() -> None:

@@ -56,6 +56,42 @@ def test_names_appear_change_and_go(files: Files, tmp_path: Path) -> None:
         files.remove(folder / "two")
 
 
+def test_directories_are_listed_renamed_and_removed(files: Files, tmp_path: Path) -> None:
+    files.make_directory(tmp_path / "a" / "inner")
+    files.make_directory(tmp_path / "b")
+    descriptor = files.open(tmp_path / "a" / "inner" / "file", create=True)
+    files.close(files.open(tmp_path / "not a directory", create=True))
+    assert sorted(files.directories(tmp_path)) == ["a", "b"]
+    files.rename_directory(tmp_path / "a", tmp_path / "c")
+    assert sorted(files.directories(tmp_path)) == ["b", "c"]
+    files.append(descriptor, (b"12",))
+    assert files.sizes(tmp_path / "c" / "inner") == {"file": 2}, "an open file moves with its directory"
+    files.close(descriptor)
+    files.remove_directory(tmp_path / "c")
+    assert files.directories(tmp_path) == ["b"]
+    for missing in (files.remove_directory, files.directories):
+        with pytest.raises(FileNotFoundError):
+            missing(tmp_path / "c")
+    with pytest.raises(FileNotFoundError):
+        files.rename_directory(tmp_path / "c", tmp_path / "d")
+
+
+def test_a_lock_is_held_until_its_descriptor_is_closed(files: Files, tmp_path: Path) -> None:
+    files.make_directory(tmp_path)
+    held = files.lock(tmp_path / "lock")
+    with pytest.raises(BlockingIOError):
+        files.lock(tmp_path / "lock")
+    files.close(held)
+    files.close(files.lock(tmp_path / "lock"))
+
+
+def test_a_machine_without_power_has_another_boot_id_later() -> None:
+    """CORRECTNESS E2: a killed process finds the same boot, and with it what the kernel had in memory."""
+    files, path = MemoryFiles(), Path("/boot_id")
+    assert files.after_crash().boot_id(path) == files.boot_id(path)
+    assert files.after_power_loss(lambda n: n).boot_id(path) != files.boot_id(path)
+
+
 def test_a_loss_of_power_takes_what_was_not_synced() -> None:
     """CORRECTNESS E3: bytes by `sync`, names by `sync_directory`; each for itself."""
     files, folder = MemoryFiles(), Path("/d")
