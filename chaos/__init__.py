@@ -1,6 +1,6 @@
-"""Faults done to a whole cluster while clients write and read, and what is then found wrong.
+"""Injects faults into a whole cluster while clients write and read, and then checks the result.
 
-A round draws a plan of faults from a seed, does them to a cluster (of processes, or of containers) under
-load, heals everything, waits until all is well again, and holds what the clients saw against the logs.
-docs/understand/chaos.md has it all.
+A round draws a plan of faults from a seed and applies them to a cluster of processes or containers under
+load. It heals everything, waits until the cluster is healthy again, and compares what the clients recorded
+with the logs. docs/understand/chaos.md describes it.
 """

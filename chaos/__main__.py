@@ -1,4 +1,4 @@
-"""`python -m strandline.chaos`: rounds until a time is over, each of its own seed."""
+"""`python -m strandline.chaos`: runs rounds until the time is over, each with its own seed."""
 
 from __future__ import annotations
 
@@ -28,10 +28,16 @@ SEED_MAX: Final = 2**31 - 1
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m strandline.chaos", description=__doc__)
     parser.add_argument("--seconds", type=_seconds, default=60.0, help="of faults in each round, from 5 on")
-    parser.add_argument("--seeds", type=_at_least(0), nargs="*", default=[], help="these first, then any")
-    parser.add_argument("--rounds", type=_at_least(1), help="at most so many")
-    parser.add_argument("--hours", type=_hours, help="begin no round after so long; without both, one round")
-    parser.add_argument("--brokers", type=_at_least(2), default=3, help="of processes")
+    parser.add_argument(
+        "--seconds", type=_seconds, default=60.0, help="time for faults in each round, at least 5"
+    )
+    parser.add_argument(
+        "--seeds", type=_at_least(0), nargs="*", default=[], help="seeds to use first, before random ones"
+    )
+    parser.add_argument("--rounds", type=_at_least(1), help="maximum number of rounds")
+    parser.add_argument(
+        "--hours", type=_hours, help="start no round after this time; without --rounds and --hours, one round"
+    )
     parser.add_argument("--controllers", type=_at_least(1), default=2, help="of processes")
     parser.add_argument(
         "--containers", action="store_true", help="in containers, which have their own number"
@@ -69,7 +75,7 @@ def _at_least(least: int) -> Callable[[str], int]:
 
 
 def world_of(wanted: argparse.Namespace) -> OpenWorld:
-    """Where the rounds are played."""
+    """The kind of cluster that the rounds run on."""
     if wanted.containers:
         from strandline.chaos.containers.world import container_world
 
@@ -78,7 +84,7 @@ def world_of(wanted: argparse.Namespace) -> OpenWorld:
 
 
 def command_of(wanted: argparse.Namespace, seed: int) -> str:
-    """What plays a seed again."""
+    """The command that repeats a seed."""
     members = f"--brokers {wanted.brokers} --controllers {wanted.controllers}"
     if wanted.containers:
         members = f"--containers --zookeepers {wanted.zookeepers}"
@@ -86,10 +92,10 @@ def command_of(wanted: argparse.Namespace, seed: int) -> str:
 
 
 async def rounds(wanted: argparse.Namespace) -> bool:
-    """Play them; True if all is well in all of them.
+    """Runs the rounds. Returns True if all of them found the cluster healthy.
 
-    Raises WorldFailed, StrandlineError for a round that could not be run; where hours were asked for, that
-    one only counts as not well.
+    Raises WorldFailed or StrandlineError for a round that could not be run. With `--hours`, such a round only
+    counts as failed.
     """
     clock = SystemClock()
     ends = clock.monotonic() + (wanted.hours or 0) * 3600
@@ -130,16 +136,16 @@ async def _round(wanted: argparse.Namespace, seed: int) -> Verdict:
     )
 
 
-async def _until_told(wanted: argparse.Namespace) -> bool:
+async def _until_signal(wanted: argparse.Namespace) -> bool:
     cancelled_by_signals()
     return await rounds(wanted)
 
 
 def main() -> int:
-    """0: all is well; 2: not; 1: a round could not be run; 130: it was interrupted."""
+    """Returns 0 if all is well, 2 if not, 1 if a round could not be run, and 130 after an interrupt."""
     wanted = arguments()
     try:
-        return 0 if asyncio.run(_until_told(wanted)) else FOUND
+        return 0 if asyncio.run(_until_signal(wanted)) else FOUND
     except asyncio.CancelledError:
         return INTERRUPTED
     except (StrandlineError, OSError) as error:

@@ -1,4 +1,4 @@
-"""The load of a round: `strandline verify` clients as processes of their own, each with a history."""
+"""The load of a round: `strandline verify` clients, each a process with a history file of its own."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from strandline.chaos.world import WorldFailed
 from strandline.local.die_with_parent import dying_with_this_process
 
 BEGINS_S_MAX: Final = 90.0
-"""For all clients to write, or to know what they read: twelve processes that start on a busy machine."""
+"""Time until every client has written or knows what it reads: twelve processes start on a busy machine."""
 ENDS_S_MAX: Final = 40.0
-"""For a client to end after SIGTERM: producers wait for every answer, members leave their groups."""
+"""Time for a client to end after SIGTERM: producers wait for every answer, members leave their groups."""
 FINAL_S_MAX: Final = 90.0
 AGAIN_S: Final = 0.5
-"""Before a client that ended with an error is started again."""
+"""Pause before a client that ended with an error is restarted."""
 POLL_S: Final = 0.05
 WATERMARKS_EVERY_S: Final = 0.5
 FINAL_IDLE_S: Final = 3.0
@@ -33,24 +33,24 @@ SESSION_TIMEOUT_MS: Final = 4_000
 
 TOPICS: Final = (TopicPlan("swell", 4), TopicPlan("ebb", 2))
 MIN_INSYNC: Final = {"swell": 2, "ebb": 1}
-"""In `ebb` one replica alone may acknowledge, and then is the only one that may lead (E2)."""
+"""In `ebb` a single replica may acknowledge. It is then the only one that may lead (E2)."""
 GROUPS: Final = ("eager", "cooperative", "mixed", "by-hand")
 GROUP_TOPICS: Final = {"eager": "swell", "cooperative": "swell", "mixed": "ebb", "by-hand": "ebb"}
 BY_HAND: Final = ("--by-hand", "--max-poll-interval-ms", "3000")
 BLOCKING: Final = (*BY_HAND, "--block", "4")
-"""Its block is longer than the group waits for it: it is out, and comes back."""
+"""The member blocks for longer than its group waits. The group removes it, and it joins again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A client of the load. `options` are those of `verify produce` or `verify consume`."""
+    """A client of the load. `options` are passed to `verify produce` or `verify consume`."""
 
     name: str
-    """Of its history, without the number of its lives: `produce-p1`."""
+    """The name of its history without the number of the process: `produce-p1`."""
     topic: str
     options: Sequence[str]
     value_prefix: str = ""
-    """Of a producer. Each life has one of its own, so that no value is sent twice."""
+    """The prefix of a producer's values. Each of its processes has another one, so no value is sent twice."""
 
 
 def _producer(name: str, topic: str, rate: int, *options: str) -> Role:
@@ -91,32 +91,33 @@ MEMBERS: Final = {
     Member(faults.Role.CLIENT, number): role.name
     for number, role in enumerate((each for each in LOAD if each.name.startswith("consume-group-")), start=1)
 }
-"""Those of groups, to whom something may be done: a group that nobody leaves and joins proves little."""
+"""The roles whose clients may be harmed: members of groups. A group without joins and leaves proves
+little."""
 
 
 @dataclass(slots=True)
 class _Running:
-    """A client, in the life that it has now."""
+    """A client of the load, and the process that it has now."""
 
     role: Role
     lives: int = 0
     process: Process | None = None
     wanted: asyncio.Event = field(default_factory=asyncio.Event)
-    """It is not to stay away."""
+    """Set while the client is meant to run."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    """It is not to be started again, and has ended."""
+    """Set once the client has ended and is not to be restarted."""
 
     @property
     def histories(self) -> list[str]:
-        """The names of what its lives told, the present one last."""
+        """The names of the histories of all its processes, the present one last."""
         name = self.role.name
         return [name if life == 1 else f"{name}-{life}" for life in range(1, self.lives + 1)]
 
 
 class Load:
-    """The clients of a round, of which those in groups may be harmed (`strandline.chaos.world.Processes`).
+    """The clients of a round. Those in groups may be harmed (`strandline.chaos.world.Processes`).
 
-    What they tell is in `out`, what they print in `out`/stderr.
+    Their histories are in `out`, their standard error in `out`/stderr.
     """
 
     def __init__(self, bootstrap: str, out: Path, roles: Sequence[Role] = LOAD) -> None:
@@ -128,16 +129,16 @@ class Load:
         self._clock = SystemClock()
         self._leaving: set[str] = set()
         self.hung: list[str] = []
-        """Clients that did not end when they were told to, and were killed."""
+        """Clients that did not end after SIGTERM and were killed."""
 
     async def run(self) -> None:
-        """Keep all clients running, until each was told to end and has."""
+        """Keeps all clients running until each was asked to end and has ended."""
         async with asyncio.TaskGroup() as tasks:
             for client in self._clients:
                 tasks.create_task(self._keep(client))
 
     async def _keep(self, client: _Running) -> None:
-        """Start it, and again whenever it has ended: a new life, in a history of its own."""
+        """Starts the client, and restarts it whenever it ends. Each process has a history of its own."""
         role = client.role
         try:
             while role.name not in self._leaving:
@@ -165,8 +166,8 @@ class Load:
             yield process
 
     async def begun(self) -> None:
-        """Return once every producer was answered and every reader knows what it reads, in whichever life:
-        on a busy machine the first may have found no broker.
+        """Returns once every producer has an answer and every reader knows what it reads. Any process of the
+        client counts: on a busy machine the first one may have found no broker.
 
         Raises WorldFailed.
         """
@@ -184,7 +185,7 @@ class Load:
         return any(path.exists() and wanted in path.read_bytes() for path in paths)
 
     async def end(self, kind: str) -> None:
-        """Have those whose names begin with `kind` end, and wait until they have."""
+        """Ends the clients whose names begin with `kind`, and waits until they have ended."""
         leaving = [client for client in self._clients if client.role.name.startswith(kind)]
         self._leaving |= {client.role.name for client in leaving}
         for client in leaving:
@@ -226,7 +227,8 @@ class Load:
             await client.process.wait()
 
     async def terminate(self, member: Member) -> None:
-        """It leaves its group. Who does not come to an end is killed, and told of as hung."""
+        """Sends SIGTERM; the client leaves its group. A client that does not end is killed and listed in
+        `hung`."""
         client = self._client(member)
         client.wanted.clear()
         self._signal(member, signal.SIGTERM)
@@ -250,14 +252,14 @@ class Load:
 
 @asynccontextmanager
 async def command(bootstrap: str, arguments: Sequence[str], out: Path) -> AsyncIterator[Process]:
-    """`strandline ARGUMENT…` against the cluster; what it tells is in `out`, what it prints else in a file of
-    the folder `stderr` beside it. It is gone at the end of the block."""
+    """Runs `strandline ARGUMENT…` against the cluster. Its history is in `out`; what else it prints is in a
+    file of the folder `stderr` beside it. The process has ended at the end of the block."""
     stderr = out.parent / "stderr" / f"{out.stem}.txt"
     stderr.parent.mkdir(exist_ok=True)
     strandline = (sys.executable, "-m", "strandline", "--bootstrap", bootstrap)
-    with out.open("wb") as told, stderr.open("wb") as printed:
+    with out.open("wb") as history, stderr.open("wb") as printed:
         process = await asyncio.create_subprocess_exec(
-            *dying_with_this_process(), *strandline, *arguments, stdin=DEVNULL, stdout=told, stderr=printed
+            *dying_with_this_process(), *strandline, *arguments, stdin=DEVNULL, stdout=history, stderr=printed
         )
     try:
         yield process
@@ -268,8 +270,8 @@ async def command(bootstrap: str, arguments: Sequence[str], out: Path) -> AsyncI
 
 
 async def read_finally(bootstrap: str, out: Path) -> list[str]:
-    """Have fresh readers read every topic from its beginning to its end, and ask for what was told of state
-    changes and groups: the histories of those that did not end well."""
+    """Has new readers read every topic from beginning to end, and reads the recorded state changes and group
+    events. Returns the histories of the readers that failed."""
     options = ("--from", "earliest", "--idle-exit", str(FINAL_IDLE_S), "--watermarks", "0.5")
     questions: dict[str, Sequence[str]] = {
         "state-changes": ("-o", "json", "state-changes"),

@@ -1,6 +1,6 @@
 """Reads the files of a round: `RoundFiles` for the judge and the report, `Evidence` for the judge.
 
-The judge refuses a round of which a file is missing or cannot be read. The report shows what there is.
+The judge rejects a round if a file is missing or cannot be read. The report shows the files that exist.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ STALENESS: Final = "staleness.jsonl"
 SETTLED: Final = "settled"
 
 _GROUP_IN_NAME: Final = re.compile(r"consume-group-(.+?)-\d+(-\d+)?\.jsonl")
-"""The group, the member, and which of its lives it is if it is not the first."""
+"""The group, the number of the member, and the number of its process unless it is the first."""
 
 T = TypeVar("T")
 Fields = Mapping[str, Any]
-"""Of a line."""
+"""The fields of a line."""
 
 
 class BrokenEvidence(StrandlineError):
-    """A file of a round is not there, or a line of it cannot be read; the message names file and line."""
+    """A file of a round is missing, or a line of it cannot be read; the message names file and line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """One line of the timeline. What its event does not have is left at its default."""
+    """One line of the timeline. Fields that its event does not have keep their defaults."""
 
     at_ms: int
     event: str
     fault: int = -1
-    """Its place in the plan."""
+    """The fault's index in the plan."""
     kind: str = ""
     who: tuple[str, ...] = ()
     detail: str = ""
@@ -74,27 +74,27 @@ class Moment:
 
 @dataclass(slots=True)
 class Evidence:
-    """All that is judged. `settled_ms` is when all was well again, None if it never was."""
+    """Everything that is judged. `settled_ms`: when the cluster was healthy again, None if it never was."""
 
     histories: list[History] = field(default_factory=list)
     final: list[History] = field(default_factory=list)
-    """Of the histories, those of readers that began when all had ended."""
+    """The histories of readers that began after the load had ended."""
     member_histories: list[MemberHistory] = field(default_factory=list)
     acked_ms: dict[Partition, dict[int, float]] = field(default_factory=dict)
-    """When each offset was acknowledged, by the clock that the processes of a machine share."""
+    """When each offset was acknowledged, by the monotonic clock that the processes of a machine share."""
     readings: list[Reading] = field(default_factory=list)
-    """All that readers by assignment were given while others wrote."""
+    """The records that readers by assignment received while others wrote."""
     observations: list[Observation] = field(default_factory=list)
     committed: list[Committed] = field(default_factory=list)
     acknowledged: list[Committed] = field(default_factory=list)
-    """Commits that members made by hand, and were told to be done."""
+    """Commits that members made by hand, and that were acknowledged."""
     changes: list[StateChangeEvent] = field(default_factory=list)
     group_events: list[GroupEvent] = field(default_factory=list)
     settled_ms: int | None = None
 
 
 def read(out: Path) -> Evidence:
-    """Everything in a round's folder. Raises BrokenEvidence, InvalidHistory, OSError."""
+    """Reads a round's folder. Raises BrokenEvidence, InvalidHistory, OSError."""
     files = RoundFiles(out, strict=True)
     found = Evidence(
         observations=[*files.observations()],
@@ -151,7 +151,7 @@ def _reader(name: str, lines: Iterable[Line], readings: list[Reading]) -> Histor
 def _member(
     name: str, lines: Iterable[Line], groups: Mapping[str, str]
 ) -> tuple[History, MemberHistory, list[Committed]]:
-    """`groups`: by member id, as far as coordinators reported them."""
+    """`groups`: the group events of coordinators, by member id."""
     history = History(name)
     commits: list[tuple[int, CommitAcked]] = []
     changes: list[Change] = []
@@ -187,11 +187,11 @@ def _clock(fields: Fields) -> float:
 
 
 class RoundFiles:
-    """The files of a round in the folder `out`, whose lines are JSON objects.
+    """The files of a round in the folder `out`. Their lines are JSON objects.
 
-    The last line of a file may be incomplete, since its writer may have been killed; it counts for nothing.
-    With `strict`, every other line that cannot be read and every file that is missing raises BrokenEvidence.
-    Without, they are left out: `unread` names what could not be read.
+    The last line of a file is ignored if it is incomplete, since its writer may have been killed. With
+    `strict`, every other unreadable line and every missing file raises BrokenEvidence. Without it, they are
+    left out, and `unread` names what could not be read.
     """
 
     def __init__(self, out: Path, *, strict: bool) -> None:
@@ -203,14 +203,14 @@ class RoundFiles:
         return (self._out / name).is_file()
 
     def named(self, pattern: str) -> list[str]:
-        """Sorted names of files. Raises BrokenEvidence if there are none, with `strict`."""
+        """File names that match, sorted. With `strict`, raises BrokenEvidence if there are none."""
         names = sorted(path.name for path in self._out.glob(pattern))
         if self._strict and not names:
             raise BrokenEvidence(f"{self._out} has no {pattern}")
         return names
 
     def history(self, name: str) -> Iterator[Line]:
-        """The lines of a client. Raises InvalidHistory, with `strict`."""
+        """The lines of a client's history. With `strict`, raises InvalidHistory."""
         if not self._strict:
             yield from self.values(name, lambda fields: Line(event_of(fields), fields))
             return
@@ -230,14 +230,14 @@ class RoundFiles:
         return self.values(STATE_CHANGES, load_event)
 
     def group_events(self) -> Iterator[GroupEvent]:
-        """Each event once, even if it was recorded twice."""
+        """Each group event once, even if it was recorded twice."""
         return self.values(GROUP_EVENTS, _group_event, once=True)
 
     def findings(self) -> Iterator[Finding]:
         return self.values(FINDINGS, _finding)
 
     def values(self, name: str, value: Callable[[Fields], T], *, once: bool = False) -> Iterator[T]:
-        """The values of a file's lines; with `once`, equal lines count as one."""
+        """The values of a file's lines. With `once`, equal lines count as one."""
         if not self.has(name):
             if self._strict:
                 raise BrokenEvidence(f"{self._out} has no {name}")

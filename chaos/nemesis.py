@@ -1,7 +1,7 @@
-"""Carries out a plan: finds out whom a fault is meant for when its time has come, does it, and undoes it.
+"""Carries out a plan: finds the member of each fault at its time, applies the fault, and undoes it.
 
-A member is under one fault at a time. One that finds nobody, or somebody who is under another already, is
-skipped, and the timeline says why.
+A member has one fault at a time. A fault is skipped if its member is not found or has another fault already.
+The timeline gives the reason.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from strandline.errors import StrandlineError
 T = TypeVar("T")
 
 FIND_S_MAX: Final = 3.0
-"""For whom a fault is meant for to be known."""
+"""Time to find the member of a fault."""
 ASK_S_MAX: Final = 1.5
 CHASE_POLL_S: Final = 0.1
 WATCH_EVERY_S: Final = 0.5
@@ -33,11 +33,11 @@ HEAL_TRIES: Final = 3
 
 
 class Skipped(Exception):
-    """A fault cannot be done to anybody now; the message says why."""
+    """A fault cannot be applied now; the message gives the reason."""
 
 
 class Nemesis:
-    """Of one round. `groups` are those that the numbers of faults stand for."""
+    """Carries out the plan of one round. `groups`: the groups that faults refer to by number."""
 
     def __init__(
         self, world: World, clients: Processes, plan: Plan, groups: Sequence[str], timeline: Timeline
@@ -50,12 +50,12 @@ class Nemesis:
         self._clock = SystemClock()
         self._under: dict[Member, FaultKind] = {}
         self._left: set[Member] = set()
-        """Of whom a fault could not be undone; healing tries again."""
+        """Members whose fault could not be undone; healing tries again."""
         self.died: list[str] = []
-        """Members that ended by themselves, though nothing was done to them."""
+        """Members that ended without a fault."""
 
     async def run(self) -> None:
-        """From the beginning of the round to its end, however soon the last fault is over."""
+        """Runs until the end of the round, even if the last fault ends earlier."""
         began = self._clock.monotonic()
         async with (
             Admin(self._world.bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin,
@@ -64,12 +64,12 @@ class Nemesis:
             watch = watching.create_task(self._watch())
             async with asyncio.TaskGroup() as tasks:
                 for index, fault in enumerate(self._plan.faults):
-                    tasks.create_task(self._happen(admin, began, index, fault))
+                    tasks.create_task(self._run_fault(admin, began, index, fault))
                 await self._until(began + self._plan.seconds)
             watch.cancel()
 
     async def heal(self) -> None:
-        """Undo everything, done or not, and start whoever is dead. Raises WorldFailed."""
+        """Undoes every fault and restarts dead members. Raises WorldFailed."""
         for member in self._world.members:
             await self._heal(member)
         for member in self._clients.members:
@@ -112,7 +112,7 @@ class Nemesis:
         await self._clock.sleep(max(0.0, moment - self._clock.monotonic()))
 
     async def _watch(self) -> None:
-        """Notice who dies by itself."""
+        """Notices members that end without a fault."""
         known: set[Member] = set()
         while True:
             for member in self._world.members:
@@ -129,7 +129,7 @@ class Nemesis:
 
     # --- one fault -----------------------------------------------------------------------------
 
-    async def _happen(self, admin: Admin, began: float, index: int, fault: Fault) -> None:
+    async def _run_fault(self, admin: Admin, began: float, index: int, fault: Fault) -> None:
         await self._until(began + fault.begins_s)
         over = began + self._plan.seconds
         try:
@@ -141,25 +141,25 @@ class Nemesis:
                 case FaultKind.CHASE:
                     await self._chase(admin, index, fault, min(over, self._clock.monotonic() + fault.lasts_s))
                 case _:
-                    await self._suffer(index, fault, await self._find(admin, fault), over)
+                    await self._apply(index, fault, await self._find(admin, fault), over)
         except Skipped as skipped:
             self._timeline.note("fault_skipped", fault=index, kind=fault.kind, detail=str(skipped))
 
-    async def _suffer(self, index: int, fault: Fault, who: Sequence[Member], over: float) -> None:
-        """Under the fault, and no longer. Raises Skipped."""
+    async def _apply(self, index: int, fault: Fault, who: Sequence[Member], over: float) -> None:
+        """Applies the fault until the time `over`, then undoes it. Raises Skipped."""
         self._take(fault, who)
         try:
-            # Told first: a broker that is told to stop hands over, which takes a while.
+            # Noted first: a broker hands its leaderships over before it stops, which takes a while.
             self._began(index, fault, who)
             detail = ""
             try:
                 await self._do(fault, who)
-                # To find out who it is may have taken a while: it lasts as long all the same.
+                # To find the member may have taken a while. The fault lasts as long all the same.
                 await self._until(min(over, self._clock.monotonic() + fault.lasts_s))
                 await self._undo(fault, who)
             except WorldFailed as error:
                 self._left.update(who)
-                detail = f"left to healing: {error}"
+                detail = f"could not be undone until healing: {error}"
             self._ended(index, fault, who, detail)
         finally:
             for member in who:
@@ -210,7 +210,7 @@ class Nemesis:
             case FaultKind.UNREACHABLE | FaultKind.REFUSED:
                 await self._join_others(member, Cut(fault.kind))
             case FaultKind.DISK_FULL:
-                # A replica that failed stays so until its broker is restarted (docs/run/operations.md).
+                # A failed replica stays failed until its broker is restarted (docs/run/operations.md).
                 await world.free_disk(member)
                 await world.terminate(member)
                 await world.start(member)
@@ -242,10 +242,10 @@ class Nemesis:
     def _name(self, fault: Fault) -> TopicPartition:
         return TopicPartition(*self._plan.partition(fault.number))
 
-    # --- whom it is meant for ------------------------------------------------------------------
+    # --- finding the member --------------------------------------------------------------------
 
     async def _find(self, admin: Admin, fault: Fault) -> list[Member]:
-        """Raises Skipped if nobody is that now, as far as anybody says."""
+        """Finds the members of a fault. Raises Skipped if there is none now, or none is known."""
         if fault.target is Target.ANY:
             numbers = [fault.number] if fault.other < 0 else [fault.number, fault.other]
             return [Member(fault.role, number) for number in numbers]
@@ -265,7 +265,7 @@ class Nemesis:
             await self._clock.sleep(CHASE_POLL_S)
 
     async def _ask(self, admin: Admin, fault: Fault) -> int | None:
-        """The number of whoever it is."""
+        """The number of the member that the target stands for now."""
         match fault.target:
             case Target.COORDINATOR:
                 return (await admin.describe_group(self._groups[fault.number])).coordinator.id
@@ -283,10 +283,10 @@ class Nemesis:
         (topic,) = await admin.describe_topics([name.topic])
         return topic.partitions[name.partition]
 
-    # --- faults that are not done to one member --------------------------------------------------
+    # --- faults that do not target one member --------------------------------------------------
 
     async def _chase(self, admin: Admin, index: int, fault: Fault, ends: float) -> None:
-        """Kill whoever leads, and start all of them at the end."""
+        """Kills each new leader of the partition, and restarts all of them at the end."""
         killed: list[Member] = []
         try:
             while self._clock.monotonic() < ends:
@@ -340,7 +340,8 @@ class Nemesis:
         self._at_once(index, fault, f"{topic} has {partitions} partitions")
 
     async def _asked(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Raises Skipped if it is refused again and again, or nobody answers."""
+        """Sends the request again until it succeeds. Raises Skipped if it is refused again and again, or gets
+        no answer."""
         deadline = self._clock.monotonic() + FIND_S_MAX
         while True:
             try:

@@ -1,4 +1,4 @@
-"""What a cluster says of itself while it is harmed: leaders, replicas in sync, watermarks, commits."""
+"""Records what a cluster reports while it has faults: leaders, in-sync replicas, watermarks, commits."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ REQUEST_TIMEOUT_MS: Final = 1_000
 
 
 class Observer:
-    """Writes `observations.jsonl` and `committed.jsonl` until it is cancelled. While nobody answers there is
-    nothing to write."""
+    """Writes `observations.jsonl` and `committed.jsonl` until it is cancelled. Writes nothing while no broker
+    answers."""
 
     def __init__(self, bootstrap: str, topics: Sequence[TopicPlan], groups: Sequence[str], out: Path) -> None:
         self._bootstrap = bootstrap

@@ -1,6 +1,6 @@
-"""A world of plain processes on this machine: what SIGKILL, SIGTERM, SIGSTOP and a limit of file sizes do.
+"""A cluster of processes on this machine. Faults are SIGKILL, SIGTERM, SIGSTOP and a limit on file sizes.
 
-Nothing can be done to a network here; `strandline.chaos.containers` does that.
+Its network cannot be cut; `strandline.chaos.containers` can do that.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CAN: Final = frozenset(
     }
 )
 PRINTED_BYTES_MAX: Final = 48 * 1024
-"""What a broker may still print once its disk is full: it prints into a file, too."""
+"""Bytes that a broker may still print once its disk is full, since its output is a file too."""
 START_S_MAX: Final = 90.0
 TERMINATED_S_MAX: Final = 15.0
 POLL_S: Final = 0.05
@@ -39,7 +39,7 @@ SAID_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
 class ProcessWorld:
-    """A World on a cluster that runs."""
+    """A `World` of running processes."""
 
     def __init__(self, cluster: LocalCluster) -> None:
         self._cluster = cluster
@@ -92,7 +92,7 @@ class ProcessWorld:
     async def start(self, member: Member) -> None:
         if await self.alive(member):
             return
-        await self.kill(member)  # one that died by itself is still to be waited for
+        await self.kill(member)  # reaps a process that ended without a fault
         try:
             match member.role:
                 case Role.BROKER:
@@ -114,17 +114,17 @@ class ProcessWorld:
         raise WorldFailed("processes of one machine have no network that could be cut")
 
     async def connect(self, member: Member) -> None:
-        """Nothing was cut."""
+        """Does nothing: `disconnect` never succeeds."""
 
     async def cut(self, sender: Member, receiver: Member, how: Cut = Cut.DROPPED) -> None:
         raise WorldFailed("processes of one machine have no network that could be cut")
 
     async def join(self, sender: Member, receiver: Member, how: Cut = Cut.DROPPED) -> None:
-        """Nothing was cut."""
+        """Does nothing: `cut` never succeeds."""
 
     async def fill_disk(self, broker: Member) -> None:
-        """No file of the broker grows beyond what it has printed so far and a little (RLIMIT_FSIZE): its
-        longer segments take nothing more, with EFBIG instead of ENOSPC, and the shorter ones soon."""
+        """Limits every file of the broker to a little more than its output so far (RLIMIT_FSIZE). Longer
+        segments take no more, with EFBIG instead of ENOSPC, and shorter ones soon."""
         pid = self._pid(broker)
         if pid is None:
             raise WorldFailed(f"{broker} is dead")
@@ -152,7 +152,7 @@ class ProcessWorld:
         return self._cluster.directory / "logs" / f"{name}.log"
 
     def _pid(self, member: Member) -> int | None:
-        """None if it is dead."""
+        """The process id; None if it is dead."""
         for status in self._cluster.members():
             if status.kind == member.role and status.id == member.number:
                 return status.pid
@@ -160,12 +160,12 @@ class ProcessWorld:
 
     def _signal(self, member: Member, number: signal.Signals) -> None:
         pid = self._pid(member)
-        if pid is not None:  # our own child that nobody has waited for: the number is still its own
+        if pid is not None:  # our own child that was not waited for: the number is still its own
             os.kill(pid, number)
 
 
 def _set_file_size_max(pid: int, size: int) -> None:
-    """The soft limit, in bytes. Raises WorldFailed."""
+    """Sets the soft limit, in bytes. Raises WorldFailed."""
     try:
         _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
@@ -177,9 +177,9 @@ def _set_file_size_max(pid: int, size: int) -> None:
 async def local_world(
     brokers: int, controllers: int, directory: Path, **broker_settings: Any
 ) -> AsyncIterator[World]:
-    """A cluster that serves, for as long as the block runs; its files stay in `directory`.
+    """Runs a cluster while the block runs; its files stay in `directory`.
 
-    Every process is gone at the end, whatever ended the block. Raises WorldFailed.
+    All processes have ended at the end, also if the block raises. Raises WorldFailed.
     """
     settings: Mapping[str, Any] = broker_settings
     try:

@@ -1,8 +1,8 @@
-"""What brokers have on disk: the replicas of each partition, and whether they are the same.
+"""Reads the replicas that brokers have on disk, and compares them.
 
-Everything below the high watermark is on every in-sync replica, byte for byte: a follower appends what its
-leader stamped, and opens nothing. Replicas may differ above it, in where their segments begin, and in how
-much of the old end was deleted. Nothing is written, so brokers may run; their logs should be at rest.
+Every in-sync replica has the same bytes below the high watermark: a follower appends the batches that its
+leader stamped, without decoding them. Replicas may differ above it, in where their segments begin, and in how
+much old data was deleted. Nothing is written, so brokers may run; but their logs should not change meanwhile.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WATERMARKS_FILE: Final = "watermarks"
 COMPACTED: Final = "compact"
 
 
-class Lane(NamedTuple):
+class LogId(NamedTuple):
     """A partition of one incarnation of a topic."""
 
     topic: str
@@ -42,7 +42,7 @@ class Lane(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Where a batch stands. `position` and `size` are bytes of the file; offsets up to, without,
+    """The place of a batch. `position` and `size` are bytes of the file. Its offsets end before
     `next_offset`."""
 
     path: Path
@@ -55,9 +55,9 @@ class Batch(NamedTuple):
 
 @dataclass(slots=True)
 class Replica:
-    """One replica as it was found. Its log is good from `start` up to `end`; what ended it, if it was no
-    end of a file, is `damage`. `watermark` is the one that the broker wrote down last, 0 if it never
-    did."""
+    """One replica as it was found. Its log is good from `start` to before `end`. `damage` says what ended it
+    before the end of a file. `watermark` is the last high watermark that the broker wrote down, 0 if there is
+    none."""
 
     broker: int
     folder: Path
@@ -74,7 +74,7 @@ Read = Callable[[Batch], bytes]
 
 @contextmanager
 def _reading() -> Iterator[Read]:
-    """What reads batches, each file opened once. It raises OSError."""
+    """Yields a reader of batches that opens each file once. The reader raises OSError."""
     with ExitStack() as opened:
         descriptors: dict[Path, int] = {}
 
@@ -91,9 +91,9 @@ def _reading() -> Iterator[Read]:
 # --- finding -----------------------------------------------------------------------------------
 
 
-def find(logs: Mapping[int, Path]) -> dict[Lane, list[Replica]]:
-    """All replicas, by broker, in the folders of these brokers. Raises OSError, StorageFailed."""
-    found: defaultdict[Lane, list[Replica]] = defaultdict(list)
+def find(logs: Mapping[int, Path]) -> dict[LogId, list[Replica]]:
+    """All replicas in the folders of these brokers, by broker. Raises OSError, StorageFailed."""
+    found: defaultdict[LogId, list[Replica]] = defaultdict(list)
     for broker, folder in sorted(logs.items()):
         watermarks = Checkpoint(folder / WATERMARKS_FILE, files=SYSTEM_FILES)
         for each in sorted(child for child in folder.iterdir() if (child / DESCRIPTION).exists()):
@@ -102,16 +102,16 @@ def find(logs: Mapping[int, Path]) -> dict[Lane, list[Replica]]:
             try:
                 whose = Description.load(each, files=SYSTEM_FILES)
             except ValueError:
-                continue  # its broker cannot tell either whose it is, and set it aside
+                continue  # its broker does not know its topic either, and set it aside
             replica = Replica(broker, each, COMPACTED in whose.config.get("cleanup.policy", ""))
             replica.watermark = watermarks.get(each.name) or 0
             _survey(replica)
-            found[Lane(whose.name.topic, whose.name.partition, whose.key.topic_id)].append(replica)
+            found[LogId(whose.name.topic, whose.name.partition, whose.key.topic_id)].append(replica)
     return dict(found)
 
 
 def _survey(replica: Replica) -> None:
-    """Fill in what its files hold, each batch with its checksum checked."""
+    """Fills in the contents of a replica's files. Verifies each batch's checksum."""
     try:
         state = LogState.load(replica.folder, files=SYSTEM_FILES) or LogState()
     except ValueError as error:
@@ -145,47 +145,48 @@ def _survey(replica: Replica) -> None:
             SYSTEM_FILES.close(descriptor)
 
 
-def records(lane: Lane, replica: Replica, end: int) -> Iterator[Logged]:
-    """The records from the start of a log to an offset. Raises OSError, CorruptMessage."""
+def records(log_id: LogId, replica: Replica, end: int) -> Iterator[Logged]:
+    """The records from the start of a log to before an offset. Raises OSError, CorruptMessage."""
     with _reading() as read:
         for batch in replica.batches:
             if batch.next_offset > replica.start and batch.base_offset < end:
                 for record in decode(read(batch), from_offset=replica.start):
                     if record.offset < end:
-                        yield Logged(lane.topic, lane.partition, record.offset, record.value)
+                        yield Logged(log_id.topic, log_id.partition, record.offset, record.value)
 
 
 # --- comparing ---------------------------------------------------------------------------------
 
 
-def compare(lane: Lane, replicas: Sequence[Replica], watermark: int) -> Iterator[Finding]:
-    """How these replicas, all in sync, differ below the high watermark from the first of them, the leader; of
-    each replica the first difference. Raises OSError.
+def compare(log_id: LogId, replicas: Sequence[Replica], watermark: int) -> Iterator[Finding]:
+    """Compares in-sync replicas below the high watermark with the first of them, the leader. Yields the first
+    difference of each replica. Raises OSError.
 
-    A compacted log is compared by its records, and only where both have one: each broker compacts its own.
+    A compacted log is compared by its records, and only at offsets that both have: each broker compacts its
+    own.
     """
     for replica in replicas:
         if replica.end < watermark:
             why = f": {replica.damage}" if replica.damage else ""
             yield _finding(
-                lane,
+                log_id,
                 replica.end,
                 f"the log of broker {replica.broker}, which is in sync, ends at {replica.end}, below the "
                 f"high watermark {watermark}{why}",
             )
-        yield from _epochs(lane, replica, watermark)
+        yield from _epochs(log_id, replica, watermark)
     for other in replicas[1:]:
         differ = _records_differ if replicas[0].compacted else _bytes_differ
-        yield from differ(lane, replicas[0], other, watermark)
+        yield from differ(log_id, replicas[0], other, watermark)
 
 
-def missing(lane: Lane, broker: int, watermark: int) -> Finding:
-    """A broker is in sync, and has nothing of the partition."""
-    return _finding(lane, 0, f"broker {broker} is in sync up to {watermark}, and has no log of this")
+def missing(log_id: LogId, broker: int, watermark: int) -> Finding:
+    """The finding that an in-sync broker has no log of the partition."""
+    return _finding(log_id, 0, f"broker {broker} is in sync up to {watermark}, and has no log of this")
 
 
-def _finding(lane: Lane, offset: int, detail: str) -> Finding:
-    return Finding(REPLICAS.name, lane.topic, lane.partition, offset, detail)
+def _finding(log_id: LogId, offset: int, detail: str) -> Finding:
+    return Finding(REPLICAS.name, log_id.topic, log_id.partition, offset, detail)
 
 
 def _between(replica: Replica, first: int, end: int) -> Iterator[Batch]:
@@ -193,14 +194,14 @@ def _between(replica: Replica, first: int, end: int) -> Iterator[Batch]:
     return (batch for batch in replica.batches if batch.base_offset >= first and batch.next_offset <= end)
 
 
-def _bytes_differ(lane: Lane, leader: Replica, other: Replica, watermark: int) -> Iterator[Finding]:
+def _bytes_differ(log_id: LogId, leader: Replica, other: Replica, watermark: int) -> Iterator[Finding]:
     first, end = max(leader.start, other.start), min(leader.end, other.end, watermark)
     with _reading() as read:
         for one, two in zip(_between(leader, first, end), _between(other, first, end), strict=False):
             if (one.base_offset, one.size) == (two.base_offset, two.size) and read(one) == read(two):
                 continue
             yield _finding(
-                lane,
+                log_id,
                 min(one.base_offset, two.base_offset),
                 f"broker {leader.broker} has {_said(one)}, broker {other.broker} {_said(two)}: they differ",
             )
@@ -212,26 +213,26 @@ def _said(batch: Batch) -> str:
     return f"{batch.base_offset} to {last} of epoch {batch.epoch} in {batch.size} bytes"
 
 
-def _records_differ(lane: Lane, leader: Replica, other: Replica, watermark: int) -> Iterator[Finding]:
-    theirs = {each.offset: each.value for each in records(lane, other, watermark)}
-    for each in records(lane, leader, watermark):
+def _records_differ(log_id: LogId, leader: Replica, other: Replica, watermark: int) -> Iterator[Finding]:
+    theirs = {each.offset: each.value for each in records(log_id, other, watermark)}
+    for each in records(log_id, leader, watermark):
         if each.offset in theirs and theirs[each.offset] != each.value:
             detail = f"brokers {leader.broker} and {other.broker} have two values here"
-            yield _finding(lane, each.offset, detail)
+            yield _finding(log_id, each.offset, detail)
             return
 
 
-def _epochs(lane: Lane, replica: Replica, watermark: int) -> Iterator[Finding]:
-    """Each batch bears the epoch that wrote it, and the list of epochs has to say the same."""
+def _epochs(log_id: LogId, replica: Replica, watermark: int) -> Iterator[Finding]:
+    """Compares each batch's epoch with the replica's list of epochs."""
     cache = read_epochs(replica.folder, files=SYSTEM_FILES)
     who = f"broker {replica.broker}"
     if cache is None:
         if (replica.folder / EPOCH_FILE).exists():
-            yield _finding(lane, replica.start, f"the list of epochs of {who} is damaged")
+            yield _finding(log_id, replica.start, f"the list of epochs of {who} is damaged")
         return
     for batch in _between(replica, replica.start, watermark):
         listed = cache.epoch_at(batch.base_offset)
         if listed != batch.epoch:
             detail = f"{who} has a batch of epoch {batch.epoch} here, and lists epoch {listed}"
-            yield _finding(lane, batch.base_offset, detail)
+            yield _finding(log_id, batch.base_offset, detail)
             return

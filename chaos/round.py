@@ -1,6 +1,6 @@
-"""One round: load, faults, healing, and what is found wrong.
+"""Runs one round: load, faults, healing, and the search for problems.
 
-docs/understand/chaos.md says what its files hold.
+docs/understand/chaos.md describes its files.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from strandline.chaos.judge import judge, longest_staleness
 from strandline.chaos.nemesis import REPLICATION_FACTOR, Nemesis
 from strandline.chaos.observer import Observer
 from strandline.chaos.report.page import write_report
-from strandline.chaos.timeline import Tell, Timeline
+from strandline.chaos.timeline import ShowLine, Timeline
 from strandline.chaos.world import World
 from strandline.errors import StrandlineError
 
 CALM_S: Final = 1.0
-"""The load goes on for this long once the cluster has settled."""
+"""The load continues for this time after the cluster has settled."""
 GROUPS_S_MAX: Final = 60.0
-"""For groups to commit all that was written, once nothing more is."""
+"""Time for groups to commit all records, after the last write."""
 SETTLED_AGAIN_S_MAX: Final = 30.0
-"""After the load has ended, before logs are compared."""
+"""Time to settle again after the load has ended, before logs are compared."""
 TRACEBACK: Final = b"Traceback (most recent call last)"
 TRACEBACK_JSON: Final = b'"exc_type"'
 QUOTED_MAX: Final = 2_000
-"""Characters of what a member printed."""
+"""Characters quoted from the output of a member."""
 SHOWN_MAX: Final = 10
 
 DIED: Final = "died"
@@ -50,8 +50,8 @@ UNJUDGED: Final = "unjudged"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a round. `settled_ms`, `writable_ms`: since it was healed; None: not within the time
-    that it may take."""
+    """The result of a round. `settled_ms`, `writable_ms`: time since healing, None if it took longer than
+    allowed."""
 
     seed: int
     findings: Sequence[Finding]
@@ -69,7 +69,7 @@ class Verdict:
         )
 
     def lines(self) -> list[str]:
-        """For people: what was found, and how it ended."""
+        """The findings and the result, as lines for people."""
         said = [
             f"found: {each.check}{f' {each.topic}-{each.partition}' if each.topic else ''}: {each.detail}"
             for each in self.findings[:SHOWN_MAX]
@@ -85,7 +85,7 @@ class Verdict:
 
 @dataclass(slots=True)
 class _Course:
-    """What is known of a round while it runs."""
+    """The state of a round while it runs."""
 
     world: World
     plan: Plan
@@ -97,20 +97,20 @@ class _Course:
     writable_ms: int | None = None
 
     def found(self, check: str, detail: str) -> None:
-        """Something that is wrong with no record in particular."""
+        """Adds a finding that concerns no record in particular."""
         self.findings.append(Finding(check, "", None, None, detail))
 
 
-async def run_round(world: World, plan: Plan, out: Path, tell: Tell = lambda _: None) -> Verdict:
-    """Do what the plan says to a cluster that serves, under load, and judge what became of it.
+async def run_round(world: World, plan: Plan, out: Path, show: ShowLine = lambda _: None) -> Verdict:
+    """Applies the plan to a running cluster under load, and judges the result.
 
-    `out` is a folder of its own, made here. Whatever ends the round, the clients are gone; the cluster may be
-    left harmed if it was cancelled. Raises WorldFailed, StrandlineError if it could not be run to its end;
-    its report says how far it came.
+    `out` is a new folder that is made here. The clients have ended at the end, also after an error. If it was
+    cancelled, the cluster may still have faults. Raises WorldFailed, StrandlineError if the round could not
+    be run to its end; its report shows how far it got.
     """
     out.mkdir(parents=True, exist_ok=True)
     (out / "plan.json").write_text(dump(plan))
-    course = _Course(world, plan, out, Timeline(out / "timeline.jsonl", tell))
+    course = _Course(world, plan, out, Timeline(out / "timeline.jsonl", show))
     await _make_topics(world, plan)
     load = clients.Load(world.bootstrap, out)
     observer = Observer(world.bootstrap, plan.topics, clients.GROUPS, out)
@@ -136,7 +136,7 @@ async def run_round(world: World, plan: Plan, out: Path, tell: Tell = lambda _: 
 
 
 def _first(group: ExceptionGroup) -> Exception:
-    """What went wrong first: the rest is of those that were cancelled by it."""
+    """The first error of the group: the others come from tasks that it cancelled."""
     error = group.exceptions[0]
     return _first(error) if isinstance(error, ExceptionGroup) else error
 
@@ -159,7 +159,7 @@ async def _make_topics(world: World, plan: Plan) -> None:
 
 
 async def _harm(course: _Course, load: clients.Load) -> None:
-    """Do what the plan says, and heal everything."""
+    """Applies the plan, and heals everything."""
     course.timeline.note("began", detail=f"{len(course.plan.faults)} faults in {course.plan.seconds:g} s")
     nemesis = Nemesis(course.world, load, course.plan, clients.GROUPS, course.timeline)
     await nemesis.run()
@@ -170,7 +170,8 @@ async def _harm(course: _Course, load: clients.Load) -> None:
 
 
 async def _recover(course: _Course) -> None:
-    """Wait until it is well again, and meanwhile until all can be written to."""
+    """Waits until the cluster is healthy again, and at the same time until all partitions can be written
+    to."""
     since = course.clock.monotonic()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(_settle(course, since))
@@ -209,7 +210,7 @@ async def _write(course: _Course, since: float) -> None:
 
 
 async def _end(course: _Course, load: clients.Load) -> None:
-    """Let the load come to its end, and read what there is once more, and what was told of it."""
+    """Ends the load, reads everything once more, and reads the recorded events."""
     await course.clock.sleep(CALM_S)
     await load.end("produce")
     await course.clock.sleep(CALM_S)
@@ -229,7 +230,7 @@ async def _end(course: _Course, load: clients.Load) -> None:
 
 
 async def _look_at_members(course: _Course) -> None:
-    """A traceback that a member printed is a fault of ours, whatever was done to it."""
+    """Looks for tracebacks in the output of members. A traceback is a bug, whatever fault the member had."""
     for member in course.world.members:
         if member.role is Role.ZOOKEEPER:
             continue
@@ -244,7 +245,7 @@ async def _look_at_members(course: _Course) -> None:
 
 
 async def _judge(course: _Course) -> None:
-    """Hold what clients saw against the logs, and write down what is wrong."""
+    """Compares the clients' histories with the logs, and writes down the findings."""
     logs = {
         member.number: await course.world.log_of(member)
         for member in course.world.members

@@ -13,20 +13,20 @@ from strandline.chaos import clients
 from strandline.chaos.core.faults import FaultKind
 from strandline.chaos.core.plan import Plan, Setting, draw
 from strandline.chaos.round import Verdict, run_round
-from strandline.chaos.timeline import Tell
+from strandline.chaos.timeline import ShowLine
 from strandline.chaos.world import World, WorldFailed
 
 SECONDS_MIN: Final = 5.0
-"""Of a round: less is no time for a strike."""
+"""The shortest round; in less time there is no strike."""
 
 OpenWorld = Callable[[Path], AbstractAsyncContextManager[World]]
-"""Makes a cluster whose files, if it has any here, are in this folder."""
+"""Makes a cluster. Its files, if it has any on this machine, are in the given folder."""
 
 
 def plan_for(world: World, seed: int, seconds: float, kinds: Collection[FaultKind]) -> Plan:
     """The plan of a seed. The same seed, time, kinds and members give the same plan.
 
-    Raises WorldFailed if none of the kinds can be done to it.
+    Raises WorldFailed if the cluster supports none of the kinds.
     """
     can = [kind for kind in FaultKind if kind in world.can and kind in kinds]
     if not can:
@@ -43,32 +43,33 @@ async def play(
     seconds: float,
     kinds: Collection[FaultKind],
     out: Path,
-    tell: Tell,
+    show: ShowLine,
     command: str,
 ) -> Verdict:
-    """One round on a cluster of its own, in `out`. The cluster's files stay there only if all is not well.
+    """Runs one round on a cluster of its own, in `out`. Keeps the cluster's files there only if a problem was
+    found.
 
-    `command`: what repeats the round, for its report.
+    `command` is the command that repeats the round, for its report.
 
     Raises WorldFailed, StrandlineError if it could not be run.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
         if any(out.iterdir()):
-            raise WorldFailed(f"{out} holds something already: each round has a folder of its own")
+            raise WorldFailed(f"{out} is not empty: each round needs a folder of its own")
     except OSError as error:
         raise WorldFailed(f"{out} cannot be made ({error.strerror}): give another --out") from None
     (out / "command.txt").write_text(f"{command}\n")
     cluster = out / "cluster"
     async with open_world(cluster) as world:
-        verdict = await run_round(world, plan_for(world, seed, seconds, kinds), out, tell)
+        verdict = await run_round(world, plan_for(world, seed, seconds, kinds), out, show)
     if verdict.ok:
         shutil.rmtree(cluster, ignore_errors=True)
     return verdict
 
 
 def free_folder(out: Path, seed: int) -> Path:
-    """A folder for a round that is not there yet: one seed may be run again and again."""
+    """A folder for a round that does not exist yet: one seed may be run several times."""
     folder, again = out / f"seed-{seed}", 1
     while folder.exists():
         again += 1

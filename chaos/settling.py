@@ -1,4 +1,4 @@
-"""Whether a cluster is well again once nothing is done to it any more, and how soon."""
+"""Tests if a cluster is healthy again after its last fault, and how soon."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PROBE: Final = "produce-probe"
 
 
 async def settled(world: World, admin: Admin) -> str:
-    """What is not well yet; nothing if all members serve and every partition has its full ISR."""
+    """The first problem; empty if all members serve and every partition has its full ISR."""
     try:
         async with asyncio.timeout(ANSWER_S_MAX):
             return await _missing(world, admin)
@@ -57,8 +57,8 @@ async def _missing(world: World, admin: Admin) -> str:
 async def until_settled(
     world: World, deadline_s: float = SETTLE_S_MAX, heard: Callable[[str], object] = lambda _: None
 ) -> str:
-    """Return once the cluster is well, or at the deadline with what is not. `heard` is told each time what is
-    not well yet."""
+    """Returns once the cluster is healthy, or at the deadline with the problem. Each problem seen meanwhile
+    is passed to `heard`."""
     clock = SystemClock()
     deadline = clock.monotonic() + deadline_s
     async with Admin(world.bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:
@@ -72,7 +72,8 @@ async def until_settled(
 
 @dataclass(slots=True)
 class _History:
-    """Told as `strandline verify produce` tells it: what is written here is in the log like all else."""
+    """A history as `strandline verify produce` writes it, so that the probe's records are judged like all
+    others."""
 
     path: Path
     clock: SystemClock
@@ -88,8 +89,8 @@ class _History:
 async def unwritable(
     bootstrap: str, partitions: Sequence[TopicPartition], out: Path, deadline_s: float = SETTLE_S_MAX
 ) -> list[TopicPartition]:
-    """Write one record to each partition; return once all are acknowledged, or at the deadline with the
-    partitions of which some are not. What was sent stands in the history `produce-probe.jsonl`."""
+    """Writes one record to each partition. Returns once all are acknowledged, or at the deadline with the
+    partitions that lack one. The history `produce-probe.jsonl` has what was sent."""
     clock = SystemClock()
     history = _History(out / f"{PROBE}.jsonl", clock)
     refused: list[TopicPartition] = []
@@ -102,7 +103,7 @@ async def unwritable(
         try:
             async with asyncio.timeout(deadline - clock.monotonic()):
                 future = await producer.send(name.topic, value.encode(), partition=name.partition)
-                told = await future
+                answer = await future
         except (StrandlineError, TimeoutError) as error:
             if isinstance(error, StrandlineError):
                 outcome = error.outcome
@@ -117,7 +118,7 @@ async def unwritable(
                 message=str(error),
             )
         else:
-            history.note("acked", name.topic, record=record, partition=told.partition, offset=told.offset)
+            history.note("acked", name.topic, record=record, partition=answer.partition, offset=answer.offset)
 
     try:
         async with (
@@ -126,13 +127,13 @@ async def unwritable(
         ):
             for record, name in enumerate(partitions):
                 tasks.create_task(probe(producer, record, name))
-    except StrandlineError:  # nobody answered a producer that wanted to begin
+    except StrandlineError:  # no broker answered while the producer started
         return list(partitions)
     return sorted(refused)
 
 
 async def partitions_of(admin: Admin, topics: Sequence[str], deadline_s: float) -> list[TopicPartition]:
-    """The partitions that these topics have now. Raises StrandlineError if nobody says it in time."""
+    """The partitions that these topics have now. Raises StrandlineError if no broker answers in time."""
     clock = SystemClock()
     deadline = clock.monotonic() + deadline_s
     while True:
@@ -151,8 +152,8 @@ async def partitions_of(admin: Admin, topics: Sequence[str], deadline_s: float) 
 
 
 async def behind(bootstrap: str, topics: Mapping[str, str], deadline_s: float) -> list[str]:
-    """Wait until these groups have committed all of their topics, which nobody writes to any more: what they
-    have not, at the deadline. `topics`: by group."""
+    """Waits until these groups have committed all of their topics, which get no more writes. Returns what is
+    still uncommitted at the deadline. `topics`: by group."""
     clock = SystemClock()
     deadline = clock.monotonic() + deadline_s
     async with Admin(bootstrap, request_timeout_ms=REQUEST_TIMEOUT_MS) as admin:

@@ -1,4 +1,4 @@
-"""A run that is told to end undoes what it did first."""
+"""Turns a signal into a cancellation, so that an interrupted run cleans up."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Final
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 INTERRUPTED: Final = 128 + signal.SIGINT
-"""The exit status then."""
+"""The exit status after a signal."""
 
 
 def cancelled_by_signals() -> None:
-    """The first of them cancels the task that calls this. What is undone then no other one cuts short."""
+    """The first signal cancels the task that calls this. Later signals do not interrupt the cleanup."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
 

@@ -1,4 +1,4 @@
-"""`timeline.jsonl`: what was done to the cluster and what became of it, a line at once for each event."""
+"""Writes `timeline.jsonl`: what was done to the cluster and how it reacted, one line for each event."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Any
 
 from strandline.adapters.system.clock import SystemClock
 
-Tell = Callable[[str], None]
+ShowLine = Callable[[str], None]
 """Takes a line for people."""
 
 
 class Timeline:
-    """Appends to a file, and tells people the same."""
+    """Appends events to a file at once, and shows them to people."""
 
-    def __init__(self, path: Path, tell: Tell) -> None:
+    def __init__(self, path: Path, show: ShowLine) -> None:
         self._path = path
-        self._tell = tell
+        self._show = show
         self._clock = SystemClock()
         self._began: float | None = None
 
     def note(self, event: str, **facts: Any) -> None:
-        """Something happened, now."""
+        """Records an event that happens now."""
         line = {"at_ms": self._clock.wall_ms(), "event": event, **facts}
         with self._path.open("a") as file:
             file.write(json.dumps(line) + "\n")
         if event == "began":
             self._began = self._clock.monotonic()
-        self._tell(f"{self.elapsed_s:6.1f} s  {_in_words(event, facts)}")
+        self._show(f"{self.elapsed_s:6.1f} s  {_in_words(event, facts)}")
 
     @property
     def elapsed_s(self) -> float:
-        """Since the round began; 0 before that."""
+        """Seconds since the round began; 0 before that."""
         return 0.0 if self._began is None else self._clock.monotonic() - self._began
 
 

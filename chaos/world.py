@@ -1,4 +1,4 @@
-"""What a nemesis needs of a cluster, whatever it is made of."""
+"""The interface between a nemesis and a cluster of any kind."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from strandline.errors import StrandlineError
 
 
 class WorldFailed(StrandlineError):
-    """The cluster could not be made, or something could not be done to it; the message says what and why."""
+    """The cluster could not be made, or a fault could not be applied; the message says what and why."""
 
 
 class Processes(Protocol):
-    """Each of these waits until what it does is done; WorldFailed if it cannot be.
+    """Starts and stops processes. Each call returns when its action is done. Raises WorldFailed if it fails.
 
-    What is done already (killing who is dead) is no error. A member that starts need not serve yet.
+    An action that is done already (killing a dead process) is no error. `start` does not wait until it
+    serves.
     """
 
     @property
     def members(self) -> Sequence[Member]:
-        """All that belong to it, alive or not."""
+        """All members, alive or not."""
 
     async def alive(self, member: Member) -> bool:
-        """False: its process has ended by itself or was killed. One that hangs is alive."""
+        """False if its process ended or was killed. A stopped process is alive."""
 
     async def kill(self, member: Member) -> None: ...
 
     async def terminate(self, member: Member) -> None:
-        """Returns when it is gone."""
+        """Returns when the process has ended."""
 
     async def start(self, member: Member) -> None: ...
 
@@ -44,28 +45,28 @@ class World(Processes, Protocol):
 
     @property
     def bootstrap(self) -> str:
-        """`host:port` of all brokers, as clients on this machine reach them, with commas."""
+        """`host:port` of all brokers, as clients on this machine reach them, separated by commas."""
 
     @property
     def can(self) -> frozenset[FaultKind]:
-        """What can be done to it: not every machine lets a network be cut."""
+        """The faults that it supports: not every machine allows its network to be cut."""
 
     async def disconnect(self, member: Member) -> None: ...
 
     async def connect(self, member: Member) -> None: ...
 
     async def cut(self, sender: Member, receiver: Member, how: Cut = Cut.DROPPED) -> None:
-        """What `sender` sends to `receiver` does not arrive."""
+        """Messages from `sender` to `receiver` no longer arrive."""
 
     async def join(self, sender: Member, receiver: Member, how: Cut = Cut.DROPPED) -> None:
-        """The end of `cut`."""
+        """Undoes `cut`."""
 
     async def fill_disk(self, broker: Member) -> None: ...
 
     async def free_disk(self, broker: Member) -> None: ...
 
     async def log_of(self, broker: Member) -> Path:
-        """A folder with what the broker has on disk now (`topic-partition/…`). It is not to be changed."""
+        """A folder with the broker's present log (`topic-partition/…`). Callers must not change it."""
 
     async def said(self, member: Member) -> bytes:
-        """What it has printed, or the end of that."""
+        """Its output, or the end of it."""

@@ -1,1 +1,1 @@
-"""A world of containers: an engine, a base image where none can be pulled, Compose, and the faults."""
+"""A cluster in containers: the engine, a base image if none can be pulled, Compose, and the faults."""

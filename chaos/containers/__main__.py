@@ -1,7 +1,7 @@
 """`python -m strandline.chaos.containers COMMAND…`: runs a command with a Docker engine and the images.
 
-The engine is the one that answers, or one that is started for the command's time; DOCKER_HOST names it to the
-command, which finds it answering.
+It uses an engine that already answers, or starts one while the command runs. DOCKER_HOST names the engine to
+the command.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WRONG_USE: Final = 2
 
 
 async def run_with_engine(command: Sequence[str]) -> int:
-    """The command's exit status.
+    """Runs the command and returns its exit status.
 
     Raises WorldFailed (NoEngine if none can be had), and CancelledError after SIGINT or SIGTERM.
     """
@@ -32,9 +32,12 @@ async def run_with_engine(command: Sequence[str]) -> int:
     program = shutil.which(command[0])
     if program is None:
         raise WorldFailed(f"there is no program {command[0]!r}")
-    print("Docker engine: one is looked for, or made; the first time on a machine takes minutes.", flush=True)
+    print(
+        "Docker engine: looking for one, or starting one; the first time on a machine takes minutes.",
+        flush=True,
+    )
     async with engine() as running:
-        where = "started here for this run" if running.own else "that answers already"
+        where = "started here for this run" if running.own else "that already answers"
         print(f"Docker engine: one {where}. Building images.", flush=True)
         await running.build()
         process = await asyncio.create_subprocess_exec(
@@ -49,8 +52,8 @@ async def run_with_engine(command: Sequence[str]) -> int:
 
 
 def main() -> int:
-    """The command's exit status; 69 if no engine can be had, 1 if no image can be built or there is no such
-    program, and why on standard error."""
+    """Returns the command's exit status. Returns 69 if there is no engine, and 1 if an image cannot be built
+    or the program does not exist; standard error has the reason."""
     if len(sys.argv) < 2:
         print(__doc__, file=sys.stderr)
         return WRONG_USE

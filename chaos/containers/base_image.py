@@ -1,7 +1,7 @@
-"""The base image of the Dockerfile, for engines that can pull none: Debian's own Python under that name.
+"""Makes the Dockerfile's base image from Debian's Python, for engines that can pull none.
 
-Only for tests. It is what debootstrap makes of Debian 12, with the certificates of this machine, so that pip
-works in a build behind whatever this machine is behind. It stays in the engine, and is made again when its
+Only for tests. debootstrap makes it from Debian 12, with the certificates of this machine, so that pip in a
+build works behind a proxy that this machine trusts. The image stays in the engine. It is made again when its
 recipe changes.
 """
 
@@ -29,7 +29,8 @@ Docker = Callable[..., Awaitable[str]]
 
 
 async def ensure_base_image(docker: Docker, name: str) -> None:
-    """The engine has an image of this name: one that was pulled, or one made here. Raises WorldFailed."""
+    """Makes sure that the engine has an image of this name: a pulled one, or one made here. Raises
+    WorldFailed."""
     had = await _recipe_of(docker, name)
     if had is not None and had in ("", _recipe()):
         return
@@ -45,7 +46,8 @@ async def ensure_base_image(docker: Docker, name: str) -> None:
 
 
 async def _recipe_of(docker: Docker, name: str) -> str | None:
-    """What an image of this name was made by: "" if it is not one of ours, None if there is none."""
+    """The recipe that an image of this name was made from; "" if it is not one of ours, None if there is
+    none."""
     try:
         return (await docker("inspect", "--format", f'{{{{index .Config.Labels "{LABEL}"}}}}', name)).strip()
     except CommandFailed:
@@ -53,7 +55,7 @@ async def _recipe_of(docker: Docker, name: str) -> str | None:
 
 
 def _recipe() -> str:
-    """Changes with whatever goes into the image."""
+    """A hash that changes with everything that goes into the image."""
     parts = (SUITE.encode(), *(package.encode() for package in PACKAGES), CERTIFICATES.read_bytes())
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
 
@@ -62,7 +64,7 @@ async def _make(docker: Docker, name: str) -> None:
     home = Path(tempfile.mkdtemp(prefix="strandline-base-"))
     try:
         root, archive = home / "root", home / "root.tar"
-        # In a name space of its own: what it mounts goes with it, also when it fails half way.
+        # It runs in a mount namespace of its own, so its mounts disappear with it, also if it fails half way.
         await run(
             "unshare", "--mount", "debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}",
             SUITE, str(root),

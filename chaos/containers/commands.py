@@ -1,4 +1,4 @@
-"""Runs other programs (docker, iptables, apt-get) and says what they said when they fail."""
+"""Runs other programs (docker, iptables, apt-get), and quotes their output when they fail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SAID_CHARACTERS_MAX: Final = 2_000
 
 
 class CommandFailed(WorldFailed):
-    """A program ended with a status other than 0; the message has the end of what it said."""
+    """A program ended with a status other than 0; the message quotes the end of its output."""
 
 
 async def run(
@@ -25,9 +25,10 @@ async def run(
     into: IO[bytes] | None = None,
     timeout_s: float = TIMEOUT_S,
 ) -> str:
-    """What it printed on standard output; nothing if that goes `into` a file. `given` is its standard input.
+    """Runs the command and returns its standard output; nothing if that goes `into` a file. `given` is its
+    standard input.
 
-    Raises CommandFailed, also if the program is not there or takes longer than `timeout_s`.
+    Raises CommandFailed, also if the program does not exist or takes longer than `timeout_s`.
     """
     try:
         process = await asyncio.create_subprocess_exec(
@@ -43,7 +44,7 @@ async def run(
         async with asyncio.timeout(timeout_s):
             said, complained = await process.communicate(given if isinstance(given, bytes) else None)
     except TimeoutError:
-        raise CommandFailed(f"{_shown(command)}: not done after {timeout_s:.0f} s") from None
+        raise CommandFailed(f"{_shown(command)}: did not end within {timeout_s:.0f} s") from None
     finally:
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):

@@ -1,7 +1,7 @@
-"""The project's docker-compose.yml, and what chaos lays over it: addresses that stay, disks that can be full.
+"""The project's docker-compose.yml, and an overlay for chaos: fixed addresses, and disks that can be filled.
 
-Compose 2 (`docker compose`) is taken if it is there, else 1.29 (`docker-compose`). Containers are named by
-what `ps --quiet` says, since the two name them differently.
+It uses Compose 2 (`docker compose`) if it is there, else 1.29 (`docker-compose`). Containers are looked up
+with `ps --quiet`, since the two name them differently.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ ADDRESSES: Final = {
     **{f"controller-{number}": f"{SUBNET}.{20 + number}" for number in CONTROLLERS},
     **{f"broker-{number}": f"{SUBNET}.{30 + number}" for number in BROKERS},
 }
-"""By service. They stay when a container is started again, and so do rules about them."""
+"""Addresses by service. A restarted container keeps its address, so firewall rules still apply to it."""
 
 DISKS: Final = "disks"
-"""A service that does nothing but hold the brokers' disks, in `/disks/broker-N`: a tmpfs is gone with the
-last container that has it, and a broker that is killed has to find its log again."""
+"""A service that only holds the brokers' disks, in `/disks/broker-N`. A tmpfs disappears with the last
+container that has it, and a broker that was killed needs its log again."""
 
 UP_S_MAX: Final = 300.0
 _USER: Final = 10001  # as the Dockerfile has it
 
 
 def overlay(settings: Mapping[str, Any], zookeepers: int, disk_mb: int) -> dict[str, Any]:
-    """What is laid over docker-compose.yml. `settings` are those of all brokers, by name."""
+    """The overlay for docker-compose.yml. `settings`: those of all brokers, by name."""
     disks = [f"broker-{number}" for number in BROKERS]
     services: dict[str, Any] = {
         service: {"networks": {"strandline": {"ipv4_address": address}}, "healthcheck": {"interval": "1h"}}
@@ -62,7 +62,7 @@ def overlay(settings: Mapping[str, Any], zookeepers: int, disk_mb: int) -> dict[
 
 
 class Compose:
-    """One project of it, in an engine. `directory` takes its overlay."""
+    """One Compose project in an engine. Its overlay file is in `directory`."""
 
     def __init__(
         self, engine: Engine, directory: Path, settings: Mapping[str, Any], zookeepers: int, disk_mb: int
@@ -83,13 +83,13 @@ class Compose:
         ]  # fmt: skip
 
     async def up(self) -> dict[str, str]:
-        """Create and start all; the containers by service. Raises WorldFailed."""
+        """Creates and starts all containers. Returns them by service. Raises WorldFailed."""
         self._program = await self._found()
         await self._compose("up", "--detach", "--no-build", *self.services, timeout_s=UP_S_MAX)
         return {service: await self._container(service) for service in self.services}
 
     async def down(self) -> None:
-        """Nothing of it is left in the engine, its volumes included."""
+        """Removes all of the project from the engine, its volumes included."""
         if self._program:
             await self._compose("down", "--volumes", "--timeout", "0", timeout_s=UP_S_MAX)
 

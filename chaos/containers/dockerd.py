@@ -1,9 +1,9 @@
-"""An engine of our own, for machines that have none: dockerd beside everything else, with its own socket.
+"""Starts a Docker engine on machines that run none: dockerd with its own socket.
 
-Images and the builder's cache stay in the user's cache folder, so that only the first run on a machine is
-slow. Everything else goes when it stops: containers, networks, volumes, its processes, what it changed in
-the host's network. If this process is killed, the kernel has dockerd stop, and with it its containers; how
-the machine was is written down, and the next engine here makes it so again when it stops.
+Images and the builder's cache stay in the user's cache folder, so only the first run on a machine is slow.
+All else is removed when it stops: containers, networks, volumes, processes, and changes to the host's
+network. If this process is killed, the kernel stops dockerd and its containers. The host's earlier network is
+saved in a file, and the next engine started here restores it when it stops.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ START_S_MAX: Final = 60.0
 STOP_S_MAX: Final = 60.0
 POLL_S: Final = 0.1
 IMAGES_KEPT: Final = "until=168h"
-"""Images that no name points to any more, an older code's and stages of its builds, stay for a week."""
+"""Images without a name (of older code, and stages of its builds) are kept for a week."""
 
 _LOCK: Final = Path("/run/lock/strandline-dockerd")
-"""Held while an engine of ours runs. What stands in it is how the machine was before."""
+"""The lock file of an engine of ours. Its content is the state of the machine before."""
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _KEY: Final = Path("/etc/docker/key.json")
 _PLUGINS: Final = Path("/run/docker/plugins")
@@ -48,17 +48,17 @@ _CLOCK: Final = SystemClock()
 
 
 def data_root() -> Path:
-    """Where images stay between runs."""
+    """The folder where images stay between runs."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return cache / "strandline" / "docker"
 
 
 @asynccontextmanager
 async def dockerd() -> AsyncIterator[str]:
-    """An engine that answers at the address given (`unix:///…`) while the block runs. Raises WorldFailed."""
+    """Runs an engine while the block runs. Yields its address (`unix:///…`). Raises WorldFailed."""
     async with AsyncExitStack() as stack:
         lock = stack.enter_context(_alone())
-        if not _LOCK.read_text():  # else it says how it was before a run that was killed
+        if not _LOCK.read_text():  # else it has the state before a run that was killed
             before = _Before(await host_network.remember(), _folders(), _KEY.exists())
             _LOCK.write_text(before.dump())
         before = _Before.load(_LOCK.read_text())
@@ -80,20 +80,20 @@ async def dockerd() -> AsyncIterator[str]:
 
 @contextmanager
 def _alone() -> Iterator[int]:
-    """The lock, a descriptor. Two engines would take each other's rules away."""
+    """Takes the lock, and yields its descriptor. Two engines would remove each other's firewall rules."""
     with _LOCK.open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise WorldFailed(
-                "another run on this machine has started a Docker engine; wait until it is done"
+                "another run on this machine has started a Docker engine; wait until it has ended"
             ) from None
         yield lock.fileno()
 
 
 @dataclass(frozen=True)
 class _Before:
-    """How the machine was."""
+    """The state of the machine before the engine started."""
 
     network: HostNetwork
     folders: Collection[Path]
@@ -117,8 +117,8 @@ async def _restore(before: _Before) -> None:
 
 
 async def _start(home: Path, address: str, lock: int) -> asyncio.subprocess.Process:
-    """It holds the lock too, so that it outlives nobody unseen. A signal for our group is not meant for it:
-    it goes when what it runs has gone."""
+    """Starts dockerd. It inherits the lock, so an engine that outlives us keeps it. It has a process group of
+    its own, so a signal for our group does not reach it: it stops after its containers."""
     data_root().mkdir(parents=True, exist_ok=True)
     with (home / "dockerd.log").open("wb") as log:
         return await asyncio.create_subprocess_exec(
@@ -141,7 +141,7 @@ async def _wait_answering(process: asyncio.subprocess.Process, address: str, log
             return
         if process.returncode is not None or _CLOCK.monotonic() > deadline:
             tail = "\n".join(log.read_text(errors="replace").splitlines()[-10:])
-            raise WorldFailed(f"dockerd was started here and does not answer; it said:\n{tail}")
+            raise WorldFailed(f"dockerd was started here and does not answer; its output:\n{tail}")
         await _CLOCK.sleep(POLL_S)
 
 
@@ -158,7 +158,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
 
 
 async def _clear(address: str) -> None:
-    """Remove containers, networks, volumes: they are this run's, or an earlier one's that was killed."""
+    """Removes containers, networks and volumes of this run, or of an earlier run that was killed."""
     docker = ("docker", "--host", address)
     containers = (await run(*docker, "ps", "--all", "--quiet")).split()
     if containers:
@@ -169,11 +169,11 @@ async def _clear(address: str) -> None:
         await run(*docker, "volume", "rm", "--force", *volumes)
 
 
-# --- what it leaves behind --------------------------------------------------------------------------
+# --- cleaning up ------------------------------------------------------------------------------------
 
 
 def _folders() -> set[Path]:
-    """Those that an engine may make wherever it keeps its data, control groups included."""
+    """The folders that an engine may make outside its own, control groups included."""
     return {
         folder
         for folder in (
@@ -191,12 +191,12 @@ def _leave_no_traces(before: _Before) -> None:
     if not before.had_key:
         _KEY.unlink(missing_ok=True)
     for folder in sorted(_folders().difference(before.folders), reverse=True):
-        with contextlib.suppress(OSError):  # it is not empty, and so somebody else's by now
+        with contextlib.suppress(OSError):  # it is not empty, so another program uses it by now
             folder.rmdir()
 
 
 def _remove(home: Path) -> None:
-    """Its folder, once nothing is mounted below it: the name spaces of networks that are no more."""
+    """Removes the engine's folder. First unmounts what is still mounted below it: old network namespaces."""
     for line in Path("/proc/self/mounts").read_text().splitlines():
         if (point := line.split()[1]).startswith(str(home)):
             subprocess.run(["umount", "--lazy", point], check=False)

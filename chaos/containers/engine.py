@@ -1,6 +1,6 @@
-"""A Docker engine: the one that answers, or else one that is installed and started here for the tests' time.
+"""Finds a Docker engine that answers, or installs and starts one for the duration of the tests.
 
-Images are built by it from this project's Dockerfile. Where its base image cannot be pulled, it is made
+The engine builds the images from this project's Dockerfile. If their base image cannot be pulled, it is made
 here (`strandline.chaos.containers.base_image`).
 """
 
@@ -22,7 +22,7 @@ from strandline.chaos.world import WorldFailed
 
 PROJECT: Final = Path(__file__).resolve().parents[2]
 IMAGE: Final = "strandline-chaos"
-"""Not `strandline`: that name may be a user's."""
+"""Not `strandline`, which may be an image of a user's."""
 
 BUILD_S_MAX: Final = 1800.0
 INSTALL_S_MAX: Final = 600.0
@@ -35,31 +35,31 @@ _PACKAGES: Final = {
     "iptables": "iptables",
     "ip": "iproute2",
 }
-"""Programs, and Debian's packages that have them. Not every release has `docker` in docker.io."""
+"""Programs, and the Debian packages that contain them. Not every release has `docker` in docker.io."""
 
 _POLICY: Final = Path("/usr/sbin/policy-rc.d")
 
 
 @dataclass(frozen=True)
 class Engine:
-    """One that answers. `environment` is what docker and Compose are to be run with."""
+    """An engine that answers. `environment`: the variables for docker and Compose."""
 
     environment: Mapping[str, str]
     own: bool
-    """It was started here, and shares this machine's network; of another one that is not known."""
+    """True if it was started here and shares this machine's network. Of another engine that is unknown."""
 
     async def docker(self, *arguments: str, timeout_s: float = TIMEOUT_S) -> str:
-        """What `docker …` prints. Raises CommandFailed."""
+        """Returns the output of `docker …`. Raises CommandFailed."""
         return await run("docker", *arguments, environment=self.environment, timeout_s=timeout_s)
 
     async def build(self) -> None:
-        """Both images from the code as it is now: `strandline-chaos`, `strandline-chaos-zookeeper`."""
+        """Builds both images from the present code: `strandline-chaos`, `strandline-chaos-zookeeper`."""
         for target, name in (("zookeeper", f"{IMAGE}-zookeeper"), ("strandline", IMAGE)):
             await self.docker("build", "--target", target, "--tag", name, str(PROJECT), timeout_s=BUILD_S_MAX)
 
 
 def base_name(dockerfile: str) -> str:
-    """What its images are built from: the default of its argument PYTHON."""
+    """The base image of the Dockerfile: the default of its argument PYTHON."""
     for line in dockerfile.splitlines():
         if line.startswith("ARG PYTHON="):
             return line.removeprefix("ARG PYTHON=").strip()
@@ -67,12 +67,12 @@ def base_name(dockerfile: str) -> str:
 
 
 class NoEngine(WorldFailed):
-    """None can be had on this machine, or none that has anything to build on; the message says what to do."""
+    """This machine has no engine, or none with a base image; the message says what to do."""
 
 
 @asynccontextmanager
 async def engine() -> AsyncIterator[Engine]:
-    """An engine while the block runs, with the base image at hand. Raises NoEngine."""
+    """Yields an engine that has the base image. Raises NoEngine."""
     async with AsyncExitStack() as stack:
         try:
             running = await _found_or_started(stack)
@@ -102,7 +102,7 @@ async def _answers() -> bool:
 
 
 async def _install() -> None:
-    """Debian's packages, as root. They stay; what they would start is not started."""
+    """Installs Debian's packages, as root, without starting their services. They stay installed."""
     missing = sorted({package for program, package in _PACKAGES.items() if shutil.which(program) is None})
     if os.geteuid() != 0:
         raise NoEngine(
@@ -128,8 +128,8 @@ async def _install() -> None:
 
 @contextmanager
 def _services_not_started() -> Iterator[None]:
-    """Debian's way of saying that a package may not start what it brings (invoke-rc.d)."""
-    if _POLICY.exists():  # somebody has said already what may be
+    """Stops packages from starting their services, with Debian's policy file for invoke-rc.d."""
+    if _POLICY.exists():  # the machine has a policy already
         yield
         return
     _POLICY.write_text("#!/bin/sh\nexit 101\n")

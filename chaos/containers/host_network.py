@@ -1,8 +1,8 @@
-"""What an engine does to its host's network, and how that is undone: rules of iptables, bridges, switches.
+"""Saves the host's network settings before an engine starts, and restores them: iptables, bridges, switches.
 
-dockerd takes none of it back when it stops: its chains, a FORWARD policy of DROP, its bridge, and forwarding
-stay. `remember` is asked before an engine starts, and `restore` after it ended; nobody else is expected to
-change these meanwhile.
+dockerd leaves its changes behind when it stops: its chains, a FORWARD policy of DROP, its bridge, and
+forwarding. Call `remember` before an engine starts, and `restore` after it has ended. No other program should
+change these settings in between.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _LINKS: Final = Path("/sys/class/net")
 @dataclass(frozen=True)
 class HostNetwork:
     rules: Mapping[str, Mapping[str, str]]
-    """By family and table, as iptables-save prints them."""
+    """The rules by family and table, as iptables-save prints them."""
     links: Collection[str]
     switches: Mapping[str, str]
 
 
 async def remember() -> HostNetwork:
-    """How it is now."""
+    """Reads the present settings."""
     return HostNetwork(
         {family: tables(await _saved(family)) for family in FAMILIES},
         sorted(link.name for link in _LINKS.iterdir()),
@@ -53,7 +53,7 @@ def load(text: str) -> HostNetwork:
 
 
 async def restore(before: HostNetwork) -> None:
-    """Make it as it was: bridges that came since go, rules and switches are what they were."""
+    """Restores them: removes bridges that were added since, and sets rules and switches back."""
     for link in _LINKS.iterdir():
         if link.name not in before.links and (link / "bridge").exists():
             await run("ip", "link", "delete", link.name)
@@ -76,14 +76,14 @@ async def _saved(family: str) -> str:
 
 
 def tables(saved: str) -> dict[str, str]:
-    """What iptables-save printed, by table: `*filter` to `COMMIT`, without comments and counters."""
+    """The output of iptables-save by table: `*filter` to `COMMIT`, without comments and counters."""
     found: dict[str, str] = {}
     lines: list[str] = []
     for line in saved.splitlines():
         if line.startswith("#"):
             continue
         if line.startswith(":"):
-            line = line.partition(" [")[0]  # a chain, without how often it was passed
+            line = line.partition(" [")[0]  # a chain without its packet counter
         lines.append(line)
         if line == "COMMIT":
             found[lines[0].removeprefix("*")] = "\n".join(lines) + "\n"
@@ -92,7 +92,7 @@ def tables(saved: str) -> dict[str, str]:
 
 
 def emptied(table: str) -> str:
-    """This table with its own chains alone, which let everything pass: how it is before anybody uses it."""
+    """This table with only its built-in chains, which let everything pass: its state before any use."""
     heading, *lines = table.splitlines()
     chains = [line.split()[0] for line in lines if line.startswith(":") and not line.endswith(" -")]
     return "\n".join([heading, *(f"{chain} ACCEPT" for chain in chains), "COMMIT"]) + "\n"

@@ -1,7 +1,7 @@
-"""A world of containers: the cluster of docker-compose.yml, and whatever can be done to its containers.
+"""A cluster in containers, made from docker-compose.yml, and the faults that can be applied to it.
 
-Clients run on the host and come in by published ports. A broker that is killed or disconnected refuses them
-there; to the other members it is gone, or silent. One that is paused lets them connect and says nothing.
+Clients run on the host and connect to published ports. A broker that is killed or disconnected refuses them.
+The other members find it gone, or silent. A paused broker accepts connections and does not answer.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DISK_MB: Final = 512
 SERVING_S_MAX: Final = 120.0
 POLL_S: Final = 0.2
 STOP_S: Final = 20
-"""As long as a broker may take that is told to stop; then it is killed."""
+"""The time that a broker may take to stop; then it is killed."""
 SAID_LINES_MAX: Final = 20_000
 COPY_S_MAX: Final = 300.0
 
@@ -39,7 +39,7 @@ _CLOCK: Final = SystemClock()
 
 
 class ContainerWorld:
-    """A World on containers that run."""
+    """A `World` of running containers."""
 
     def __init__(
         self, engine: Engine, containers: Mapping[str, str], directory: Path, can: frozenset[FaultKind]
@@ -77,7 +77,7 @@ class ContainerWorld:
             await self._docker("wait", self._container(member))
 
     async def terminate(self, member: Member) -> None:
-        await self.resume(member)  # who hangs does not hear it
+        await self.resume(member)  # a paused process does not handle the signal
         await self._docker("stop", "--time", str(STOP_S), self._container(member))
 
     async def start(self, member: Member) -> None:
@@ -126,24 +126,24 @@ class ContainerWorld:
     # --- disks ---------------------------------------------------------------------------------
 
     async def fill_disk(self, broker: Member) -> None:
-        """Its disk is an own one of limited size: the host's is not filled."""
+        """The broker's disk has a limited size of its own, so the host's disk does not fill up."""
         script = (
             f"cat /dev/zero > {_disk(broker)}/{_FILLER} 2>&1; df --output=avail {_disk(broker)} | tail -n 1"
         )
         left = await self._in_disks("sh", "-c", script)
         if int(left.split()[-1]) != 0:
-            raise WorldFailed(f"the disk of {broker} was not filled: {left}")
+            raise WorldFailed(f"the disk of {broker} is not full: {left}")
 
     async def free_disk(self, broker: Member) -> None:
         await self._in_disks("rm", "--force", f"{_disk(broker)}/{_FILLER}")
 
     async def log_of(self, broker: Member) -> Path:
-        """A copy, which the next question about the same broker replaces."""
+        """A copy of the log. The next call for the same broker replaces it."""
         target = self._directory / "logs" / _service(broker)
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
         with target.with_suffix(".tar").open("w+b") as archive:
-            # 1 says that a file grew meanwhile: whoever compares logs has them at rest.
+            # 1 means that a file grew meanwhile. Logs are compared only while they do not change.
             script = f"tar --create --exclude=./{_FILLER} --directory={_disk(broker)} . || [ $? -eq 1 ]"
             await run(
                 "docker", "exec", self._containers[DISKS], "sh", "-c", script,
@@ -158,7 +158,7 @@ class ContainerWorld:
     async def said(self, member: Member) -> bytes:
         path = self._directory / "said"
         with path.open("w+b") as file:
-            # Both streams: an engine keeps them apart, and a JVM that dies speaks on the other one.
+            # Both streams: an engine keeps them apart, and a JVM that dies writes to the other one.
             script = f'exec docker logs --tail {SAID_LINES_MAX} "$0" 2>&1'
             await run(
                 "sh", "-c", script, self._container(member), environment=self._engine.environment, into=file
@@ -169,7 +169,7 @@ class ContainerWorld:
     # --- serving -------------------------------------------------------------------------------
 
     async def wait_serving(self) -> None:
-        """Until all brokers are registered and a controller is active, as a client on the host sees it."""
+        """Waits until a client on the host sees all brokers registered and a controller active."""
         deadline = _CLOCK.monotonic() + SERVING_S_MAX
         seen = "nobody answered"
         while _CLOCK.monotonic() < deadline:
@@ -231,7 +231,8 @@ def _rule(sender: Member, receiver: Member, how: Cut) -> Sequence[str]:
 
 
 async def _abilities(engine: Engine) -> frozenset[FaultKind]:
-    """Everything, and cuts between brokers where the engine's rules are this machine's and ours to change."""
+    """All faults; cuts between brokers only if the engine uses this machine's iptables and we may change
+    them."""
     try:
         cuts = engine.own or (
             os.geteuid() == 0 and bool(await run("iptables", "--wait", "--list-rules", _CHAIN))
@@ -250,11 +251,11 @@ async def container_world(
     disk_mb: int = DISK_MB,
     **broker_settings: Any,
 ) -> AsyncIterator[World]:
-    """A cluster of three brokers, two controllers and one or three nodes of ZooKeeper that serves while the
-    block runs, from images of the code as it is now; nothing of it is left then. Raises WorldFailed.
+    """Runs a cluster of three brokers, two controllers and one or three ZooKeeper nodes while the block runs,
+    from images of the present code. Removes all of it at the end. Raises WorldFailed.
 
-    `directory` takes copies of logs. Without an engine to be `on`, one is found or started. One such
-    world at a time: it has the ports of docker-compose.yml.
+    `directory` takes copies of logs. `on` is the engine to use; without one, it finds or starts one. Only one
+    such cluster can run at a time: it uses the ports of docker-compose.yml.
     """
     directory = directory.resolve()
     directory.mkdir(parents=True, exist_ok=True)

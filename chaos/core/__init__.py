@@ -1,1 +1,1 @@
-"""What is decided without a cluster: which faults, when, to whom. Pure: the same seed gives the same plan."""
+"""The decisions of a round: which faults, when, to which members. Pure: the same seed gives the same plan."""

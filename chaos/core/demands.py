@@ -1,8 +1,8 @@
-"""What a round demands of a cluster once nothing is done to it any more."""
+"""What a round requires of a cluster after its last fault."""
 
 from typing import Final
 
 SETTLE_S_MAX: Final = 60.0
-"""Until all members serve and every partition has its full ISR."""
+"""Time until all members serve and every partition has its full ISR."""
 WRITABLE_MS_MAX: Final = 15_000
-"""Until every partition has acknowledged a write."""
+"""Time until every partition has acknowledged a write."""

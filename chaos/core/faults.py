@@ -1,4 +1,4 @@
-"""What can be done to a cluster, and to whom. Plain values: a plan can be written down and repeated."""
+"""The faults, and the members they apply to. Plain values, so a plan can be saved and repeated."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """What a member of a cluster is."""
+    """The service that a member runs."""
 
     BROKER = "broker"
     CONTROLLER = "controller"
     ZOOKEEPER = "zookeeper"
     CLIENT = "client"
-    """Not of the cluster, but of a group that reads. Its number counts through the members of all groups."""
+    """A member of a consumer group, not of the cluster. Its number counts through the members of all
+    groups."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -28,28 +29,28 @@ class Member:
 
 
 class FaultKind(StrEnum):
-    """What is done. All but the last two are undone when the fault ends."""
+    """The kinds of faults. All but the last two are undone when the fault ends."""
 
     KILL = "kill"
-    """SIGKILL; started again at the end."""
+    """SIGKILL. The member is restarted when the fault ends."""
     TERMINATE = "terminate"
-    """SIGTERM, which hands leaderships over; started again at the end."""
+    """SIGTERM, on which a broker hands its leaderships over. The member is restarted when the fault ends."""
     PAUSE = "pause"
-    """It hangs with its connections open (SIGSTOP); goes on at the end."""
+    """The process stops with its connections open (SIGSTOP), and resumes when the fault ends."""
     DISCONNECT = "disconnect"
     """It has no network; its connections stay open until they time out."""
     ONE_WAY = "one-way"
-    """What it sends to one other member is dropped; what that one sends arrives."""
+    """Messages from this member to one other member are dropped; messages back arrive."""
     UNREACHABLE = "unreachable"
-    """A broker and all others are cut off from each other, and the network says so: host unreachable. It
-    reaches ZooKeeper and clients, as they reach it."""
+    """A broker and all other brokers cannot reach each other; the network answers "host unreachable".
+    ZooKeeper and clients still reach the broker, and it reaches them."""
     REFUSED = "refused"
-    """As UNREACHABLE, with the answer of a closed port: a reset."""
+    """As UNREACHABLE, but the network answers with a reset, as for a closed port."""
     DISK_FULL = "disk-full"
-    """Nothing can be appended where it keeps its log; there is room again at the end."""
+    """The broker can append nothing to its log; it has room again when the fault ends."""
     CHASE = "chase"
-    """Whoever leads a partition is killed; when there is another leader, that one, while the fault lasts.
-    All of them are started again at the end."""
+    """The leader of a partition is killed, then the next leader, and so on while the fault lasts. All of them
+    are restarted when the fault ends."""
     REASSIGN = "reassign"
     """A partition gets other replicas."""
     ADD_PARTITIONS = "add-partitions"
@@ -57,37 +58,37 @@ class FaultKind(StrEnum):
 
 
 class Cut(StrEnum):
-    """What becomes of what one member sends to another."""
+    """The fate of messages from one member to another."""
 
     DROPPED = "dropped"
-    """Nothing: it is gone."""
+    """They are lost."""
     UNREACHABLE = "unreachable"
-    """It is answered with "host unreachable", as by a router without a way there."""
+    """They are answered with "host unreachable", as by a router without a route."""
     REFUSED = "refused"
-    """It is answered with a reset, as by a closed port."""
+    """They are answered with a reset, as by a closed port."""
 
 
 class Target(StrEnum):
-    """Whom a fault is meant for, where that is not known before it is done."""
+    """How the member of a fault is found if it is not known in advance."""
 
     ANY = "any"
-    """The member of its number."""
+    """The member with the fault's number."""
     LEADER = "leader"
-    """Who then leads the partition of its number."""
+    """The leader, at that time, of the partition with the fault's number."""
     FOLLOWER = "follower"
-    """Who then follows in the partition of its number, first of its ISR."""
+    """The first follower in the ISR, at that time, of the partition with the fault's number."""
     COORDINATOR = "coordinator"
-    """Who then coordinates the group of its number."""
+    """The coordinator, at that time, of the group with the fault's number."""
     ACTIVE = "active"
-    """The controller that then is the active one."""
+    """The controller that is active at that time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One fault of a plan. Times are seconds since the round began.
 
-    `number` is a member, a partition or a group, as `target` says. `other` is the second broker of a
-    ONE_WAY; -1 elsewhere.
+    `number` is that of a member, a partition or a group; `target` says which. `other` is the second broker of
+    a ONE_WAY, and -1 elsewhere.
     """
 
     kind: FaultKind

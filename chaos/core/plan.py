@@ -1,8 +1,8 @@
-"""A plan of faults for one round, drawn from lots: which, when, to whom. The same lots give the same plan.
+"""Draws a plan of faults for one round: which, when, and to which members. The same lots give the same plan.
 
-A plan is made of strikes. Most are one fault, some are several at the same moment on different roles, a few
-are all brokers at once, or ZooKeeper's majority. Sometimes there is none: what is found wrong then is
-nobody's fault but the cluster's.
+A plan consists of strikes. Most strikes are one fault. Some are several faults at the same moment on
+different roles, and a few hit all brokers at once, or ZooKeeper's majority. Some plans have no fault: a
+problem that is found then is the cluster's own.
 """
 
 from __future__ import annotations
@@ -16,34 +16,34 @@ from strandline.chaos.core.faults import Fault, FaultKind, Member, Role, Target
 
 T = TypeVar("T")
 Lots = Callable[[], float]
-"""The next lot: a number from 0 to below 1."""
+"""Returns the next lot: a number from 0 to below 1."""
 
 CALM_SHARE: Final = 0.05
-"""Of the plans, those without a fault."""
+"""Share of the plans that have no fault."""
 STRIKE_EVERY_S: Final = 6.0
-"""A strike each so many seconds, on the mean."""
+"""Mean time between two strikes."""
 LASTS_S_MIN: Final = 0.3
 LASTS_S_MAX: Final = 9.0
-"""Longer than a session with ZooKeeper, and than a replica may stay behind."""
+"""Longer than a session with ZooKeeper, and longer than a replica may lag."""
 APART_S: Final = 1.0
-"""Between two faults of the same member."""
+"""Pause between two faults of the same member."""
 TOGETHER_S: Final = 0.4
-"""The faults of one strike begin within this."""
+"""The faults of one strike begin within this time."""
 TRIES: Final = 5
-"""A fault whose member has another one at that time is drawn anew, so many times in all."""
+"""Draws of one fault in all. It is drawn again if its member has another fault at that time."""
 
 FALLEN: Final = frozenset({FaultKind.KILL, FaultKind.TERMINATE, FaultKind.PAUSE, FaultKind.DISCONNECT})
-"""What can be done to a member of any role, but that clients are not cut off."""
+"""Faults for a member of any role; clients are never disconnected."""
 OFTEN: Final = frozenset({FaultKind.KILL, FaultKind.PAUSE})
 ISOLATED: Final = frozenset({FaultKind.UNREACHABLE, FaultKind.REFUSED})
-"""A broker and all others are cut off from each other."""
+"""Faults that cut a broker and all other brokers off from each other."""
 AT_ONCE: Final = frozenset({FaultKind.REASSIGN, FaultKind.ADD_PARTITIONS})
-"""What is done, and not undone: it lasts no time."""
+"""Faults that take no time and are not undone."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """A topic of a round, and how many partitions it begins with."""
+    """A topic of a round, and its partition count at the beginning."""
 
     topic: str
     partitions: int
@@ -51,7 +51,8 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a plan is drawn for. `members` are those of the cluster, and clients; `groups`: how many read."""
+    """The input of a plan. `members`: those of the cluster, and clients; `groups`: the number of consumer
+    groups."""
 
     seconds: float
     members: Sequence[Member]
@@ -61,7 +62,8 @@ class Setting:
 
     @property
     def partitions(self) -> int:
-        """Of all topics. A fault's partition is a number below this, through the topics in order."""
+        """The partition count of all topics. A fault's partition is a number below it, through the topics in
+        order."""
         return sum(topic.partitions for topic in self.topics)
 
     def of_role(self, role: Role) -> list[Member]:
@@ -70,7 +72,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is done in a round. `faults` in the order of their beginnings."""
+    """The faults of a round. `faults` are in the order of their beginnings."""
 
     seed: int
     seconds: float
@@ -79,7 +81,7 @@ class Plan:
     faults: tuple[Fault, ...]
 
     def partition(self, number: int) -> tuple[str, int]:
-        """The topic and the partition that a fault's number stands for."""
+        """The topic and partition of a fault's number."""
         for topic in self.topics:
             if number < topic.partitions:
                 return topic.topic, number
@@ -88,7 +90,7 @@ class Plan:
 
 
 def draw(lots: Lots, seed: int, setting: Setting) -> Plan:
-    """A plan. `seed` is only written down, for whoever wants to repeat it: `lots` must come from it."""
+    """Draws a plan. `seed` is only recorded, so that the plan can be repeated: `lots` must come from it."""
     drawn: list[Fault] = []
     if setting.can and lots() >= CALM_SHARE:
         strikes = 1 + int(lots() * 2 * setting.seconds / STRIKE_EVERY_S)
@@ -99,7 +101,8 @@ def draw(lots: Lots, seed: int, setting: Setting) -> Plan:
 
 
 def _strike(lots: Lots, setting: Setting, before: Sequence[Fault]) -> list[Fault]:
-    """Faults that begin at about the same time; fewer than meant if the members are under others."""
+    """Draws faults that begin at about the same time. They are fewer if the members have other faults
+    then."""
     lasts_s = _between(lots, LASTS_S_MIN, min(LASTS_S_MAX, setting.seconds / 2))
     latest_s = max(0.0, setting.seconds - lasts_s - TOGETHER_S)
     begins_s = lots() * latest_s
@@ -126,7 +129,7 @@ def _strike(lots: Lots, setting: Setting, before: Sequence[Fault]) -> list[Fault
 
 
 def _roles(lots: Lots, setting: Setting) -> Iterator[Role]:
-    """Brokers more often than the others, but no role is left out; different ones, one after the other."""
+    """Different roles, one after the other. Brokers come more often, but no role is left out."""
     present = [role for role in Role if setting.of_role(role)]
     while present:
         others = [role for role in present if role is not Role.BROKER]
@@ -137,7 +140,7 @@ def _roles(lots: Lots, setting: Setting) -> Iterator[Role]:
 
 
 def _fault(lots: Lots, setting: Setting, role: Role, begins_s: float, lasts_s: float) -> Fault | None:
-    """One fault of this role; None if nothing can be done to it."""
+    """Draws one fault for this role; None if no fault is possible."""
     possible = [kind for kind in FaultKind if kind in setting.can and _fits(kind, role, setting)]
     kinds = [kind for kind in possible for _ in range(2 if kind in OFTEN else 1)]
     if not kinds:
@@ -164,7 +167,7 @@ def _fits(kind: FaultKind, role: Role, setting: Setting) -> bool:
 
 
 def _target(lots: Lots, setting: Setting, role: Role, kind: FaultKind) -> tuple[Target, int]:
-    """Whom it is meant for, and the number that says who that is."""
+    """Draws the target, and the number that the target refers to."""
     anybody = (Target.ANY, _pick(lots, setting.of_role(role)).number)
     if kind in AT_ONCE or kind is FaultKind.CHASE:
         return Target.LEADER, int(lots() * setting.partitions)
@@ -182,9 +185,9 @@ def _target(lots: Lots, setting: Setting, role: Role, kind: FaultKind) -> tuple[
 
 
 def _contradicts(fault: Fault, others: Sequence[Fault]) -> bool:
-    """True if one of the others has one of the same members at the same time.
+    """True if another fault has one of the same members at the same time.
 
-    Of those whose member is not known before they are done, the nemesis finds out then.
+    For faults whose member is found only at their time, the nemesis checks this then.
     """
     own = _touched(fault)
     return any(
@@ -196,14 +199,15 @@ def _contradicts(fault: Fault, others: Sequence[Fault]) -> bool:
 
 
 def _touched(fault: Fault) -> set[Member]:
-    """The members that are known to be under it."""
+    """The members that the fault is known to hit."""
     if fault.target is not Target.ANY:
         return set()
     return {Member(fault.role, number) for number in (fault.number, fault.other) if number >= 0}
 
 
 def _between(lots: Lots, low: float, high: float) -> float:
-    """Short times as often as long ones: a pause of half a second is not one of five."""
+    """Draws a time. Short times are as likely as long ones: a pause of 0.5 s tests something else than one of
+    5 s."""
     lot = lots()
     return low + max(0.0, high - low) * lot * lot
 
@@ -217,14 +221,14 @@ def _two(lots: Lots, choices: Sequence[int]) -> tuple[int, int]:
     return first, _pick(lots, [each for each in choices if each != first])
 
 
-# --- where a partition goes --------------------------------------------------------------------
+# --- reassignments -----------------------------------------------------------------------------
 
 
 def moved(replicas: Sequence[int], brokers: Collection[int], factor: int) -> tuple[int, ...]:
-    """Other replicas for a partition, such that data always moves or a leader does.
+    """Other replicas for a partition, chosen so that data or the leader always moves.
 
-    A broker that has none takes the place of the first; one that is missing for the `factor` is added as
-    the preferred one; where every broker has a replica already, the first goes.
+    A broker without a replica replaces the first. If there are fewer replicas than `factor`, one is added as
+    the preferred one. If every broker has a replica already, the first is removed.
     """
     free = sorted(set(brokers) - set(replicas))
     if free and len(replicas) < factor:
@@ -250,7 +254,7 @@ def dump(plan: Plan) -> str:
 
 
 def load(text: str) -> Plan:
-    """The plan that was written down so. Raises ValueError, KeyError, TypeError for anything else."""
+    """Reads a dumped plan. Raises ValueError, KeyError, TypeError for anything else."""
     said = json.loads(text)
     return Plan(
         said["seed"],

@@ -1,4 +1,4 @@
-"""What a page says of a round, counted from what it left behind. Pure; times are milliseconds since 1970."""
+"""The facts that a page shows, counted from a round's data. Pure; times are milliseconds since 1970."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Verdict(Enum):
     WRONG = "something wrong was found"
     UNWELL = "the cluster did not become well again"
     UNFINISHED = "the round did not come to its end"
-    UNJUDGED = "nobody has looked for what is wrong"
+    UNJUDGED = "the round was not judged"
 
 
 @dataclass(frozen=True, slots=True)
 class FaultFact:
-    """One fault. `span` is None if it was not done, and `detail` then says why."""
+    """One fault. `span` is None if it was not applied, and `detail` then says why."""
 
     number: int
     kind: str
@@ -36,22 +36,22 @@ class FaultFact:
     detail: str
     span: Span | None
     gap: tuple[TopicPartition, Span] | None = None
-    """Of the times without an acknowledged write of a partition that were in part meanwhile, the longest."""
+    """The longest time without an acknowledged write of a partition that overlaps the fault."""
     whole_after_ms: float | None = None
-    """From its end until every ISR was seen full."""
+    """Time from its end until every ISR was seen full."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionFact:
-    """`gap` is its longest time without an acknowledged write; `whole_after_ms` counts from healing until its
-    ISR was seen full, to stay so; `read_after_ms` is how long an acknowledged record took at most until a
-    reader by assignment had it. None where nobody knows."""
+    """`gap` is the longest time without an acknowledged write. `whole_after_ms` is the time from healing
+    until the ISR was seen full and stayed full. `read_after_ms` is the longest time from an acknowledgement
+    until a reader by assignment received the record. None if it is unknown."""
 
     place: TopicPartition
     acked: int
     gap: Span | None
     high_watermark: int | None
-    """The last that was data."""
+    """The last one that was observed."""
     elections: int
     unclean: int
     least_isr: int | None
@@ -61,26 +61,26 @@ class PartitionFact:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that the page and the picture show."""
+    """Everything that the page and the picture show."""
 
     seed: int | None
     verdict: Verdict
     reasons: tuple[str, ...]
     span: Span
     loaded: Span | None
-    """From the first record sent to the last."""
+    """The time from the first record sent to the last."""
     faults: tuple[FaultFact, ...]
     places: tuple[TopicPartition, ...]
     leaders: tuple[Held, ...]
     members: tuple[Held, ...]
-    """Of ISRs."""
+    """The members of each ISR, over time."""
     growth: Mapping[TopicPartition, Sequence[traffic.Rate]]
-    """Of high watermarks."""
+    """How fast high watermarks rose."""
     falls: Mapping[TopicPartition, Sequence[float]]
-    """When one observer was told a lower high watermark than before."""
+    """When an observer saw a lower high watermark than before."""
     unclean: tuple[Election, ...]
     died: tuple[tuple[str, int], ...]
-    """Members that ended by themselves, and when that was seen."""
+    """Members that ended without a fault, and when that was seen."""
     gaps: Mapping[TopicPartition, Sequence[Span]]
     """All times between two acknowledged writes of a partition."""
     partitions: tuple[PartitionFact, ...]
@@ -88,16 +88,16 @@ class Facts:
     acked: tuple[traffic.Rate, ...]
     received: tuple[traffic.Rate, ...]
     failed: tuple[traffic.Rate, ...]
-    """Failed for certain, or with an unknown outcome; when it was data."""
+    """Records that failed for certain or with an unknown outcome, by the time of the answer."""
     latencies: tuple[traffic.Latency, ...]
     healed_ms: int | None
     settled_after_ms: float | None
-    """From healing until every ISR was full and every member served."""
+    """Time from healing until every ISR was full and every member served."""
     writable_after_ms: float | None
 
 
 def facts_of(data: RoundData) -> Facts:
-    """Count all of it."""
+    """Counts all facts of a round."""
     span = whole_span(data)
     sendings = [each for sender in data.senders for each in sender.sendings]
     loaded = traffic.loaded(sendings)
@@ -146,7 +146,8 @@ def facts_of(data: RoundData) -> Facts:
 
 
 def whole_span(data: RoundData) -> Span:
-    """From `began` to `ended`; where the timeline does not say, from the first to the last thing data."""
+    """The time from `began` to `ended`. If the timeline lacks them, from the first to the last event
+    known."""
     times = [
         *(float(moment.at_ms) for moment in data.moments),
         *(float(each.at_ms) for each in data.observations),
@@ -159,7 +160,7 @@ def whole_span(data: RoundData) -> Span:
 
 
 def judged(moments: Sequence[Moment], findings: Sequence[Finding] | None) -> tuple[Verdict, tuple[str, ...]]:
-    """The verdict, and the sentences that it rests on."""
+    """The verdict, and the sentences that give its reasons."""
     events = {moment.event: moment for moment in moments}
     verdict = Verdict.GOOD
     reasons = []
@@ -168,12 +169,12 @@ def judged(moments: Sequence[Moment], findings: Sequence[Finding] | None) -> tup
         reasons.append("There are no findings, not even an empty list of them.")
     if "ended" not in events:
         verdict = Verdict.UNFINISHED
-        last = f"The last that is known of it is “{moments[-1].event}”." if moments else "It never began."
+        last = f"Its last known event is “{moments[-1].event}”." if moments else "It never began."
         reasons.append(last)
     for event, what in (("not_settled", "It did not settle"), ("not_writable", "Not writable")):
         if event in events:
             verdict = Verdict.UNWELL
-            why = events[event].detail or ", ".join(events[event].partitions) or "nobody says why"
+            why = events[event].detail or ", ".join(events[event].partitions) or "no reason is known"
             reasons.append(f"{what}: {why}")
     writable_ms = _took(moments, "writable")
     if writable_ms is not None and writable_ms > WRITABLE_MS_MAX:
@@ -192,8 +193,8 @@ def faults_of(
     gaps: Mapping[TopicPartition, Sequence[Span]],
     whole: Sequence[tuple[float, bool]],
 ) -> Iterable[FaultFact]:
-    """Each fault that was planned or done, in the plan's order. One without an end ended when all was
-    healed."""
+    """Each fault that was planned or applied, in the plan's order. A fault without an end ended when the
+    cluster was healed."""
     healed_ms = _when(data.moments, "healed")
     steps: dict[int, dict[str, Moment]] = defaultdict(dict)
     for moment in data.moments:
@@ -210,13 +211,13 @@ def faults_of(
             continue
         end_ms = ended.at_ms if ended else healed_ms if healed_ms is not None else span.to_ms
         lasted = Span(began.at_ms, max(began.at_ms, end_ms))
-        told_of_it = [began, ended] if ended else [began]
+        noted = [began, ended] if ended else [began]
         meanwhile = ((place, gap) for place, each in gaps.items() for gap in each if gap.meets(lasted))
         yield FaultFact(
             number=number,
             kind=kind,
-            who=tuple(dict.fromkeys(member for moment in told_of_it for member in moment.who)),
-            detail="; ".join(dict.fromkeys(moment.detail for moment in told_of_it if moment.detail)),
+            who=tuple(dict.fromkeys(member for moment in noted for member in moment.who)),
+            detail="; ".join(dict.fromkeys(moment.detail for moment in noted if moment.detail)),
             span=lasted,
             gap=max(meanwhile, key=lambda each: each[1].took_ms, default=None),
             whole_after_ms=partitions.first_whole(whole, lasted.to_ms),

@@ -1,4 +1,4 @@
-"""HTML from nested calls: `tag("p", "a < b", id="x")`. Whatever is not markup already is escaped."""
+"""HTML from nested calls: `tag("p", "a < b", id="x")`. Text that is not `Markup` is escaped."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import html
 from typing import Final
 
 VOID: Final = frozenset({"meta", "img", "br", "hr"})
-"""Elements that have no content, and no end."""
+"""Elements without content or an end tag."""
 
 
 class Markup(str):
-    """Text that is HTML, and stands as it is."""
+    """Text that is HTML already, and is not escaped."""
 
     __slots__ = ()
 
 
 def tag(name: str, /, *content: object, **attributes: str) -> Markup:
-    """An element. `class_` is the attribute `class`; one without a value is left out."""
+    """An element. `class_` is the attribute `class`; an attribute without a value is left out."""
     said = {key.rstrip("_"): html.escape(value) for key, value in attributes.items() if value}
     named = "".join(f' {key}="{value}"' for key, value in said.items())
     if name in VOID:
@@ -25,5 +25,5 @@ def tag(name: str, /, *content: object, **attributes: str) -> Markup:
 
 
 def joined(*content: object) -> Markup:
-    """One after the other."""
+    """The contents, one after the other."""
     return Markup("".join(each if isinstance(each, Markup) else html.escape(str(each)) for each in content))

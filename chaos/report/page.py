@@ -1,4 +1,4 @@
-"""`report.html`: a round on one page that needs nothing but itself."""
+"""Writes `report.html`: a round on one self-contained page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PICTURE_SVG: Final = "chart.svg"
 PICTURE_PNG: Final = "chart.png"
 FINDINGS_SHOWN: Final = 30
 WORD_CHARACTERS_MAX: Final = 400
-"""Of a finding's detail: it may quote what a process printed."""
+"""Characters of a finding's detail: it may quote the output of a process."""
 
 STYLE: Final = Markup("""
 body { font: 15px/1.5 system-ui, sans-serif; color: #1f2430; background: #fff; max-width: 82rem;
@@ -42,9 +42,9 @@ figure { margin: 1.2rem 0 0; } figure svg { width: 100%; height: auto; }
 
 
 def write_report(out: Path) -> Path:
-    """The page of the round in `out`, with its picture as files beside it; returns where it is.
+    """Writes the page of the round in `out`, with its picture as files beside it. Returns the page's path.
 
-    What is missing of a round is said on the page. Raises OSError.
+    The page names the parts of the round that are missing. Raises OSError.
     """
     data = read_round(out)
     facts = facts_of(data)
@@ -84,7 +84,7 @@ def page(data: RoundData, facts: Facts, picture: Markup) -> str:
 
 
 def _inline(svg: str) -> Markup:
-    """The element alone: a document within a document has no head of its own."""
+    """The svg element alone, since a document inside a document has no head of its own."""
     return Markup(svg[svg.index("<svg") :])
 
 
@@ -100,7 +100,7 @@ def _verdict(facts: Facts) -> Markup:
 
 
 def command_of(plan: Plan) -> str:
-    """What draws the same plan, on plain processes, from all kinds of faults."""
+    """The command that draws the same plan, on plain processes, from all kinds of faults."""
     brokers, controllers = (
         sum(member.role == role for member in plan.members) for role in ("broker", "controller")
     )
@@ -140,7 +140,7 @@ def _recovery(data: RoundData, facts: Facts) -> Markup:
         ("received, by all readers", f"{sum(len(reader.received_ms) for reader in data.readers):,}"),
         ("longest until acknowledged", _time(max(waits, default=None))),
         *(
-            (("died by themselves", ", ".join(dict.fromkeys(who for who, _ in facts.died))),)
+            (("ended without a fault", ", ".join(dict.fromkeys(who for who, _ in facts.died))),)
             if facts.died
             else ()
         ),
@@ -189,7 +189,7 @@ def _fault(fault: FaultFact, facts: Facts) -> Sequence[str]:
 
 def _partitions(facts: Facts) -> Markup:
     if not facts.partitions:
-        return joined(tag("h2", "Partitions"), tag("p", "Nothing is known of any.", class_="note"))
+        return joined(tag("h2", "Partitions"), tag("p", "No data.", class_="note"))
     columns = (
         "partition", "#acknowledged", "#high watermark", "#longest without an acknowledged write", "#from",
         "#elections", "#unclean", "#least in sync", "#in sync after healing", "#read after, at most",
@@ -241,7 +241,7 @@ def _terms(*terms: tuple[str, object]) -> Markup:
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Markup:
-    """Columns that begin with # are numbers."""
+    """Columns whose names begin with # are numbers."""
     kinds = ["number" if column.startswith("#") else "" for column in columns]
 
     def cells(name: str, values: Iterable[str]) -> Markup:

@@ -1,4 +1,4 @@
-"""What became of partitions while they were looked at. Pure; times are milliseconds since 1970."""
+"""The course of each partition, from observations. Pure; times are milliseconds since 1970."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from strandline.chaos.report.traffic import BIN_MS, Rate
 from strandline.ids import TopicPartition
 
 SILENT_MS: Final = 1_500
-"""What was seen of a partition is taken for true for so long."""
+"""An observation of a partition counts for at most this time."""
 
 
 def newest(observations: Iterable[Observation]) -> dict[TopicPartition, list[Observation]]:
-    """By partition, in time order, without those of observers that are behind: they tell an epoch that was
-    over when somebody else told a later one."""
+    """The observations by partition, in time order, without outdated ones: those with an older epoch than
+    another observer reported earlier."""
     seen: dict[TopicPartition, list[Observation]] = defaultdict(list)
     epochs: dict[TopicPartition, int] = defaultdict(lambda: -1)
     for each in sorted(observations, key=lambda each: each.at_ms):
@@ -33,12 +33,12 @@ def newest(observations: Iterable[Observation]) -> dict[TopicPartition, list[Obs
 
 
 def leaders_of(observed: Sequence[Observation], end_ms: float) -> Iterator[Held]:
-    """Who led one partition, from each time at which somebody else did."""
+    """The leaders of one partition, each with its time."""
     return _merged(Held(*span, each.place, each.leader) for each, span in _looks(observed, end_ms))
 
 
 def members_of(observed: Sequence[Observation], end_ms: float) -> Iterator[Held]:
-    """Who was in the ISR of one partition, broker by broker."""
+    """The members of one partition's ISR over time, broker by broker."""
     looks = list(_looks(observed, end_ms))
     for broker in sorted({broker for each in observed for broker in each.isr}):
         yield from _merged(Held(*span, each.place, broker) for each, span in looks if broker in each.isr)
@@ -47,7 +47,7 @@ def members_of(observed: Sequence[Observation], end_ms: float) -> Iterator[Held]
 def _looks(
     observed: Sequence[Observation], end_ms: float
 ) -> Iterator[tuple[Observation, tuple[float, float]]]:
-    """What was seen holds until somebody looks again, but not for longer than SILENT_MS."""
+    """Each observation, and the time it holds: until the next one, but no longer than SILENT_MS."""
     for number, each in enumerate(observed):
         until_ms = observed[number + 1].at_ms if number + 1 < len(observed) else end_ms
         until_ms = max(each.at_ms, min(until_ms, each.at_ms + SILENT_MS))
@@ -55,7 +55,7 @@ def _looks(
 
 
 def _merged(held: Iterable[Held]) -> Iterator[Held]:
-    """Without a cut between two that are the same."""
+    """Joins neighbours that are equal."""
     last: Held | None = None
     for each in held:
         if last is not None and (last.broker, last.to_ms) == (each.broker, each.from_ms):
@@ -69,8 +69,8 @@ def _merged(held: Iterable[Held]) -> Iterator[Held]:
 
 
 def growth_of(observed: Iterable[Observation], span: Span) -> tuple[Rate, ...]:
-    """By how many records a second the high watermark rose, as it was told: what nobody told at first counts
-    when it is told. Bin by bin; never below zero."""
+    """By how many records a second the high watermark rose, bin by bin, never below zero. Records that were
+    not observed at first count in the bin where they are observed."""
     bins = [0] * (int(span.took_ms // BIN_MS) + 1)
     known: int | None = None
     for each in observed:
@@ -85,21 +85,21 @@ def growth_of(observed: Iterable[Observation], span: Span) -> tuple[Rate, ...]:
 
 
 def falls_of(observed: Iterable[Observation]) -> list[float]:
-    """When an observer was told a high watermark below one that it was told before."""
-    told: dict[str, int] = {}
+    """When an observer saw a high watermark below its own earlier one."""
+    highest: dict[str, int] = {}
     falls = []
     for each in observed:
         if each.watermark is None:
             continue
-        if each.watermark < told.get(each.observer, 0):
+        if each.watermark < highest.get(each.observer, 0):
             falls.append(float(each.at_ms))
-        told[each.observer] = max(each.watermark, told.get(each.observer, 0))
+        highest[each.observer] = max(each.watermark, highest.get(each.observer, 0))
     return falls
 
 
 def full_size(observed: Sequence[Observation], settled_ms: int | None) -> int:
-    """How many are in its ISR when all is well: as many as there were when the cluster had settled, or if it
-    never did, the most that were ever seen."""
+    """The full size of the ISR: its size when the cluster had settled or, if it never did, the largest size
+    that was observed."""
     if settled_ms is not None:
         before = [each for each in observed if each.at_ms <= settled_ms]
         if before:
@@ -110,7 +110,7 @@ def full_size(observed: Sequence[Observation], settled_ms: int | None) -> int:
 def wholeness(
     seen: Mapping[TopicPartition, Sequence[Observation]], full: Mapping[TopicPartition, int]
 ) -> list[tuple[float, bool]]:
-    """Whether every ISR was full, from then until the next of these."""
+    """Each time at which this changed: True if from then on every ISR was full."""
     steps: list[tuple[float, bool]] = []
     short: set[TopicPartition] = set()
     for each in sorted((each for those in seen.values() for each in those), key=lambda each: each.at_ms):
@@ -125,7 +125,7 @@ def wholeness(
 
 
 def first_whole(steps: Sequence[tuple[float, bool]], from_ms: float) -> float | None:
-    """How long after `from_ms` all was whole; 0 if it was so then, None if it never was."""
+    """Time from `from_ms` until every ISR was full; 0 if it was full then, None if it never was."""
     then = bisect_right(steps, from_ms, key=lambda step: step[0])
     if then and steps[then - 1][1]:
         return 0.0
@@ -133,7 +133,8 @@ def first_whole(steps: Sequence[tuple[float, bool]], from_ms: float) -> float | 
 
 
 def whole_after(observed: Sequence[Observation], full: int, healed_ms: int | None) -> float | None:
-    """From healing until one ISR was full, to stay so; 0 if it was. None if it is not, or nothing healed."""
+    """Time from healing until one ISR was full and stayed full; 0 if it was. None if it never was, or there
+    was no healing."""
     if healed_ms is None or not observed or len(observed[-1].isr) < full:
         return None
     short = [number for number, each in enumerate(observed) if len(each.isr) < full]
@@ -144,8 +145,8 @@ def whole_after(observed: Sequence[Observation], full: int, healed_ms: int | Non
 def elections_of(
     elections: Sequence[Election], place: TopicPartition, observed: Sequence[Observation], span: Span
 ) -> int:
-    """How many there were in the round: as they were recorded, or if none was, as many as changes of the
-    epoch were seen."""
+    """The number of elections in the round: the recorded ones or, if there are none, the observed changes of
+    the epoch."""
     if elections:
         return sum(each.place == place and span.from_ms <= each.at_ms <= span.to_ms for each in elections)
     epochs = [each.epoch for each in observed if each.epoch >= 0]

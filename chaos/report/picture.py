@@ -1,6 +1,6 @@
-"""The picture of a round: everything over one axis of time, so that what a fault did stands below it.
+"""Draws the picture of a round: all panels share one time axis, so the effects of a fault stand below it.
 
-The only file that knows matplotlib. It is drawn without a display.
+Only this file imports matplotlib. It needs no display.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LANES_MAX: Final = 32
-"""Partitions in one picture: more cannot be told apart."""
+ROWS_MAX: Final = 32
+"""Partitions in one picture: a reader cannot distinguish more."""
 GAP_SHOWN_MS: Final = 500
-"""A time without an acknowledged write that is longer than this is marked."""
+"""A time without an acknowledged write is marked if it is longer than this."""
 CALM_MS: Final = 1_500
-"""What is drawn after the last that happened."""
+"""Time that is drawn after the last event."""
 _DOTS_PER_INCH: Final = 140
 _BROKERS: Final = (
     "#4477aa", "#ee8866", "#228833", "#aa3377", "#66ccee", "#ccbb44", "#775544", "#9988cc", "#44aa99",
@@ -42,15 +42,15 @@ _KINDS: Final = {
     "disk-full": "#9c5b5b", "reassign": "#6f9a9a",
     "add-partitions": "#6f9a9a",
 }  # fmt: skip
-"""Faults are dark and dull, so that no fault looks like a broker."""
+"""Faults have dark, dull colours, so that no fault looks like a broker."""
 
 
 class NoMatplotlib(Exception):
-    """It is not installed; the message says how to get it."""
+    """Matplotlib is not installed; the message says how to install it."""
 
 
 def draw(facts: Facts, svg: Path, png: Path) -> None:
-    """Both files of the same picture. Raises NoMatplotlib, OSError."""
+    """Draws the same picture to both files. Raises NoMatplotlib, OSError."""
     try:
         import matplotlib
     except ImportError as error:
@@ -67,10 +67,10 @@ def draw(facts: Facts, svg: Path, png: Path) -> None:
 
 
 def _whole(facts: Facts) -> Figure:
-    places = facts.places[:LANES_MAX]
-    lanes = _fault_lanes(facts.faults)
+    places = facts.places[:ROWS_MAX]
+    fault_rows = _fault_rows(facts.faults)
     heights = [
-        0.55 + 0.27 * max(1, len(lanes)),
+        0.55 + 0.27 * max(1, len(fault_rows)),
         0.5 + 0.42 * max(1, len(places)),
         0.4 + 0.24 * max(1, len(places)),
         1.5,
@@ -79,7 +79,7 @@ def _whole(facts: Facts) -> Figure:
     figure, (faults, leaders, marks, rate, latency) = _panels(heights)
     axis = _Time(facts.span)
     figure.suptitle(_headline(facts), x=0.01, ha="left", fontsize=11, color=_INK)
-    _draw_faults(faults, facts, lanes, axis)
+    _draw_faults(faults, facts, fault_rows, axis)
     _draw_partitions(leaders, facts, places, axis)
     _draw_growth(marks, facts, places, axis)
     _draw_rates(rate, facts, axis)
@@ -92,7 +92,7 @@ def _whole(facts: Facts) -> Figure:
 
 
 def _last_ms(facts: Facts) -> float:
-    """When there is no more to be seen: what comes after the load are readers that read all once more."""
+    """When the picture ends: after the load only the final readers follow."""
     ends = [fault.span.to_ms for fault in facts.faults if fault.span is not None]
     if facts.loaded is None:
         return facts.span.to_ms
@@ -107,7 +107,7 @@ def _headline(facts: Facts) -> str:
 
 
 class _Time:
-    """Seconds since the round began."""
+    """Converts times to seconds since the round began."""
 
     def __init__(self, span: Span) -> None:
         self._began_ms = span.from_ms
@@ -116,12 +116,12 @@ class _Time:
         return (at_ms - self._began_ms) / 1000
 
     def bar(self, span: Span) -> tuple[float, float]:
-        """Where it begins, and how wide it is."""
+        """The beginning and the width of a bar."""
         return self.of(span.from_ms), span.took_ms / 1000
 
 
 def _panels(heights: Sequence[float]) -> tuple[Figure, Sequence[Axes]]:
-    """Panels of these heights, in inches, one below the other over the same time."""
+    """Panels of these heights in inches, one below the other, with one time axis."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -140,44 +140,45 @@ def _panels(heights: Sequence[float]) -> tuple[Figure, Sequence[Axes]]:
 
 # --- faults -----------------------------------------------------------------------------------
 
-_Lane = tuple[str, int]
-"""A member, and which of its lanes: it has several where its faults overlap."""
+_Row = tuple[str, int]
+"""A member, and the index of its row: it has several rows if its faults overlap."""
 
 
-def _fault_lanes(faults: Iterable[FaultFact]) -> dict[_Lane, list[FaultFact]]:
-    """By member; a fault of several stands at each, and one of nobody at the cluster."""
-    lanes: dict[_Lane, list[FaultFact]] = {}
+def _fault_rows(faults: Iterable[FaultFact]) -> dict[_Row, list[FaultFact]]:
+    """The faults by member. A fault of several members is in the row of each; one of no member is in the
+    cluster's row."""
+    rows: dict[_Row, list[FaultFact]] = {}
     for fault in faults:
         if fault.span is None:
             continue
         for who in fault.who or ("cluster",):
-            row = 0
-            while any(_meet(fault.span, other.span) for other in lanes.get((who, row), ())):
-                row += 1
-            lanes.setdefault((who, row), []).append(fault)
-    return {lane: lanes[lane] for lane in sorted(lanes, key=_lane_order)}
+            index = 0
+            while any(_meet(fault.span, other.span) for other in rows.get((who, index), ())):
+                index += 1
+            rows.setdefault((who, index), []).append(fault)
+    return {row: rows[row] for row in sorted(rows, key=_row_order)}
 
 
-def _lane_order(lane: _Lane) -> tuple[int, str, int, int]:
+def _row_order(row: _Row) -> tuple[int, str, int, int]:
     """Brokers, controllers, ZooKeeper, the cluster; by number."""
-    who, row = lane
+    who, index = row
     role, _, number = who.partition(" ")
     roles = ("broker", "controller", "zookeeper", "cluster")
     place = roles.index(role) if role in roles else len(roles)
-    return place, role, int(number) if number.isdecimal() else 0, row
+    return place, role, int(number) if number.isdecimal() else 0, index
 
 
 def _meet(one: Span, other: Span | None) -> bool:
     return other is not None and one.meets(other)
 
 
-def _draw_faults(axes: Axes, facts: Facts, lanes: Mapping[_Lane, Sequence[FaultFact]], axis: _Time) -> None:
-    _title(axes, "faults; ×: died by itself" if facts.died else "faults", above=14)
-    if not lanes:
+def _draw_faults(axes: Axes, facts: Facts, rows: Mapping[_Row, Sequence[FaultFact]], axis: _Time) -> None:
+    _title(axes, "faults; ×: ended without a fault" if facts.died else "faults", above=14)
+    if not rows:
         _say(axes, "no fault was done")
         return
     seconds = facts.span.took_ms / 1000
-    for row, faults in enumerate(lanes.values()):
+    for row, faults in enumerate(rows.values()):
         for fault in faults:
             assert fault.span is not None
             begin, width = axis.bar(fault.span)
@@ -188,18 +189,18 @@ def _draw_faults(axes: Axes, facts: Facts, lanes: Mapping[_Lane, Sequence[FaultF
             side, colour = ("center", "white") if inside else ("left", _INK)
             axes.text(at, row, fault.kind, va="center_baseline", ha=side, fontsize=8, color=colour, zorder=4)
     for who, at_ms in facts.died:
-        row = next((row for row, (member, _) in enumerate(lanes) if member == who), len(lanes) - 1)
+        row = next((row for row, (member, _) in enumerate(rows) if member == who), len(rows) - 1)
         axes.plot(axis.of(at_ms), row, "x", color=_RED, markersize=9, markeredgewidth=2.5, zorder=5)
-    axes.set_yticks(range(len(lanes)), [who if row == 0 else "" for who, row in lanes])
-    for label, (who, _) in zip(axes.get_yticklabels(), lanes, strict=True):
+    axes.set_yticks(range(len(rows)), [who if index == 0 else "" for who, index in rows])
+    for label, (who, _) in zip(axes.get_yticklabels(), rows, strict=True):
         if who.startswith("broker "):
             label.set_color(_colour(who.removeprefix("broker ")))
             label.set_fontweight("bold")
-    axes.set_ylim(len(lanes) - 0.4, -0.6)
+    axes.set_ylim(len(rows) - 0.4, -0.6)
 
 
 def _draw_moments(axes: Axes, facts: Facts, axis: _Time, *, named: bool) -> None:
-    """The faults as shades behind everything, and when all was healed, writable and settled."""
+    """The faults as shades behind everything, and the times of healed, writable and settled."""
     for fault in facts.faults:
         if fault.span is not None:
             begin, end = axis.of(fault.span.from_ms), axis.of(fault.span.to_ms)
@@ -224,7 +225,8 @@ def _draw_moments(axes: Axes, facts: Facts, axis: _Time, *, named: bool) -> None
 
 
 def _draw_partitions(axes: Axes, facts: Facts, places: Sequence[TopicPartition], axis: _Time) -> None:
-    """A lane each: the leader as a thick bar, below it a thin line for each broker that is in sync."""
+    """Draws a row for each partition: the leader as a thick bar, below it a thin line for each in-sync
+    broker."""
     left_out = len(facts.places) - len(places)
     more = f"; {left_out} partitions left out" if left_out > 0 else ""
     axes.set_title(
@@ -235,15 +237,15 @@ def _draw_partitions(axes: Axes, facts: Facts, places: Sequence[TopicPartition],
     )
     brokers = sorted({held.broker for held in (*facts.leaders, *facts.members)} - {NOBODY})
     if not brokers:
-        _say(axes, "nobody looked at the partitions")
+        _say(axes, "the partitions were not observed")
         return
-    lane = {place: number for number, place in enumerate(places)}
-    leaders = [held for held in facts.leaders if held.place in lane]
+    row = {place: number for number, place in enumerate(places)}
+    leaders = [held for held in facts.leaders if held.place in row]
     led = [held for held in leaders if held.broker != NOBODY]
-    _blocks(axes, [(axis, held, lane[held.place] - 0.37, 0.4, _colour(held.broker)) for held in led])
+    _blocks(axes, [(axis, held, row[held.place] - 0.37, 0.4, _colour(held.broker)) for held in led])
     for held in leaders:
         if held.broker == NOBODY:
-            _draw_vacancy(axes, held, lane[held.place], axis)
+            _draw_vacancy(axes, held, row[held.place], axis)
     step = 0.34 / len(brokers)
     _blocks(
         axes,
@@ -251,29 +253,29 @@ def _draw_partitions(axes: Axes, facts: Facts, places: Sequence[TopicPartition],
             (
                 axis,
                 held,
-                lane[held.place] + 0.1 + step * brokers.index(held.broker),
+                row[held.place] + 0.1 + step * brokers.index(held.broker),
                 step * 0.7,
                 _colour(held.broker),
             )
             for held in facts.members
-            if held.place in lane
+            if held.place in row
         ],
     )
     gaps = [(place, gap) for place in places for gap in facts.gaps[place] if gap.took_ms > GAP_SHOWN_MS]
-    _blocks(axes, [(axis, gap, lane[place] - 0.47, 0.07, _RED) for place, gap in gaps])
+    _blocks(axes, [(axis, gap, row[place] - 0.47, 0.07, _RED) for place, gap in gaps])
     for election in facts.unclean:
-        if election.place in lane:
+        if election.place in row:
             at = axis.of(election.at_ms)
-            axes.plot(at, lane[election.place] - 0.17, "X", color=_RED, markersize=8, zorder=6)
+            axes.plot(at, row[election.place] - 0.17, "X", color=_RED, markersize=8, zorder=6)
     axes.set_yticks(range(len(places)), [str(place) for place in places])
     axes.set_ylim(len(places) - 0.4, -0.6)
     _partition_legend(axes, brokers, bool(facts.unclean))
 
 
-def _draw_vacancy(axes: Axes, held: Held, lane: int, axis: _Time) -> None:
+def _draw_vacancy(axes: Axes, held: Held, row: int, axis: _Time) -> None:
     begin, width = axis.bar(held)
     axes.barh(
-        lane - 0.17, width, left=begin, height=0.4, facecolor="white", edgecolor=_RED, hatch="/////",
+        row - 0.17, width, left=begin, height=0.4, facecolor="white", edgecolor=_RED, hatch="/////",
         linewidth=0.8, zorder=4,
     )  # fmt: skip
 
@@ -294,13 +296,14 @@ def _partition_legend(axes: Axes, brokers: Iterable[int], unclean: bool) -> None
 
 
 def _draw_growth(axes: Axes, facts: Facts, places: Sequence[TopicPartition], axis: _Time) -> None:
-    """A lane each: how fast it rose, in the colour of who led. A full lane is twice what is usual for it."""
+    """Draws a row for each partition: how fast its high watermark rose, in the colour of the leader. A full
+    row is twice the partition's median rate."""
     fell = "; ▼: it fell" if any(facts.falls.values()) else ""
     _title(axes, f"high watermark of each partition: how fast it rose (grey: no leader was seen){fell}")
     if not any(facts.growth.values()):
-        _say(axes, "nobody was told a high watermark")
+        _say(axes, "no high watermark was observed")
         return
-    for lane, place in enumerate(places):
+    for row, place in enumerate(places):
         rates = facts.growth.get(place, ())
         risen = [rate.per_s for rate in rates if rate.per_s]
         if risen:
@@ -310,11 +313,11 @@ def _draw_growth(axes: Axes, facts: Facts, places: Sequence[TopicPartition], axi
             for rate in rates:
                 height = 0.8 * min(1.0, rate.per_s / full)
                 bin = Span(rate.at_ms, rate.at_ms + BIN_MS)
-                bars.append((axis, bin, lane + 0.4 - height, height, _led_by(led, rate.at_ms + BIN_MS / 2)))
+                bars.append((axis, bin, row + 0.4 - height, height, _led_by(led, rate.at_ms + BIN_MS / 2)))
             _blocks(axes, bars)
-        axes.axhline(lane + 0.4, color=_FAINT, linewidth=0.8, zorder=2)
+        axes.axhline(row + 0.4, color=_FAINT, linewidth=0.8, zorder=2)
         for at_ms in facts.falls.get(place, ()):
-            axes.plot(axis.of(at_ms), lane, "v", color=_RED, markersize=7, zorder=5)
+            axes.plot(axis.of(at_ms), row, "v", color=_RED, markersize=7, zorder=5)
     for fact in facts.partitions[: len(places)]:
         if fact.high_watermark is not None:
             axes.annotate(
@@ -326,7 +329,7 @@ def _draw_growth(axes: Axes, facts: Facts, places: Sequence[TopicPartition], axi
 
 
 def _led_by(led: Iterable[Held], at_ms: float) -> str:
-    """The colour of who led then."""
+    """The colour of the leader at that time."""
     leader = next((held.broker for held in led if held.from_ms <= at_ms < held.to_ms), NOBODY)
     return _GREY if leader == NOBODY else _colour(leader)
 
@@ -335,7 +338,7 @@ def _led_by(led: Iterable[Held], at_ms: float) -> str:
 
 
 def _draw_rates(axes: Axes, facts: Facts, axis: _Time) -> None:
-    _title(axes, "records a second, on a scale of square roots")
+    _title(axes, "records a second, on a square-root scale")
     axes.grid(axis="y", color=_FAINT)
     if not facts.acked and not facts.received:
         _say(axes, "no record was acknowledged or received")
@@ -352,7 +355,7 @@ def _draw_rates(axes: Axes, facts: Facts, axis: _Time) -> None:
 
 
 def _root_scale(axes: Axes) -> None:
-    """From zero, by square roots: what was missed comes all at once, and hides what is usual otherwise."""
+    """A square-root scale from zero: a backlog arrives all at once, and would hide the usual rates."""
     top = 1.05 * max(line.get_ydata().max() for line in axes.lines)  # type: ignore[union-attr]
     axes.set_yscale("function", functions=(lambda rate: rate.clip(0) ** 0.5, lambda root: root**2))
     axes.set_ylim(0, top)
@@ -384,11 +387,12 @@ def _draw_latencies(axes: Axes, facts: Facts, axis: _Time) -> None:
     _legend(axes)
 
 
-# --- all of them ------------------------------------------------------------------------------
+# --- drawing ----------------------------------------------------------------------------------
 
 
 def _blocks(axes: Axes, blocks: Sequence[tuple[_Time, Span, float, float, str]]) -> None:
-    """From when until when, where, how high, and in which colour. One artist for all: there are hundreds."""
+    """Draws bars, each with its times, place, height and colour. One artist draws all, since there are
+    hundreds."""
     from matplotlib.collections import PolyCollection
 
     corners, colours = [], []

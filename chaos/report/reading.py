@@ -1,4 +1,4 @@
-"""Reads a round for its report, as far as its files are there and can be read."""
+"""Reads a round for its report, as far as its files exist and can be read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONSUMERS = "consume-*.jsonl"
 
 
 def read_round(out: Path) -> RoundData:
-    """The data in `out`. What is missing counts as empty; what cannot be read is named in `unread`."""
+    """Reads the data in `out`. What is missing counts as empty; what cannot be read is named in `unread`."""
     files = RoundFiles(out, strict=False)
     plan = _plan(out / PLAN, files.unread)
     command = out / "command.txt"
@@ -38,7 +38,7 @@ def read_round(out: Path) -> RoundData:
 
 
 def _plan(path: Path, unread: list[str]) -> Plan | None:
-    """None if it is missing or broken."""
+    """The plan; None if it is missing or broken."""
     try:
         return load(path.read_text())
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -47,7 +47,7 @@ def _plan(path: Path, unread: list[str]) -> Plan | None:
 
 
 def _elections(files: RoundFiles) -> Iterator[tuple[str, Election]]:
-    """By id: an event that was recorded twice has the same id twice."""
+    """Elections by the id of their event: an event that was recorded twice has the same id twice."""
     for event in files.state_changes():
         if event.command is Happening.ELECT_LEADER:
             place = TopicPartition(event.topic, int(event.key.partition))
@@ -59,7 +59,7 @@ def _staleness(fields: Fields) -> tuple[TopicPartition, float]:
 
 
 def _sendings(lines: Iterable[Line]) -> tuple[Sending, ...]:
-    """In the order of sending. An answer to a record that was never sent counts for nothing."""
+    """The records in the order of sending. An answer to a record that was never sent is ignored."""
     sendings: dict[int, Sending] = {}
     sent_at: dict[int, float] = {}
     for event, fields in lines:

@@ -14,11 +14,11 @@ from strandline.ids import TopicPartition
 
 
 class Outcome(Enum):
-    """How a record ended that was sent."""
+    """The result of sending a record."""
 
     ACKED = "acknowledged"
     FAILED = "failed"
-    """It is certain that it was not appended."""
+    """It was certainly not appended."""
     UNKNOWN = "unknown"
     """It failed, and may have been appended."""
     UNANSWERED = "unanswered"
@@ -37,7 +37,7 @@ class Election:
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """One record: when it was sent, and how it ended. `place` is known of acknowledged records only."""
+    """One record: when it was sent, and its outcome. `place` is known only if it was acknowledged."""
 
     sent_ms: float
     outcome: Outcome
@@ -56,7 +56,7 @@ class Sender:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """When one consumer received each record, and the error that it ended with, if any."""
+    """When one consumer received each record, and the error that ended it, if any."""
 
     name: str
     received_ms: tuple[int, ...]
@@ -65,12 +65,12 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class RoundData:
-    """A whole round. `plan` is None if it cannot be read, `findings` if there was no search for any."""
+    """A whole round. `plan` is None if it cannot be read, `findings` if the round was not judged."""
 
     name: str
     plan: Plan | None = None
     command: str = ""
-    """The command that began it, if it is known."""
+    """The command that started it, if known."""
     moments: tuple[Moment, ...] = ()
     observations: tuple[Observation, ...] = ()
     elections: tuple[Election, ...] = ()
@@ -80,4 +80,4 @@ class RoundData:
     staleness: Mapping[TopicPartition, float] = field(default_factory=dict)
     """The longest time in ms from a record's acknowledgement until a reader by assignment received it."""
     unread: tuple[str, ...] = ()
-    """Sentences about what could not be read."""
+    """Sentences that name what could not be read."""

@@ -1,4 +1,4 @@
-"""Stretches of time. Pure; times are milliseconds since 1970."""
+"""Periods of time. Pure; times are milliseconds since 1970."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOBODY: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """From then until then."""
+    """The time from `from_ms` to `until_ms`."""
 
     from_ms: float
     to_ms: float
@@ -22,13 +22,13 @@ class Span:
         return self.to_ms - self.from_ms
 
     def meets(self, other: Span) -> bool:
-        """Whether they have a moment in common; one that takes no time has its own."""
+        """True if the two have a moment in common. A span without length has one moment."""
         return self.from_ms <= other.to_ms and other.from_ms <= self.to_ms
 
 
 @dataclass(frozen=True, slots=True)
 class Held(Span):
-    """A broker led a partition, or was in its ISR, from then until then. NOBODY: there was no leader."""
+    """The time for which a broker led a partition or was in its ISR. NOBODY: there was no leader."""
 
     place: TopicPartition
     broker: int

@@ -1,4 +1,4 @@
-"""Records that were sent and received, over time. Pure; times are milliseconds since 1970."""
+"""Records sent and received, over time. Pure; times are milliseconds since 1970."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from strandline.chaos.report.spans import Span
 from strandline.ids import TopicPartition
 
 BIN_MS: Final = 500
-"""How much of time is one point of a curve."""
+"""The time that one point of a curve covers."""
 
 
 @dataclass(frozen=True, slots=True)
 class SenderFact:
-    """How many records of one producer became what."""
+    """Counts of one producer's records by outcome."""
 
     name: str
     sent: int
@@ -29,7 +29,7 @@ class SenderFact:
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """So many a second in the bin that begins at `at_ms`."""
+    """Records a second in the bin that begins at `at_ms`."""
 
     at_ms: float
     per_s: float
@@ -37,7 +37,7 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """From sent to acknowledged, ms, of what was sent in the bin that begins at `at_ms`."""
+    """Times in ms from sent to acknowledged, for records sent in the bin that begins at `at_ms`."""
 
     at_ms: float
     p50: float
@@ -46,13 +46,13 @@ class Latency:
 
 
 def loaded(sendings: Sequence[Sending]) -> Span | None:
-    """From the first record sent to the last; None if there is none."""
+    """The time from the first record sent to the last; None if there is none."""
     times = [each.sent_ms for each in sendings]
     return Span(min(times), max(times)) if times else None
 
 
 def acks_of(sendings: Iterable[Sending]) -> dict[TopicPartition, list[float]]:
-    """When records of each partition were acknowledged, rising."""
+    """When records of each partition were acknowledged, ascending."""
     acks: dict[TopicPartition, list[float]] = defaultdict(list)
     for each in sendings:
         if each.outcome is Outcome.ACKED and each.place is not None and each.ended_ms is not None:
@@ -61,8 +61,8 @@ def acks_of(sendings: Iterable[Sending]) -> dict[TopicPartition, list[float]]:
 
 
 def gaps_of(acks: Sequence[float], load: Span | None, known_ms: float | None) -> list[Span]:
-    """The times between acknowledgements of one partition while there was load, those at its two ends
-    included. A partition that was first seen at `known_ms` counts from there."""
+    """The times between acknowledgements of one partition while there was load, including those at both ends.
+    A partition that was first seen at `known_ms` counts from then."""
     if load is None:
         return []
     first = min(load.to_ms, max(load.from_ms, known_ms or load.from_ms))
@@ -71,7 +71,7 @@ def gaps_of(acks: Sequence[float], load: Span | None, known_ms: float | None) ->
 
 
 def sender_fact(sender: Sender) -> SenderFact:
-    """Its records, by what became of them."""
+    """Counts a producer's records by outcome."""
     counts = dict.fromkeys(Outcome, 0)
     for each in sender.sendings:
         counts[each.outcome] += 1
@@ -79,7 +79,7 @@ def sender_fact(sender: Sender) -> SenderFact:
 
 
 def rates(times_ms: Iterable[float], span: Span, *, gapless: bool = True) -> tuple[Rate, ...]:
-    """How many a second, bin by bin over the whole span, or only those that have any. Of nothing, nothing."""
+    """Rates bin by bin over the whole span, or only the bins with events. Empty if there are no events."""
     counts: dict[int, int] = defaultdict(int)
     for at_ms in times_ms:
         if span.from_ms <= at_ms <= span.to_ms:
@@ -91,7 +91,7 @@ def rates(times_ms: Iterable[float], span: Span, *, gapless: bool = True) -> tup
 
 
 def latencies_of(sendings: Iterable[Sending], span: Span) -> tuple[Latency, ...]:
-    """Of acknowledged records, by when they were sent: what had to wait stands where it began to."""
+    """Latencies of acknowledged records, by the time they were sent."""
     bins: dict[int, list[float]] = defaultdict(list)
     for each in sendings:
         if each.outcome is Outcome.ACKED and each.took_ms is not None:
@@ -103,6 +103,6 @@ def latencies_of(sendings: Iterable[Sending], span: Span) -> tuple[Latency, ...]
 
 
 def percentile(values: Iterable[float], share: float) -> float:
-    """The least value that so large a share of all does not exceed (nearest rank)."""
+    """The smallest value that this share of all values does not exceed (nearest rank)."""
     ranked = sorted(values)
     return ranked[max(0, math.ceil(len(ranked) * share) - 1)]

@@ -85,7 +85,7 @@ def chaos(
     if faults is not None:
         again += f" --faults {','.join(sorted(faults))}"
 
-    def tell(line: str) -> None:
+    def show(line: str) -> None:
         if invocation.out.json:
             invocation.out.note(line)
         else:
@@ -94,17 +94,17 @@ def chaos(
     async def main() -> bool:
         well = True
         for number in range(first, first + rounds):
-            tell(f"seed {number}: {brokers} brokers, {controllers} controllers, {seconds:g} s")
+            show(f"seed {number}: {brokers} brokers, {controllers} controllers, {seconds:g} s")
             verdict = await play(
                 partial(local_world, brokers, controllers),
                 number,
                 seconds,
                 kinds,
                 free_folder(out, number),
-                tell,
+                show,
                 again.format(number),
             )
-            show(invocation, verdict, tell)
+            show_verdict(invocation, verdict, show)
             well = well and verdict.ok
         return well
 
@@ -112,8 +112,8 @@ def chaos(
         click.get_current_context().exit(FOUND)
 
 
-def show(invocation: Invocation, verdict: Verdict, tell: Any) -> None:
-    """Say how a round ended."""
+def show_verdict(invocation: Invocation, verdict: Verdict, show: Any) -> None:
+    """Shows the result of a round."""
     if invocation.out.json:
         invocation.out.emit(
             {
@@ -127,4 +127,4 @@ def show(invocation: Invocation, verdict: Verdict, tell: Any) -> None:
             flush=True,
         )
     for line in verdict.lines():
-        tell(line)
+        show(line)

@@ -10,7 +10,7 @@ from matplotlib.image import imread
 from strandline.auditing.cluster import Observation
 from strandline.chaos.evidence import Moment
 from strandline.chaos.report.facts import Facts, facts_of
-from strandline.chaos.report.picture import LANES_MAX, draw
+from strandline.chaos.report.picture import ROWS_MAX, draw
 from strandline.chaos.report.round_data import Election, Outcome, Reader, RoundData, Sender, Sending
 from strandline.chaos.report.spans import NOBODY
 from strandline.ids import TopicPartition
@@ -64,17 +64,17 @@ def test_what_is_wrong_stands_out(tmp_path: Path) -> None:
 
 
 def test_more_partitions_than_can_be_told_apart_are_left_out_and_counted(tmp_path: Path) -> None:
-    places = [TopicPartition("a", number) for number in range(LANES_MAX + 3)]
+    places = [TopicPartition("a", number) for number in range(ROWS_MAX + 3)]
     observed = tuple(seen(at_ms, 1, at_ms, place) for at_ms in (0, 900) for place in places)
     many = replace(told(), observations=observed)
     draw(facts_of(many), tmp_path / "chart.svg", tmp_path / "chart.png")
     drawn = (tmp_path / "chart.svg").read_text()
-    assert f"<!-- a-{LANES_MAX - 1} -->" in drawn
-    assert f"<!-- a-{LANES_MAX} -->" not in drawn
+    assert f"<!-- a-{ROWS_MAX - 1} -->" in drawn
+    assert f"<!-- a-{ROWS_MAX} -->" not in drawn
     assert "3 partitions left out" in drawn
 
 
-def test_faults_of_one_member_at_the_same_time_have_lanes_of_their_own(tmp_path: Path) -> None:
+def test_faults_of_one_member_at_the_same_time_have_rows_of_their_own(tmp_path: Path) -> None:
     pause = Moment(1_000, "fault_began", 0, "pause", ("broker 10",))
     one_way = Moment(2_000, "fault_began", 1, "one-way", ("broker 10", "broker 9"))
     nobody = Moment(3_000, "fault_began", 2, "reassign", ())

@@ -22,9 +22,9 @@ def different(cluster: LocalCluster) -> list[Finding]:
     """How the replicas differ below RECORDS."""
     logs = {broker: cluster.data_dir(broker) for broker in cluster.broker_ids}
     found = replica_logs.find(logs)
-    (lane,) = (lane for lane in found if lane.topic == TOPIC)
-    assert [replica.broker for replica in found[lane]] == [1, 2]
-    return [*replica_logs.compare(lane, found[lane], RECORDS)]
+    (log_id,) = (log_id for log_id in found if log_id.topic == TOPIC)
+    assert [replica.broker for replica in found[log_id]] == [1, 2]
+    return [*replica_logs.compare(log_id, found[log_id], RECORDS)]
 
 
 @pytest.mark.timeout(90)
