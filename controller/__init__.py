@@ -1,1 +1,1 @@
-"""The controller: an admin service, never on the way of an election, a produce or a fetch (DESIGN §2)."""
+"""The controller: an admin service that takes no part in elections, produce or fetch (DESIGN §2)."""

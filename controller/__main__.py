@@ -1,4 +1,4 @@
-"""`python -m strandline.controller`: one controller, set up by the environment and the settings file."""
+"""`python -m strandline.controller`: runs a controller, configured by the environment and a settings file."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from strandline.errors import SettingsError
 
 
 def main() -> int:
-    """Exit status 0 after a clean stop, 2 if a setting is wrong."""
+    """Returns exit status 0 after a clean stop, 2 if a setting is wrong."""
     status = 0
     try:
         settings = load(ControllerSettings)
         configure_logging(settings)
         arm(settings.crash_points)
         uvloop.run(serve(settings))
-    except* SettingsError as group:  # alone, or out of a TaskGroup
+    except* SettingsError as group:  # raised alone, or inside a TaskGroup
         for error in group.exceptions:
             print(f"controller: {error}", file=sys.stderr)
         status = 2

@@ -1,4 +1,4 @@
-"""The active controller: what it does while its epoch lasts, and not a moment longer."""
+"""The active controller: it carries out requests and upkeep until its epoch ends."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ T = TypeVar("T")
 
 
 class ActiveController:
-    """See the module. Requests are carried out by tasks of its own: a client that hangs up, or whose
-    deadline passes, leaves nothing half done and the picture true."""
+    """The services of one controller epoch. Tasks of its own carry out the requests: if a client disconnects
+    or its deadline passes, no request stays half done, and the picture of the cluster stays true."""
 
     def __init__(
         self,
@@ -67,26 +67,26 @@ class ActiveController:
 
     @property
     def picture(self) -> ClusterPicture:
-        """All topics, as this epoch places by them."""
+        """All topics with their assignments, which placements of this epoch start from."""
         return self._term.picture
 
     @property
     def vitals(self) -> Vitals:
-        """The cluster's health, as last seen."""
+        """The cluster's health at the last look."""
         return self._upkeep.vitals
 
     @property
     def events(self) -> EventWriter | None:
-        """Who writes what this controller tells; None before a broker was met."""
+        """Writes this controller's events; None before it has found a broker."""
         return self._term.recorder.events
 
     async def load(self) -> None:
-        """Learn what there is; requests come after this."""
+        """Reads the cluster's state. Requests are accepted after this."""
         await self._session.sync()
         self._term.picture, self._topics.growth.left = await read_topics(self._session)
 
     async def run(self) -> None:
-        """Serve until another controller is active: raises Deposed or SessionEnded then."""
+        """Serves until another controller is active; then raises Deposed or SessionEnded."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
@@ -94,12 +94,12 @@ class ActiveController:
                 try:
                     await self._reconcile()
                 finally:
-                    self._tasks = None  # before the group waits for what it cancels: it takes no more
+                    self._tasks = None  # set before the group cancels its tasks and waits: it accepts no more
         finally:
             await self._term.recorder.close()
 
     async def _reconcile(self) -> None:
-        """Finish what was left, and see that this one is still meant (CORRECTNESS E8)."""
+        """Finishes earlier work, and checks that this controller is still the active one (CORRECTNESS E8)."""
         while True:
             await self._check_role()
             await self._term.brokers()
@@ -121,7 +121,7 @@ class ActiveController:
             raise Deposed(f"{znodes.CONTROLLER} is another's")
 
     async def _carry_out(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`, which goes on if the caller goes away."""
+        """Returns the result of `work`, which continues if the caller is cancelled."""
         if self._tasks is None:
             work.close()
             raise NotController("this controller is not active any more")
@@ -191,7 +191,7 @@ class ActiveController:
         return await self._carry_out(work)
 
     async def broker_addresses(self) -> list[str]:
-        """Where live brokers are reached, for who reads what they keep."""
+        """The addresses of live brokers, for readers of their logs."""
         return await self._carry_out(self._addresses())
 
     async def _addresses(self) -> list[str]:
@@ -200,7 +200,7 @@ class ActiveController:
 
 
 async def _caught(work: Coroutine[Any, Any, T]) -> T | StrandlineError:
-    """A request that is refused must not end the tasks of the others."""
+    """Returns an error as a value, so that a refused request does not end the tasks of the others."""
     try:
         return await work
     except StrandlineError as error:

@@ -1,12 +1,12 @@
-"""Being the active controller, or waiting to be: one ZooKeeper session after the other.
+"""Makes this controller the active one, or waits for that, in one ZooKeeper session after the other.
 
 The claim is one `multi`: it raises `/controller_epoch` by a compare-and-set and creates the ephemeral
-`/controller`. So nobody who loses fences the winner, and the epoch of the winner is the version that all
-of its writes check (CORRECTNESS E5).
+`/controller`. A controller that loses therefore cannot fence the winner. The winner's epoch is the version
+that all of its writes check (CORRECTNESS E5).
 
-The others look every `standby_poll_ms` instead of watching: a read costs nothing beside a session's own
-heartbeat, it needs no slow second look for events that were lost, and nobody wakes up in a herd. The
-controller sets no watch at all.
+The other controllers look every `standby_poll_ms` instead of setting a watch. A read costs little beside a
+session's own heartbeat, needs no second look for lost events, and causes no herd effect. The controller sets
+no watch at all.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ logger = structlog.get_logger(__name__)
 
 
 class Activity:
-    """Who is active, and this controller's part in it. `run` is its task."""
+    """Tracks the active controller, and this controller's own role. `run` is its task."""
 
     def __init__(
         self, endpoint: Endpoint, settings: ControllerSettings, clock: Clock, on_change: Callable[[], None]
     ) -> None:
         self.active: ActiveController | None = None
-        """This controller, while it is the active one."""
+        """This controller's services while it is the active one."""
         self.known: znodes.ControllerNode | None = None
-        """Whoever is active, as far as this one knows."""
+        """The active controller, as far as this one knows."""
         self.sessions = Sessions()
         self._session: ZooKeeperSession | None = None
         self.endpoint = endpoint
@@ -61,7 +61,8 @@ class Activity:
         self._on_change = on_change
 
     def require(self) -> ActiveController:
-        """This controller, as the active one. Raises NotController, which names that if this one knows it."""
+        """This controller's services if it is active. Otherwise raises NotController, which names the active
+        one if it is known."""
         if self.active is not None:
             return self.active
         if self.known is None:
@@ -73,12 +74,12 @@ class Activity:
         )
 
     def withdraw(self) -> None:
-        """Close the session before this returns; for a process that ends."""
+        """Closes the session before it returns; for a process that ends."""
         if self._session is not None:
             self._session.close_now()
 
     async def run(self) -> None:
-        """Contend for ever; when cancelled, the session ends at once and the next one takes over."""
+        """Contends until cancelled. Then the session ends at once, so that another controller takes over."""
         while True:
             session = await connect(self._settings, on_waiting=_say_waiting)
             self._session = session
@@ -92,7 +93,7 @@ class Activity:
                 self._session = None
 
     async def _live(self, session: ZooKeeperSession) -> None:
-        """One session, to its end or the end of its role."""
+        """Uses one session until it or the active role ends."""
         reason = await until_failure(
             (SessionEnded, ConnectionLost, Deposed), _until_ended(session), self._contend(session)
         )
@@ -105,7 +106,7 @@ class Activity:
         await self._be_active(FencedSession(session, epoch))
 
     async def _win(self, session: Coordination) -> int:
-        """Wait until this one is active; its epoch."""
+        """Waits until this controller is active. Returns its epoch."""
         unreadable = UnreadableLog()
         while True:
             try:
@@ -116,7 +117,7 @@ class Activity:
                 continue
             try:
                 node = znodes.load_controller(found.data)
-            except znodes.UnreadableZnode as error:  # it goes with the session that made it
+            except znodes.UnreadableZnode as error:  # it disappears with the session that created it
                 unreadable.report(error)
                 self._learn(None)
                 await self._clock.sleep(self._settings.standby_poll_ms / 1000)
@@ -127,7 +128,8 @@ class Activity:
             await self._clock.sleep(self._settings.standby_poll_ms / 1000)
 
     async def _claim(self, session: Coordination) -> None:
-        """Try once. Whether it succeeded, the next look tells, also when the answer was lost."""
+        """Tries once to claim the role. The next look finds out if it succeeded, even if the answer was
+        lost."""
         last = await until_answered(lambda: session.get(znodes.CONTROLLER_EPOCH))
         mine = znodes.ControllerNode(self.endpoint, last.version + 1)
         try:
@@ -158,7 +160,7 @@ class Activity:
 
 
 async def lay_ground(session: Coordination) -> None:
-    """The layout's persistent paths and the cluster's id; brokers do the same."""
+    """Creates the persistent paths of the layout and the cluster's id. Brokers do the same."""
     for path in znodes.SKELETON:
         await session.ensure_path(path)
     try:

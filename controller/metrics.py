@@ -1,7 +1,7 @@
-"""What a controller tells Prometheus. Names that begin with `kafka_` are those under which the usual rules
-of the JMX exporter show Kafka's own; the others are this system's.
+"""Exports a controller's metrics to Prometheus. Names that begin with `kafka_` are those that the usual rules
+of the JMX exporter give Kafka's metrics; the others are this system's.
 
-What is about the whole cluster is told by the active controller alone, as it last saw it.
+Only the active controller exports metrics of the whole cluster, as of its last look.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ METRICS: Final = (
 
 
 class ControllerMetrics:
-    """Reads one controller."""
+    """Samples the metrics of one controller."""
 
     def __init__(
         self, activity: Activity, times: RequestTimes, refused: RefusedRequests, clock: Clock
@@ -84,7 +84,7 @@ class ControllerMetrics:
         self._clock = clock
 
     def read(self) -> list[Sample]:
-        """As it is now, in one turn of the loop."""
+        """Reads all present values, in one turn of the loop."""
         active = self._activity.active
         samples = [
             ACTIVE.is_now(active is not None),

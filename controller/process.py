@@ -1,4 +1,4 @@
-"""Runs a controller: its gRPC listener, its health, and the task that contends to be active."""
+"""Runs a controller: its gRPC listener, its health status, and the task that contends to be active."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from strandline.ports import Clock
 logger = structlog.get_logger(__name__)
 
 STOP_GRACE_S: Final = 1.0
-"""For requests under way when the controller stops."""
+"""Time for requests in progress when the controller stops."""
 SERVICE: Final = "strandline.v1.Admin"
 
 
 async def serve(settings: ControllerSettings) -> None:
-    """Serve until SIGTERM or SIGINT. Raises SettingsError if the address cannot be listened on."""
+    """Serves until SIGTERM or SIGINT. Raises SettingsError if it cannot listen on the address."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -80,8 +80,8 @@ async def _serve(
 
 
 async def _publish_health(activity: Activity, changed: asyncio.Event, listener: GrpcListener) -> None:
-    """SERVING while the active controller is known: then each request is answered here, or refused with its
-    address."""
+    """Reports SERVING while the active controller is known. A request is then answered here, or refused with
+    the address of the active one."""
     while True:
         await changed.wait()
         changed.clear()

@@ -15,7 +15,7 @@ class CreateTopics:
     topics: Sequence[NewTopic]
     validate_only: bool
     internal: bool
-    """Names of the system's own are allowed; only members of the cluster may ask for that."""
+    """True to allow the system's own names; only members of the cluster may ask for them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from strandline.ports import Caller, Reply, Served, ServedCall, ServedStream
 
 
 def admin_calls(service: AdminService, streams: StateChangeStreams, key: MemberKey) -> list[Served]:
-    """For every listener of one controller."""
+    """The calls, for every listener of one controller."""
 
     async def create_topics(request: CreateTopics, caller: Caller) -> Sequence[TopicOutcome]:
         if request.internal and (refusal := key.refusal(caller.member_key)) is not None:

@@ -1,4 +1,4 @@
-"""The admin service without gRPC: what is asked of this controller, and who answers if it is not active."""
+"""Handles admin requests without gRPC: checks them, and passes them on if this controller is active."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from strandline.ids import BrokerId, TopicPartition
 
 
 class AdminService:
-    """Every method may be called at any time, side by side."""
+    """Handles the requests. All methods may run concurrently."""
 
     def __init__(self, activity: Activity) -> None:
         self._activity = activity
@@ -37,11 +37,11 @@ class AdminService:
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False, internal: bool = False
     ) -> list[TopicOutcome]:
-        """One outcome a topic, in order: its id (none with `validate_only`), or why it was refused. With
-        TopicAlreadyExists comes the id of the topic that exists.
+        """Returns one outcome a topic, in order: its id (none with `validate_only`), or the error.
+        TopicAlreadyExists comes with the id of the existing topic.
 
-        `internal` allows the system's own names. Raises InvalidRequest for too many topics, or
-        partitions of them, at once.
+        `internal` allows the system's own names. Raises InvalidRequest for too many topics or partitions at
+        once.
         """
         defect_point("controller.create_topics")
         names = [new.name for new in topics]
@@ -55,7 +55,7 @@ class AdminService:
         )
 
     async def delete_topics(self, names: Sequence[str]) -> list[TopicOutcome]:
-        """One outcome a name, in order. Raises InvalidRequest for too many names at once."""
+        """Returns one outcome a name, in order. Raises InvalidRequest for too many names at once."""
         repeated = check_request(names)
         return await self._for_each(names, lambda active: active.delete_topics(names, repeated))
 
@@ -67,7 +67,8 @@ class AdminService:
     async def reassign(
         self, moves: Sequence[Move], *, throttle_bytes_per_s: int = 0, validate_only: bool = False
     ) -> list[PartitionOutcome]:
-        """One outcome a partition, in order: without an error its reassignment is under way, or needless.
+        """Returns one outcome a partition, in order. Without an error, its reassignment is under way or
+        unnecessary.
 
         Raises InvalidRequest for too many partitions at once, or a throttle below zero.
         """
@@ -87,7 +88,8 @@ class AdminService:
         return await self._active().list_reassignments()
 
     async def elect_preferred(self, names: Sequence[TopicPartition]) -> list[PartitionOutcome]:
-        """One outcome for each of these partitions, or (none named) for each that another one leads.
+        """Returns one outcome for each named partition. Without names, for each that another broker than the
+        preferred one leads.
 
         Raises InvalidRequest for too many partitions at once, NotController, OutcomeUnknown.
         """
@@ -97,7 +99,7 @@ class AdminService:
     async def elect_unclean(
         self, names: Sequence[TopicPartition], *, validate_only: bool = False
     ) -> list[UncleanOutcome]:
-        """One outcome for each of these partitions, or (none named) for each that nobody leads.
+        """Returns one outcome for each named partition. Without names, for each that has no leader.
 
         Raises InvalidRequest for too many partitions at once, NotController, OutcomeUnknown.
         """
@@ -107,7 +109,8 @@ class AdminService:
     async def drain_broker(
         self, broker: int, *, replicas: bool = False, undo: bool = False, throttle_bytes_per_s: int = 0
     ) -> Progress:
-        """What the broker still has; the drain goes on by itself. To ask again is to look how far it is.
+        """Returns what the broker still has. The drain continues in the background; the same request again
+        reports progress.
 
         Raises InvalidRequest, NotController, OutcomeUnknown.
         """
@@ -116,8 +119,8 @@ class AdminService:
         )
 
     async def check_broker(self, broker: int, *, end_drain: bool = False) -> Readiness:
-        """`end_drain`: a broker that is ready, and was started again since it was drained of its leaderships,
-        may lead again from now on. Raises NotController, OutcomeUnknown."""
+        """Returns if the broker is caught up and may be stopped. With `end_drain`, a ready broker that
+        restarted since its leaderships were drained may lead again. Raises NotController, OutcomeUnknown."""
         return await self._active().check_broker(BrokerId(broker), end_drain=end_drain)
 
     async def describe_cluster(self) -> ClusterDescription:
@@ -129,12 +132,14 @@ class AdminService:
         names: Sequence[str],
         ask: Callable[[ActiveController], Awaitable[list[TopicOutcome]]],
     ) -> list[TopicOutcome]:
-        """What is wrong with the whole request is wrong with each of its topics."""
+        """Carries out a request for topics. An error of the whole request is the outcome of each of its
+        topics."""
         try:
             return await ask(self._active())
         except StrandlineError as error:
             return [TopicOutcome(name, error) for name in names]
 
     def _active(self) -> ActiveController:
-        """Raises NotController, which names the active one if this one knows it."""
+        """The active controller's services. Raises NotController, which names the active controller if it is
+        known."""
         return self._activity.require()

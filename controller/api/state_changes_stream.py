@@ -1,7 +1,7 @@
-"""The stream of state changes: what `__state_changes` has, filtered, each step once, for whoever asks.
+"""Streams state changes to clients: the records of `__state_changes`, filtered, each step once.
 
-The records are read from their leaders by a reader of the stream's own. A controller tells them while it is
-the active one; who asks goes on at the next one, at the offsets that came with the last answer.
+Each stream has a reader of its own, which reads from the partitions' leaders. A controller serves streams
+only while it is active. A client continues at the next controller, from the offsets in the last answer.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from strandline.ports import Clock
 logger = structlog.get_logger(__name__)
 
 LOOK_S: Final = 0.25
-"""How often a stream that has nothing to tell looks whether this controller is still the active one."""
+"""Interval at which an idle stream checks if this controller is still the active one."""
 PROGRESS_S: Final = 5.0
-"""How often a stream says how far it is, where nothing of what it read is asked for."""
+"""Interval at which a stream reports its progress while none of its records match the query."""
 
 
 class StateChangeStreams:
-    """All streams of one controller. `active` raises NotController, which names the active one."""
+    """All streams of one controller. `active` raises NotController, which names the active controller."""
 
     def __init__(self, active: Callable[[], ActiveController], streams_max: int, clock: Clock) -> None:
         self.malformed = 0
-        """Records that were passed over, because they are no state changes."""
+        """Records that were skipped because they are no state changes."""
         self._active = active
         self._streams_max = streams_max
         self._clock = clock
@@ -43,11 +43,11 @@ class StateChangeStreams:
         self._closed = False
 
     def close(self) -> None:
-        """Have all streams end: this controller stops."""
+        """Ends all streams, since this controller stops."""
         self._closed = True
 
     async def tell(self, query: StateChangesQuery) -> AsyncGenerator[SelectedEvents]:
-        """First an answer without events, which says that the stream is on; then what there is.
+        """Yields first an answer without events, which confirms the stream, and then the events.
 
         Raises InvalidRequest, NotController, ThrottlingQuotaExceeded, and what the reader raises.
         """
@@ -80,7 +80,8 @@ class StateChangeStreams:
             await transport.close()
 
     async def _bootstrap(self, active: ActiveController, query: StateChangesQuery) -> list[str]:
-        """Addresses of live brokers, waited for by who follows. Raises BrokerNotAvailable, NotController."""
+        """The addresses of live brokers. Waits for one if the query follows. Raises BrokerNotAvailable,
+        NotController."""
         while True:
             self._check_role(active)
             addresses = await active.broker_addresses()
@@ -106,7 +107,7 @@ class StateChangeStreams:
             if reached != said and self._clock.monotonic() - said_at >= PROGRESS_S:
                 yield SelectedEvents((), reached)
                 said_at, said = self._clock.monotonic(), reached
-            await asyncio.sleep(0)  # what nobody asked for is passed over without another await
+            await asyncio.sleep(0)  # filtered records are skipped without another await
 
     def _count(self, malformed: Sequence[tuple[EventRecord, str]]) -> None:
         self.malformed += len(malformed)

@@ -1,4 +1,4 @@
-"""The RPCs of `strandline.v1.Admin`, from a controller's side: between bytes and its own types."""
+"""The RPCs of `strandline.v1.Admin` in the controller: converts between bytes and its own types."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from strandline.rpc import admin_pb2, common_pb2
 from strandline.vocabulary.state_changes import ANY_LIFE
 
 REPLICAS_PER_PARTITION_MAX: Final = 100
-"""As many as a request may name."""
+"""The largest number of replicas that a request may name."""
 
 PROBLEMS_MAX: Final = 100
-"""Problems that an answer lists; the rest is counted."""
+"""Problems that an answer lists; it counts the others."""
 
 
 # --- requests -----------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ def _readiness(found: Readiness) -> admin_pb2.CheckBrokerResponse:
 
 
 def _bounded(problems: Sequence[str]) -> list[str]:
-    """The first of them, and how many more there are."""
+    """The first problems, and the number of the others."""
     first = list(problems[:PROBLEMS_MAX])
     if len(problems) > PROBLEMS_MAX:
         first.append(f"and {len(problems) - PROBLEMS_MAX} more")
@@ -284,7 +284,7 @@ def _rpc(
     encode: Callable[[Response], Message],
     refusal: Callable[..., Message] | None = None,
 ) -> Rpc[Request, Response]:
-    """`refusal`: the kind of answer that has a place for an error."""
+    """`refusal`: builds the answer that carries an error."""
 
     def encoded(answer: Response) -> bytes:
         return encode(answer).SerializeToString()

@@ -1,1 +1,1 @@
-"""Asking brokers to move leadership: preferred leaders, transfers, unclean elections."""
+"""Moves leadership on request: preferred leaders, transfers, unclean elections."""

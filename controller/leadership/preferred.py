@@ -1,4 +1,4 @@
-"""Having preferred leaders lead, on demand: leaders that are not the first of AR are asked to hand over."""
+"""Elects preferred leaders on request: asks leaders that are not the first of AR to hand over."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from strandline.ids import (
 from strandline.tasks import pipelined
 
 WAIT_S_MAX: Final = 8.0
-"""For leaders to hand over; less than a client waits for its answer."""
+"""Time for leaders to hand over; shorter than a client's request timeout."""
 
 REASON: Final = "preferred leader, asked for"
 
 
 @dataclass(frozen=True, slots=True)
 class _There:
-    """A partition that is there."""
+    """A partition that exists."""
 
     name: TopicPartition
     topic_id: TopicId
@@ -56,10 +56,11 @@ class _There:
 async def elect_preferred(
     term: Term, names: Sequence[TopicPartition], repeated: Collection[TopicPartition] = ()
 ) -> list[PartitionOutcome]:
-    """Ask and wait, so that an outcome without an error is a partition that its preferred leader leads.
+    """Asks leaders to hand over, and waits. An outcome without an error is a partition that its preferred
+    leader leads.
 
-    One outcome for each of `names`, in order. Without names all partitions are meant, and the outcomes are
-    those of the partitions that another one leads.
+    Returns one outcome for each of `names`, in order. Without names it covers all partitions, and returns the
+    outcomes of those that another broker leads.
     """
     brokers = await term.brokers()
     drained = (await read_drains(term.session)).keys()
@@ -122,7 +123,7 @@ def _outcome(each: _There, leader: BrokerId) -> PartitionOutcome:
 async def _read(
     term: Term, names: Sequence[TopicPartition] | None
 ) -> dict[TopicPartition, _There | StrandlineError]:
-    """These partitions as they are now, or all."""
+    """Reads these partitions, or all."""
     topics: dict[str, list[int] | None] = {}
     if names is None:
         topics = dict.fromkeys(znodes.topic_names(await term.session.children(znodes.TOPICS)))

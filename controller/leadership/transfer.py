@@ -1,7 +1,7 @@
-"""Asking leaders to hand over: a word in their own election queues, and a look whether it was heeded.
+"""Asks leaders to hand over by a notice in their election queues, and checks whether they did.
 
-A leader drains first, so that no producer sees an error, and hands over only to a replica that is in sync. It
-may also not do it, so the `isr` znode is what tells.
+A leader drains first, so that producers see no error, and hands over only to an in-sync replica. It may also
+refuse, so only the `isr` znode shows the result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOOK_AGAIN_S: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Yielding:
-    """`leader`, who leads in `epoch`, is to hand over to `give_to`."""
+    """A requested transfer: `leader`, who leads in `epoch`, hands over to `give_to`."""
 
     topic: str
     key: PartitionKey
@@ -38,7 +38,8 @@ class Yielding:
 async def yield_leaderships(
     term: Term, wanted: Sequence[Yielding], reason: str, *, wait_s: float
 ) -> list[Yielding]:
-    """Ask, and wait for so long at most; those of which nobody else leads then. Raises Deposed."""
+    """Asks, and waits up to the given time. Returns the transfers whose leader has not changed. Raises
+    Deposed."""
     if wanted:
         await _ask(term, wanted, reason)
         crash_point("controller.yield.asked")
@@ -61,6 +62,6 @@ async def _ask(term: Term, wanted: Sequence[Yielding], reason: str) -> None:
 
 
 async def _moved(term: Term, each: Yielding) -> bool:
-    """Somebody else leads, or the partition is gone."""
+    """True if another broker leads, or the partition is gone."""
     found = await read_partitions(term.session, each.topic, [each.key.partition])
     return all(partition.state.leader not in (each.leader, NO_BROKER) for partition in found)

@@ -1,4 +1,4 @@
-"""Unclean elections on demand: of partitions that nobody leads, the longest log that is back leads."""
+"""Runs unclean elections on request: for partitions without a leader, the longest live log becomes leader."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from strandline.tasks import pipelined
 logger = structlog.get_logger(__name__)
 
 WAIT_S_MAX: Final = 8.0
-"""For the replicas chosen to lead; less than a client waits for its answer."""
+"""Time for the chosen replicas to lead; shorter than a client's request timeout."""
 
 REASON: Final = "unclean election, asked for"
 
@@ -42,7 +42,7 @@ class _Wanted:
     name: TopicPartition
     key: PartitionKey
     epoch: LeaderEpoch
-    """In which it was led last."""
+    """The epoch of the last leader."""
     plan: UncleanPlan
 
 
@@ -53,11 +53,11 @@ async def elect_unclean(
     *,
     validate_only: bool = False,
 ) -> list[UncleanOutcome]:
-    """Ask and wait, so that an outcome without an error is a partition that is led; with `validate_only`, one
-    that would be.
+    """Asks for elections, and waits. An outcome without an error is a partition that has a leader; with
+    `validate_only`, one that would get a leader.
 
-    One outcome for each of `names`, in order. Without names all partitions are meant, and the outcomes are
-    those of the partitions that nobody leads.
+    Returns one outcome for each of `names`, in order. Without names it covers all partitions, and returns the
+    outcomes of those without a leader.
     """
     outcomes: dict[TopicPartition, UncleanOutcome] = {}
     for name in repeated:
@@ -125,13 +125,13 @@ def _late(each: _Wanted) -> RequestTimedOut:
 
 @dataclass(frozen=True, slots=True)
 class _Topic:
-    """A topic as it is now, or why it could not be read."""
+    """A topic as it is now, or the error that reading it raised."""
 
     found: PlacedPartitions | StrandlineError
     asked: Sequence[int]
 
     def there(self, number: int) -> PlacedPartitions:
-        """Raises UnknownTopicOrPartition."""
+        """The topic's partitions. Raises UnknownTopicOrPartition if partition `number` does not exist."""
         if isinstance(self.found, StrandlineError):
             raise self.found
         if number not in self.found.partitions:
@@ -140,7 +140,7 @@ class _Topic:
 
 
 async def _read(term: Term, names: Sequence[TopicPartition], some: bool) -> dict[str, _Topic]:
-    """`some`: these partitions; else all."""
+    """Reads the topics of these partitions if `some`; otherwise all topics."""
     numbers: defaultdict[str, list[int]] = defaultdict(list)
     for name in names:
         numbers[name.topic].append(name.partition)

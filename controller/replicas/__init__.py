@@ -1,1 +1,1 @@
-"""Where replicas are: reassignments, drains, and whether a broker may be stopped."""
+"""Moves replicas: reassignments, drains, and the check whether a broker may be stopped."""

@@ -1,7 +1,7 @@
-"""Drains: a broker's leaderships, and its replicas where that is asked, go to others.
+"""Drains a broker: moves its leaderships to other brokers, and its replicas too if requested.
 
-A drain is a znode: the active controller goes on with it, whoever that is, until nothing is left. Leaderships
-move in batches, replicas by reassignments of which a bounded number is under way.
+A drain is a znode. Each active controller continues it until the broker has nothing left. Leaderships move in
+batches; replicas move by a bounded number of reassignments at a time.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from strandline.vocabulary.state_changes import ANY_LIFE
 logger = structlog.get_logger(__name__)
 
 LEADERSHIPS_AT_ONCE_MAX: Final = 50
-"""A batch; the next one follows when it has moved."""
+"""Leaderships in a batch; the next batch follows when this one has moved."""
 
 YIELD_WAIT_S: Final = 3.0
-"""A batch is not waited for any longer; what has not moved by then is asked for again in the next round."""
+"""Time to wait for a batch. Leaderships that have not moved by then are requested again in the next round."""
 
 ATTEMPTS_MAX: Final = 20
-"""Each one fails only if another request about the same broker's drain came between."""
+"""Attempts at a write. Each fails only if another request changed the same broker's drain in between."""
 
 THROTTLES_MAX: Final = 16
 """Earlier throttles that a drain remembers, so that its moves under way get the present one."""
@@ -48,19 +48,20 @@ REASON: Final = "drain"
 
 
 class Drains:
-    """One epoch's."""
+    """The drains of one controller epoch."""
 
     def __init__(self, term: Term, reassignments: Reassignments) -> None:
         self._term = term
         self._reassignments = reassignments
 
-    # --- what is asked -------------------------------------------------------------------------
+    # --- requests ------------------------------------------------------------------------------
 
     async def begin(self, broker: BrokerId, *, replicas: bool, throttle_bytes_per_s: int) -> None:
-        """From now on nobody gives the broker a leadership (or a replica). Raises InvalidRequest.
+        """Starts a drain: from now on the broker gets no leadership (and, with `replicas`, no replica).
+        Raises InvalidRequest.
 
-        To ask for the same again changes nothing; to ask for replicas as well, or another throttle, does. A
-        throttle is then also that of the moves under way.
+        The same request again changes nothing. A request that adds replicas or changes the throttle does; a
+        new throttle also applies to the moves under way.
         """
         for _ in range(ATTEMPTS_MAX):
             brokers = await self._term.brokers()
@@ -71,7 +72,7 @@ class Drains:
         raise OutcomeUnknown(f"the drain of broker {broker} was changed by others, again and again")
 
     async def undo(self, broker: BrokerId) -> None:
-        """Take it back; what moves already, moves. Nothing to take back is no error."""
+        """Undoes a drain. Moves that have begun continue. It is no error if there is no drain."""
         path = znodes.drain(broker)
         if await self._term.session.exists(path) is None:
             return
@@ -83,7 +84,7 @@ class Drains:
         logger.info("drain taken back", broker=broker)
 
     async def end_if_back(self, broker: BrokerId) -> bool:
-        """End a drain of leaderships whose broker is registered in another life than the drain names."""
+        """Ends a drain of leaderships if its broker has registered again since (in another life)."""
         path = znodes.drain(broker)
         registration = (await self._term.brokers()).live.get(broker)
         node = await self._term.session.exists(path)
@@ -97,12 +98,12 @@ class Drains:
         except MultiFailed as failed:
             if not isinstance(failed.cause, BadVersion | NoNode):
                 raise
-            return False  # it was asked for again since, or taken back
+            return False  # it was requested again meanwhile, or undone
         logger.info("drain ends: its broker is back and ready", broker=broker, life=registration.epoch)
         return True
 
     async def _write(self, broker: BrokerId, wanted: Drain) -> bool:
-        """False if somebody else wrote it since."""
+        """Writes the drain. Returns False if another writer changed it meanwhile."""
         path, data = znodes.drain(broker), znodes.dump_drain(wanted)
         found = await self._term.session.exists(path)
         write = Create(path, data) if found is None else SetData(path, data, found.version)
@@ -123,13 +124,13 @@ class Drains:
     async def _absent(self, path: str) -> bool:
         return await self._term.session.exists(path) is None
 
-    # --- going on with it ----------------------------------------------------------------------
+    # --- carrying it out -----------------------------------------------------------------------
 
     def plan(self, survey: Survey) -> DrainPlan:
         return plan_drains(survey, moving_max=self._term.settings.reassignments_in_flight_max)
 
     def progress(self, survey: Survey, broker: BrokerId) -> Progress:
-        """What it still has."""
+        """What the broker still has."""
         found = self.plan(survey).progress.get(broker)
         if found is not None:
             return found
@@ -140,7 +141,7 @@ class Drains:
         return Progress(leads, has, ())
 
     async def step(self, survey: Survey) -> bool:
-        """Move what can be moved now; whether there is more to do soon. Raises Deposed."""
+        """Moves what can move now. Returns True if more can move soon. Raises Deposed."""
         plan = self.plan(survey)
         begun = await self._move_replicas(plan.replicas)
         await self._move_leaderships(plan.leaderships)
@@ -161,7 +162,7 @@ class Drains:
                 names = ", ".join(f"{each.topic}-{each.key.partition}" for each in left[:10])
                 logger.warning("leaderships have not moved", count=len(left), partitions=names)
             if len(left) == len(batch):
-                break  # this leader cannot hand over now, and the rest of upkeep does not wait for it
+                break  # this leader cannot hand over now; the rest of upkeep does not wait for it
         if moves:
             logger.info("drain moved leaderships", moved=moved, wanted=len(moves))
 
@@ -188,7 +189,7 @@ class Drains:
 def _wanted(
     broker: BrokerId, brokers: Brokers, standing: Drain | None, replicas: bool, throttle_bytes_per_s: int
 ) -> Drain:
-    """The drain as it is to stand. Raises InvalidRequest."""
+    """The drain to write. Raises InvalidRequest."""
     registration = brokers.live.get(broker)
     if broker not in brokers.known:
         raise InvalidRequest(f"broker {broker} is not known; known are {listed(brokers.known)}")
@@ -212,7 +213,7 @@ def _wanted(
 
 
 def _throttles(drain: Drain) -> tuple[int, ...]:
-    """All that it ever had, the present one last."""
+    """All throttles that the drain ever had, the present one last."""
     return (*drain.earlier_throttles, drain.throttle_bytes_per_s)
 
 

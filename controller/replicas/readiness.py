@@ -1,4 +1,4 @@
-"""Is a broker caught up, and may it be stopped? Asked of ZooKeeper at this moment."""
+"""Finds out whether a broker is caught up and may be stopped, by fresh reads from ZooKeeper."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strandline.ids import BrokerId
 
 
 async def read_readiness(term: Term, broker: BrokerId) -> Readiness:
-    """The queue is read first: what its requests make is seen in the survey."""
+    """Reads the queue first, so that the survey shows the results of its requests."""
     brokers = await term.brokers()
     unended = backlog(await read_queue(term.session, broker) or ()).requests
     return check_broker(await read_survey(term.session, brokers), broker, unended)

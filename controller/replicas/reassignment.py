@@ -1,8 +1,8 @@
-"""Reassigning replicas: the controller begins it, the leader of the partition carries it through.
+"""Reassigns replicas: the controller starts a reassignment, and the partition's leader carries it out.
 
-One `multi` a partition creates `/brokers/partitions_reassigned/[topic]/[partition]`, grows AR by who is new,
-and queues a start for every replica; that wakes the leader, which reads both. From there on it is the
-leader's, whoever leads: none of the controllers is needed until the end (seed 003).
+One `multi` a partition creates `/brokers/partitions_reassigned/[topic]/[partition]`, adds the new replicas to
+AR, and queues a start for every replica. The leader wakes up and reads both znodes. From then on the leader,
+or its successor, does the work; no controller is needed until the end (seed 003).
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from strandline.vocabulary.topic_config import TopicConfig
 logger = structlog.get_logger(__name__)
 
 ATTEMPTS_MAX: Final = 20
-"""Each one fails only if the topic's config, its size, or the same partition's replicas changed between its
-read and its write."""
+"""Attempts at a write. Each fails only if the topic's config, its size, or the same partition's replicas
+changed between the read and the write."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """A partition that gets another AR, and what stands in its znode from then on."""
+    """A partition that gets another AR, and the content of its znode."""
 
     name: TopicPartition
     now: Placed
@@ -58,12 +58,13 @@ class _Planned:
 
 
 class Reassignments:
-    """One epoch's."""
+    """The reassignments of one controller epoch."""
 
     def __init__(self, term: Term) -> None:
         self._term = term
         self._moving: dict[TopicPartition, object] = {}
-        """What was under way at the last look or began since; the mark tells two beginnings apart."""
+        """Partitions that moved at the last look, or began to move since. The value identifies one
+        beginning."""
 
     async def ask(
         self,
@@ -73,7 +74,8 @@ class Reassignments:
         throttle_bytes_per_s: int = 0,
         validate_only: bool = False,
     ) -> list[PartitionOutcome]:
-        """One outcome a partition, in order; without an error the reassignment stands, or is not needed."""
+        """Returns one outcome a partition, in order. Without an error, the reassignment has begun or is
+        unnecessary."""
         outcomes: dict[TopicPartition, PartitionOutcome] = {}
         for name in repeated:
             twice = InvalidRequest(f"partition {name} stands more than once in the request")
@@ -99,7 +101,7 @@ class Reassignments:
         return [outcomes[move.name] for move in moves]
 
     async def ongoing(self) -> list[Ongoing]:
-        """Every partition whose replicas are on their way."""
+        """All partitions whose replicas move."""
         await self._term.session.sync()
         numbers: defaultdict[str, list[int]] = defaultdict(list)
         for name, number in await read_moving(self._term.session):
@@ -118,7 +120,7 @@ class Reassignments:
         return found
 
     async def follow(self) -> None:
-        """Learn what became of those that were under way: leaders end them, and tell no controller."""
+        """Finds out which reassignments have ended: leaders end them without notifying the controller."""
         before = dict(self._moving)
         now = {TopicPartition(*place) for place in await read_moving(self._term.session)}
 
@@ -130,7 +132,7 @@ class Reassignments:
 
         await pipelined(look, before.keys() - now, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
         for name in before.keys() - now:
-            if self._moving.get(name) is before[name]:  # else it began anew meanwhile
+            if self._moving.get(name) is before[name]:  # otherwise a new one has begun meanwhile
                 del self._moving[name]
         for name in now:
             self._moving.setdefault(name, object())
@@ -140,7 +142,7 @@ class Reassignments:
     async def _plan(
         self, moves: Sequence[Move], brokers: Brokers, throttle_bytes_per_s: int
     ) -> tuple[list[tuple[Step, _Planned]], list[PartitionOutcome]]:
-        """What is to be written, and what was refused or need not be."""
+        """Returns the steps to write, and the outcomes of requests that were refused or need no write."""
         numbers: defaultdict[str, list[int]] = defaultdict(list)
         for move in moves:
             numbers[move.name.topic].append(move.name.partition)
@@ -193,7 +195,8 @@ class Reassignments:
         return topic
 
     async def _ensure_folders(self, planned: Sequence[_Planned]) -> None:
-        """Leaders remove a topic's with its last child, so it may have to be made again."""
+        """Creates the topics' folders. Leaders remove a folder with its last child, so it may be missing
+        again."""
 
         async def ensure(name: str) -> None:
             path = znodes.reassigned_topic(name)
@@ -215,7 +218,8 @@ class Reassignments:
     async def _write(
         self, outcomes: dict[TopicPartition, PartitionOutcome], packed: tuple[Multi, Sequence[_Planned]]
     ) -> None:
-        """All of one multi or none; what was met by another's change is left without an outcome."""
+        """Writes all of one multi or none. A partition that another request changed stays without an
+        outcome."""
         multi, planned = packed
         crash_point("controller.reassign.before")
         try:
@@ -234,13 +238,13 @@ class Reassignments:
             outcomes[each.name] = PartitionOutcome(each.name)
 
     async def _stand(self, planned: Sequence[_Planned]) -> bool:
-        """Whether these were written, as far as one of them tells for all."""
+        """True if these were written. One partition stands for all, since a multi is atomic."""
         first = planned[0]
         try:
             node = await self._term.session.get(znodes.reassigned(*first.name))
         except NoNode:
             assigned = await read_replicas(self._term.session, *first.name)
-            return assigned is not None and assigned.value == first.wanted.target  # it is over already
+            return assigned is not None and assigned.value == first.wanted.target  # it has ended already
         return node.data == znodes.dump_reassignment(first.wanted)
 
     def _begun(self, each: _Planned) -> None:
@@ -265,10 +269,10 @@ class Reassignments:
 def _step(
     name: TopicPartition, topic: PlacedPartitions, now: Placed, wanted: Reassignment, at_ms: int
 ) -> Step:
-    """All that begins it, or turns it to another target.
+    """The operations that start a reassignment, or change its target.
 
-    The topic is checked so that its bounds are those that the target was held against. AR is written even
-    where it stays as it is: nobody is elected then who has not seen that a reassignment stands.
+    The topic's version is checked, since its bounds were used to validate the target. AR is written even if
+    it stays the same: an election that has not read the reassignment then fails.
     """
     path, data = znodes.reassigned(*name), znodes.dump_reassignment(wanted)
     assigned = grown(now.assigned, wanted)

@@ -1,8 +1,8 @@
-"""The ZooKeeper session of the active controller: it writes under its epoch, or not at all.
+"""The ZooKeeper session of the active controller. All of its writes succeed only in its epoch.
 
 Every write is a `multi` that begins with a check of `/controller_epoch`: a controller that was deposed
-without noticing cannot complete what it began (CORRECTNESS E5). A connection that is lost under a write
-leaves its outcome unknown, so the writer says how to find out whether it happened (CORRECTNESS E9).
+without noticing cannot complete a write (CORRECTNESS E5). If the connection is lost during a write, its
+outcome is unknown, so the caller passes a function that finds it out (CORRECTNESS E9).
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from strandline.ports import Check, ConnectionLost, Coordination, MultiFailed, O
 T = TypeVar("T")
 
 Happened = Callable[[], Awaitable[bool]]
-"""Looks into ZooKeeper whether a write was carried out."""
+"""Looks in ZooKeeper whether a write was carried out."""
 
 
 class Deposed(NotController):
-    """Another controller has a later epoch. Nothing of this write happened."""
+    """Another controller has a later epoch. This write had no effect."""
 
 
 class FencedSession:
-    """Reads of it ask again when the connection is lost; everything raises SessionEnded at the end."""
+    """A session of one controller epoch. Reads are repeated if the connection is lost; every call raises
+    SessionEnded after the end."""
 
     def __init__(self, session: Coordination, epoch: int) -> None:
         self._session = session
         self._fence = Check(znodes.CONTROLLER_EPOCH, epoch)
         self.epoch = epoch
         self.deposed = asyncio.Event()
-        """Set when a write met a later epoch."""
+        """Set when a write failed because of a later epoch."""
 
     @property
     def session_id(self) -> int:
@@ -53,17 +54,17 @@ class FencedSession:
         return await until_answered(lambda: self._session.children(path))
 
     async def sync(self) -> None:
-        """What is read after this is no older than now (CORRECTNESS E8)."""
+        """Later reads see at least the state of this moment (CORRECTNESS E8)."""
         await until_answered(self._session.sync)
 
     # --- writes --------------------------------------------------------------------------------
 
     async def ensure_path(self, path: str) -> None:
-        """A persistent path that is never removed; no decision, so it needs no fence."""
+        """Creates a persistent path that is never removed. It decides nothing, so it needs no fence."""
         await until_answered(lambda: self._session.ensure_path(path))
 
     async def write(self, operations: Sequence[Operation], happened: Happened) -> None:
-        """All or nothing, and only in this epoch.
+        """Writes all or nothing, and only in this epoch. `happened` tells a lost answer from a lost write.
 
         Raises Deposed, and MultiFailed whose index counts `operations`.
         """
@@ -78,7 +79,7 @@ class FencedSession:
                 if failed.index == 0:
                     self.deposed.set()
                     raise Deposed(f"the controller epoch {self.epoch} is over: {failed.cause}") from failed
-                # After a lost connection the refusal may come from this very write having succeeded.
+                # After a lost connection, this write itself may have succeeded and cause the refusal.
                 if not in_doubt or not await self._looks(happened):
                     raise MultiFailed(failed.index - 1, failed.cause) from failed
                 return
@@ -86,9 +87,9 @@ class FencedSession:
                 return
 
     async def write_once(self, operations: Sequence[Operation]) -> bool:
-        """As `write`, but tried once: False if nobody knows whether it happened.
+        """Writes as `write` does, but only once. Returns False if the outcome is unknown.
 
-        For what nobody can look up afterwards, and must not be there twice; it is asked for again if missed.
+        For writes that cannot be looked up later and must not happen twice. A lost one is requested again.
         """
         try:
             await self._session.multi([self._fence, *operations])
@@ -111,4 +112,4 @@ async def until_answered(read: Callable[[], Awaitable[T]]) -> T:
         try:
             return await read()
         except ConnectionLost:
-            continue  # what is sent next waits for a connection, or learns that the session is over
+            continue  # the next attempt waits for a connection, or finds that the session is over

@@ -1,4 +1,4 @@
-"""Leaving notices in brokers' election queues: a word about leadership, which waits behind no request."""
+"""Writes notices about leadership to brokers' election queues, where they wait behind no request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOTICES_PER_ZNODE_MAX: Final = 500
 
 
 async def leave_notices(session: FencedSession, notices: Mapping[BrokerId, Sequence[ElectionNotice]]) -> None:
-    """For each broker, one znode for so many. Raises as `FencedSession.write`."""
+    """Writes each broker's notices, several in one znode. Raises as `FencedSession.write`."""
     for broker, theirs in sorted(notices.items()):
         for start in range(0, len(theirs), NOTICES_PER_ZNODE_MAX):
             data = queue_znodes.dump_notices(theirs[start : start + NOTICES_PER_ZNODE_MAX])
@@ -24,6 +24,6 @@ async def leave_notices(session: FencedSession, notices: Mapping[BrokerId, Seque
 
 
 async def _never() -> bool:
-    """Nobody can tell whether a notice was left that its reader may have taken already; leaving it twice
-    changes nothing."""
+    """False: its reader may have removed the notice already, so its existence proves nothing. A second copy
+    is harmless."""
     return False

@@ -1,4 +1,4 @@
-"""Reads where the replicas of a topic are and where they go, with the versions that fence a write."""
+"""Reads a topic's replica assignments and reassignments, with the versions that fence a write."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class PlacedPartitions:
     name: str
     node: znodes.TopicNode
     version: int
-    """Of the topic's znode."""
+    """The version of the topic's znode."""
     partitions: Mapping[int, Placed]
 
 
 def unknown_partition(topic: PlacedPartitions, number: int) -> UnknownTopicOrPartition:
-    """The error for a partition that is not among these."""
+    """The error for a partition number that the topic does not have."""
     last = topic.node.partitions - 1
     return UnknownTopicOrPartition(f"topic {topic.name!r} has partitions 0 to {last}, there is no {number}")
 
@@ -36,7 +36,7 @@ def unknown_partition(topic: PlacedPartitions, number: int) -> UnknownTopicOrPar
 async def read_placements(
     session: FencedSession, name: str, numbers: Iterable[int] | None = None
 ) -> PlacedPartitions:
-    """These partitions of a topic, or all; what is not there is left out. Raises UnknownTopicOrPartition."""
+    """Reads these partitions of a topic, or all. Leaves out missing ones. Raises UnknownTopicOrPartition."""
     topic = await read_topic(session, name) if is_topic_name(name) else None
     if topic is None or topic.value.partitions == 0:
         raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
@@ -44,7 +44,8 @@ async def read_placements(
     moving = await read_moving_of(session, name) or set()
 
     async def read(number: int) -> Placed | None:
-        # The reassignment before AR: a change of both changes AR's version, so at worst a write is refused.
+        # Reads the reassignment before AR: a change of both changes AR's version, so at worst a write is
+        # refused.
         wanted = await read_reassignment(session, name, number) if number in moving else None
         assigned = await read_replicas(session, name, number)
         state = await read_isr(session, name, number)
@@ -63,7 +64,7 @@ async def read_placements(
 
 
 async def read_moving(session: FencedSession) -> list[tuple[str, int]]:
-    """Every partition under reassignment, by its topic's name and its number."""
+    """All partitions under reassignment: topic name and number."""
     names = znodes.topic_names(await session.children(znodes.REASSIGNED))
 
     async def read(name: str) -> list[tuple[str, int]]:
@@ -74,7 +75,7 @@ async def read_moving(session: FencedSession) -> list[tuple[str, int]]:
 
 
 async def read_moving_of(session: FencedSession, name: str) -> set[int] | None:
-    """The partitions of a topic that are under reassignment; None if it has no folder for them."""
+    """The partitions of a topic that are under reassignment; None if the topic has no folder for them."""
     try:
         children = await session.children(znodes.reassigned_topic(name))
     except NoNode:

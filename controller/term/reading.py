@@ -1,6 +1,6 @@
-"""Reads brokers, topics and their partitions from ZooKeeper, pipelined.
+"""Reads brokers, topics and their partitions from ZooKeeper, with pipelined requests.
 
-An unreadable znode is logged and left out, as `facts` does.
+An unreadable znode is logged and skipped, as in `facts`.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class Partition:
 
 
 async def read_brokers(session: FencedSession) -> Brokers:
-    """The registered brokers, and all that ever had a queue."""
+    """The registered brokers, and all brokers that have a queue."""
     registered = await read_registrations(session)
     known = set(znodes.broker_ids(await session.children(znodes.STATE)))
     return Brokers(registered, known | registered.keys())
 
 
 async def read_topics(session: FencedSession) -> tuple[ClusterPicture, set[str]]:
-    """Every topic that is there, with its assignments; and the names of the topics that grow."""
+    """All topics with their assignments, and the names of topics that are being grown."""
     picture = ClusterPicture()
     growing: set[str] = set()
 
@@ -60,7 +60,7 @@ async def read_topics(session: FencedSession) -> tuple[ClusterPicture, set[str]]
 
 
 async def read_topic(session: FencedSession, name: str) -> znodes.TopicNode | None:
-    """The topic's own znode; None for what is no topic's name."""
+    """The topic's own znode; None if the name is not a valid topic name."""
     if not is_topic_name(name):
         return None
     found = await facts.read_topic(session, name)
@@ -68,7 +68,7 @@ async def read_topic(session: FencedSession, name: str) -> znodes.TopicNode | No
 
 
 async def read_partitions(session: FencedSession, name: str, numbers: Iterable[int]) -> list[Partition]:
-    """The partitions of these that are there."""
+    """Those of these partitions that exist."""
 
     async def read(number: int) -> Partition | None:
         assigned = await read_replicas(session, name, number)

@@ -1,8 +1,8 @@
-"""Where the controller tells what it asked for: records of the internal topic `__state_changes`.
+"""Records the controller's requests in the internal topic `__state_changes`.
 
-Best effort, after the write: who carries a request out tells the whole of its life again. Brokers create the
-topic when they have something to tell, as large as their settings say; until then, and until a broker is
-alive to write to, the controller's events wait, up to a bound.
+Recording is best effort, and follows the write: the broker that carries a request out records its whole life
+again. Brokers create the topic when they have events, with the size from their settings. Until then, or while
+no broker is alive, the controller's events wait in a bounded buffer.
 """
 
 from __future__ import annotations
@@ -21,20 +21,21 @@ from strandline.vocabulary.state_changes import StateChangeEvent, event_key, eve
 
 
 class Recorder:
-    """One epoch's. `record` never waits and never fails; `meet` and `close` are the epoch's."""
+    """Records one epoch's events. `record` never waits and never fails. The epoch's owner calls `meet` and
+    `close`."""
 
     def __init__(self, settings: ControllerSettings, clock: Clock, key: MemberKey) -> None:
         self._settings = settings
         self._key = key
         self._clock = clock
         self.events: EventWriter | None = None
-        """None until the first broker was met."""
+        """None until it has found a broker."""
         self._early: deque[tuple[Sequence[StateChangeEvent], Done | None]] = deque()
-        """Told before any broker was met."""
+        """Events from before it found a broker."""
         self._early_events = 0
 
     def record(self, events: Sequence[StateChangeEvent], done: Done | None = None) -> None:
-        """Have these written some time."""
+        """Has these events written eventually."""
         if not events:
             if done is not None:
                 done(True)
@@ -51,7 +52,7 @@ class Recorder:
                 told(False)
 
     async def meet(self, brokers: Iterable[Registration]) -> None:
-        """These brokers are alive: any of them may be asked where the topic is."""
+        """Connects through these live brokers, if it has no writer yet."""
         addresses = [broker.endpoint.address for broker in brokers]
         if not addresses:
             return
@@ -71,14 +72,14 @@ class Recorder:
         await writer.start()
 
     async def close(self) -> None:
-        """What waits is left to those who carry the requests out."""
+        """Stops. Events that still wait are recorded by the brokers that carry the requests out."""
         if self.events is not None:
             await self.events.stop()
 
     def _put(self, writer: EventWriter, events: Sequence[StateChangeEvent], done: Done | None) -> None:
-        at_ms = self._clock.wall_ms()  # retention goes by a record's time, and an event may be an old one
+        at_ms = self._clock.wall_ms()  # retention uses a record's timestamp, and an event may be old
         writer.put_all([(event_key(e), event_value(e)) for e in events], at_ms, done)
 
 
 async def _wait_for_it() -> None:
-    """The brokers create the topic; that it is not there yet the next look tells."""
+    """Does nothing: brokers create the topic, and the next look finds out whether it exists."""

@@ -1,4 +1,4 @@
-"""What became of a request to the controller, in its own types; `wire` turns them into protobuf."""
+"""The results of controller requests, in its own types; `wire` turns them into protobuf."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from strandline.vocabulary.metadata import Endpoint, Reassignment, Registration
 
 @dataclass(frozen=True, slots=True)
 class TopicOutcome:
-    """What became of one topic of a request."""
+    """The result for one topic of a request."""
 
     topic: str
     error: StrandlineError | None = None
@@ -24,7 +24,7 @@ class TopicOutcome:
 
 @dataclass(frozen=True, slots=True)
 class PartitionOutcome:
-    """What became of one partition of a request."""
+    """The result for one partition of a request."""
 
     name: TopicPartition
     error: StrandlineError | None = None
@@ -32,7 +32,7 @@ class PartitionOutcome:
 
 @dataclass(frozen=True, slots=True)
 class UncleanOutcome:
-    """What became of one partition of a request for unclean elections. Without an error there is a plan."""
+    """The result for one partition of a request for unclean elections. Without an error there is a plan."""
 
     name: TopicPartition
     error: StrandlineError | None = None
@@ -41,7 +41,7 @@ class UncleanOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Ongoing:
-    """A partition whose replicas move, and who is in sync by now."""
+    """A partition whose replicas move, and its present ISR."""
 
     name: TopicPartition
     wanted: Reassignment
@@ -50,7 +50,7 @@ class Ongoing:
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
-    """A broker that is alive, or was once and has a queue: without a registration it is gone."""
+    """A broker that is alive, or has a queue. It is not alive if it has no registration."""
 
     broker: BrokerId
     registration: Registration | None
@@ -66,7 +66,8 @@ class ClusterDescription:
 
 
 def for_user(error: StrandlineError) -> StrandlineError:
-    """NotController says that nothing of a whole request was done, which nobody knows half way."""
+    """The error for a client. NotController would mean that the request had no effect, which is unknown once
+    it has begun."""
     if isinstance(error, NotController | SessionEnded):
         return OutcomeUnknown(f"{error.message}: look what became of it, and ask the next controller")
     return error

@@ -1,6 +1,6 @@
-"""Reads the whole cluster at once, and brokers' queues.
+"""Reads the state of the whole cluster, and brokers' queues.
 
-An unreadable znode is logged and left out, as `facts` does.
+An unreadable znode is logged and skipped, as in `facts`.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _pipelined = partial(pipelined, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
 async def read_queue(
     session: FencedSession, broker: BrokerId, *, known: Sequence[str] | None = None
 ) -> list[QueueEntry] | None:
-    """A broker's queue in its order; None if its entries are just those `known`.
+    """Reads a broker's queue in order. Returns None if its entries are exactly `known`.
 
-    One znode may carry many requests. At most so many are read as a queue may have.
+    One znode may carry many requests. Reads at most as many znodes as a queue may have.
     """
     queue = znodes.state_queue(broker)
     try:
@@ -57,7 +57,7 @@ async def read_queue(
 
 
 async def read_survey(session: FencedSession, brokers: Brokers) -> Survey:
-    """Everything, as ZooKeeper has it now: about two reads a partition."""
+    """Reads everything that ZooKeeper has now: about two reads a partition."""
     drains = await read_drains(session)
     reassignments = await _reassignments(session)
     folders = znodes.broker_ids(await session.children(znodes.ELECTIONS))

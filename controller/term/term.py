@@ -1,4 +1,4 @@
-"""What the active controller works with while its epoch lasts; a new epoch is a new object (E13)."""
+"""The active controller's tools during one epoch; a new epoch gets a new object (E13)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from strandline.vocabulary.metadata import Endpoint
 
 
 class Term:
-    """Shared by all that the active controller does."""
+    """Session, clock and recorder of one epoch, shared by all parts of the active controller."""
 
     def __init__(
         self,
@@ -41,11 +41,11 @@ class Term:
         """Brokers whose two queues are known to exist."""
 
     async def brokers(self) -> Brokers:
-        """Who may get replicas now; each of them has its queues."""
+        """The brokers that may get replicas now. Each of them has its queues."""
         await self.session.sync()
         found = await read_brokers(self.session)
         for broker in sorted(found.known - self._queues):
-            # A broker makes its own when it starts, a moment after it registers.
+            # A broker creates its own queues when it starts, shortly after it registers.
             await self.session.ensure_path(znodes.state_queue(broker))
             await self.session.ensure_path(znodes.elections(broker))
             self._queues.add(broker)
@@ -54,7 +54,7 @@ class Term:
         return replace(found, emptied={broker for broker, drain in drains.items() if drain.replicas})
 
     def pack(self, steps: Iterable[Step]) -> list[Multi]:
-        """These steps in as few multis as fit; at least one, which may be empty."""
+        """Packs these steps into as few multis as possible; at least one, which may be empty."""
         return pack(steps, self.settings.multi_bytes_max)
 
     async def write(
@@ -65,13 +65,13 @@ class Term:
         before: Sequence[Operation] = (),
         after: Sequence[Operation] = (),
     ) -> None:
-        """Write it, and tell that its requests were made. Raises as `FencedSession.write`."""
+        """Writes a multi, and records that its requests were made. Raises as `FencedSession.write`."""
         await self.session.write([*before, *multi.operations, *after], happened)
         self.recorder.record(multi.events())
 
     async def ask_once(self, multi: Multi) -> None:
-        """Queue requests to read again. Where nobody knows whether they are queued they are not queued once
-        more, for a second copy of a request would have an end of its own: brokers compare themselves with
-        ZooKeeper anyway. Raises as `FencedSession.write`."""
+        """Queues requests to read again, once. If the outcome is unknown, they are not queued again: a second
+        copy would have an end of its own, and brokers reconcile with ZooKeeper anyway. Raises as
+        `FencedSession.write`."""
         if await self.session.write_once(multi.operations):
             self.recorder.record(multi.events())

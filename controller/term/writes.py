@@ -1,6 +1,5 @@
-"""What is written for a topic, packed into `multi`s: a partition's znodes and the state-change requests
-that go with them are always in the same one, with one znode of requests a broker.
-"""
+"""Packs a topic's writes into `multi`s. A partition's znodes and its state-change requests are always in the
+same one. The requests take one znode a broker."""
 
 from __future__ import annotations
 
@@ -30,15 +29,15 @@ from strandline.vocabulary.state_changes import Command, StateChange, StateChang
 T = TypeVar("T")
 
 OPERATION_BYTES: Final = 64
-"""What an operation costs beside its path and data: its header, its access list."""
+"""The size of an operation beside its path and data: its header and access list."""
 
 HEAD_BYTES_MAX: Final = 64 * KIB
-"""Kept free in each multi for the fence, the topic's own znode and its deletion marker."""
+"""Bytes that stay free in each multi for the fence, the topic's own znode and its deletion marker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What happens to one partition: its operations, and a request for each of these brokers."""
+    """The writes for one partition: its operations, and one request for each broker named."""
 
     operations: Sequence[Operation]
     requests: Mapping[BrokerId, StateChange]
@@ -53,8 +52,8 @@ def creation_steps(
     first: int = 0,
     reason: str = "topic created",
 ) -> list[Step]:
-    """New partitions of a topic, from number `first` on. `brokers` are those that may be in sync; an empty
-    log is in sync."""
+    """Steps that create partitions of a topic, from number `first` on. `brokers` are those that may be in
+    sync; an empty log is in sync."""
     steps = []
     for number, assignment in enumerate(topic.assignments, first):
         members = tuple(IsrMember(b, brokers[b].epoch) for b in assignment if b in brokers)
@@ -71,7 +70,7 @@ def creation_steps(
 def restart_step(
     name: str, topic_id: TopicId, number: int, assignment: Assignment, epoch: LeaderEpoch, at_ms: int
 ) -> Step:
-    """All replicas of a partition are to read its topic's config again."""
+    """The step that has all replicas of a partition read its topic's config again."""
     subject = Subject(name, PartitionKey(topic_id, PartitionId(number)), epoch)
     return Step((), requests(Command.START_REPLICA, subject, assignment, at_ms, "config altered"))
 
@@ -85,14 +84,15 @@ def deletion_step(
     at_ms: int,
     reason: str,
 ) -> Step:
-    """A partition with the znodes that it has now; dead brokers find the request when they return."""
+    """The step that deletes a partition with its present znodes. Dead brokers find the request when they
+    return."""
     subject = Subject(name, PartitionKey(topic_id, PartitionId(number)), NO_EPOCH)
     return Step(tuple(znodes_left), requests(Command.DELETE_REPLICA, subject, assignment, at_ms, reason))
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a request is about, and the epoch it is made in."""
+    """The subject of a request, and the epoch that it is made in."""
 
     topic: str
     key: PartitionKey
@@ -120,25 +120,26 @@ def requests(
 
 @dataclass(frozen=True, slots=True)
 class Multi:
-    """What is written at once, and the requests that it queues."""
+    """One atomic write, and the requests that it queues."""
 
     operations: Sequence[Operation]
     requested: Sequence[tuple[BrokerId, StateChange]] = ()
 
     def events(self) -> list[StateChangeEvent]:
-        """That each of these was requested."""
+        """Events that record these requests as requested."""
         return [life_of(change, broker)[0] for broker, change in self.requested]
 
 
 def pack(steps: Iterable[Step], bytes_max: int = MULTI_BYTES_MAX) -> list[Multi]:
-    """These steps in as few multis of that size as fit; at least one, which may be empty."""
+    """Packs these steps into as few multis of that size as possible; at least one, which may be empty."""
     return [multi for multi, _ in pack_each(((step, None) for step in steps), bytes_max)] or [Multi(())]
 
 
 def pack_each(
     steps: Iterable[tuple[Step, T]], bytes_max: int = MULTI_BYTES_MAX
 ) -> list[tuple[Multi, list[T]]]:
-    """As `pack`, and with each multi what its steps stand for; none where there are no steps."""
+    """Packs as `pack` does, and returns with each multi the items of its steps. Empty if there are no
+    steps."""
     packed: list[tuple[_Multi, list[T]]] = []
     for step, meant in steps:
         cost = _Cost.of(step)
@@ -151,7 +152,7 @@ def pack_each(
 
 @dataclass(frozen=True, slots=True)
 class _Cost:
-    """Bytes of a step: of its operations, and of each broker's request."""
+    """The bytes of a step: its operations, and each broker's request."""
 
     operations: int
     requests: Mapping[BrokerId, int]
@@ -177,7 +178,7 @@ def _size(operation: Operation) -> int:
 
 @dataclass(slots=True)
 class _Multi:
-    """One multi as it fills up."""
+    """A multi that is being filled."""
 
     _bytes_max: int
     _operations: list[Operation] = field(default_factory=list)
@@ -186,7 +187,7 @@ class _Multi:
     _request_bytes: defaultdict[BrokerId, int] = field(default_factory=lambda: defaultdict(int))
 
     def has_room(self, cost: _Cost) -> bool:
-        """Anything fits into an empty one: a step is far smaller than a multi."""
+        """True if the step fits. Any step fits into an empty multi, since steps are much smaller."""
         if not self._operations and not self._requests:
             return True
         total = self._bytes + cost.operations + sum(cost.requests.values())

@@ -1,4 +1,4 @@
-"""Altering a topic's config: one compare-and-set, and word to its replicas to read it again."""
+"""Alters a topic's config by one compare-and-set, and has its replicas read it again."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from strandline.errors import OutcomeUnknown, UnknownTopicOrPartition
 from strandline.ports import BadVersion, MultiFailed, NoNode, SetData
 
 ATTEMPTS_MAX: Final = 20
-"""Each one fails only if another request altered the topic in between."""
+"""Attempts at a write. Each fails only if another request altered the topic in between."""
 
 
 async def alter_config(term: Term, name: str, set_: Mapping[str, str], unset: Collection[str]) -> None:
-    """Set and unset configs, on top of what others changed meanwhile.
+    """Sets and unsets configs; changes by other requests stay.
 
-    A topic of more partitions than one `multi` can notify (over a thousand) is notified in several,
-    after its config was written; what a crash leaves out, brokers find when they reconcile. Raises
+    A topic with more partitions than one `multi` can notify (over a thousand) is notified in several, after
+    its config was written. Brokers find a change that a crash left unannounced when they reconcile. Raises
     UnknownTopicOrPartition, InvalidConfig, InvalidRequest, Deposed, SessionEnded.
     """
     check_internal_config(name, {*set_, *unset})

@@ -1,9 +1,9 @@
-"""Creating a topic: wholly or not at all, also when the controller dies between two steps.
+"""Creates a topic completely or not at all, even if the controller dies between two steps.
 
-Most topics fit into one `multi`. One that does not (about a thousand partitions and more) is written
-under a marker that says it is to be deleted; the last `multi` removes the marker and gives the topic its
-partition count. Until then it has none, so nobody takes it for a topic, and whoever is active next finds
-the marker and removes what there is.
+Most topics fit into one `multi`. A larger one (about a thousand partitions and more) is written under a
+marker that schedules its deletion. The last `multi` removes the marker and sets the topic's partition count.
+Until then the count is missing, so no reader treats it as a topic, and the next active controller finds the
+marker and removes the topic.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ logger = structlog.get_logger(__name__)
 
 
 async def create_topic(term: Term, plan: TopicPlan, topic_id: TopicId, brokers: Brokers) -> None:
-    """Write the topic and queue a start for each replica; the brokers' queues must be there.
+    """Writes the topic and queues a start for each replica. The brokers' queues must exist.
 
     Raises TopicAlreadyExists, Deposed, SessionEnded, MultiFailed.
     """
@@ -89,7 +89,7 @@ async def _create_in_parts(term: Term, name: str, node: znodes.TopicNode, multis
 
 
 async def write_part(term: Term, multi: Multi, *checks: Check) -> None:
-    """Some of the partitions of a topic that nobody sees yet."""
+    """Writes some partitions of a topic that is not visible yet."""
 
     async def written() -> bool:
         return await term.session.exists(multi.operations[0].path) is not None

@@ -1,9 +1,9 @@
-"""Deleting a topic: marked first, then removed in steps that whoever is active next can go on with.
+"""Deletes a topic: marks it first, then removes it in steps that the next active controller can continue.
 
-A partition's znodes go in the same `multi` that queues `delete-replica` for all of its replicas, so no
-replica is forgotten and none is told twice. From then on no replica can be elected, for an election
-compares-and-sets the `isr` znode; who still leads stops when it takes its request from its queue. The
-request names the topic by its id: a topic created anew under the name is not meant (CORRECTNESS Q1).
+A partition's znodes are deleted in the same `multi` that queues `delete-replica` for all of its replicas, so
+each replica gets exactly one request. From then on no replica can be elected, since an election
+compares-and-sets the `isr` znode. A leader stops when it takes its request from its queue. The request names
+the topic by its id, so a new topic of the same name is safe (CORRECTNESS Q1).
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from strandline.tasks import pipelined
 logger = structlog.get_logger(__name__)
 
 ATTEMPTS_MAX: Final = 20
-"""Each one fails only if an election, or another deletion of the topic, came between its read and its
-write. What is left after the last one is done at the next reconcile."""
+"""Attempts at a write. Each fails only if an election, or another deletion of the topic, came between the
+read and the write. The next reconcile does what is left after the last attempt."""
 
 
 async def mark_for_deletion(session: FencedSession, name: str) -> TopicId:
-    """From here on the topic will go, whoever is active. Raises UnknownTopicOrPartition."""
+    """Marks the topic; from now on every active controller will delete it. Raises UnknownTopicOrPartition."""
     node = await read_topic(session, name)
     if node is None or node.partitions == 0:
         raise UnknownTopicOrPartition(f"topic {name!r} does not exist")
@@ -59,9 +59,9 @@ async def mark_for_deletion(session: FencedSession, name: str) -> TopicId:
 
 
 async def remove_topic(term: Term, name: str, topic_id: TopicId) -> None:
-    """Remove a marked topic and its marker, whatever of it is left.
+    """Removes what is left of a marked topic, and its marker.
 
-    Raises OutcomeUnknown if somebody came in between again and again, Deposed, SessionEnded.
+    Raises OutcomeUnknown if other writers came in between again and again, Deposed, SessionEnded.
     """
     for _ in range(ATTEMPTS_MAX):
         try:
@@ -85,7 +85,7 @@ async def _remove(term: Term, name: str, topic_id: TopicId) -> None:
         return
     numbers = sorted(znodes.numbers(await session.children(path)))
     steps = await removal_steps(term, name, topic_id, numbers, reason="topic deleted")
-    # After the partitions: from the moment at which AR was read nobody can begin a reassignment any more.
+    # After the partitions: once AR was read, no request can start a reassignment.
     moving = await read_moving_of(session, name)
     if moving is not None:
         folder = znodes.reassigned_topic(name)
@@ -96,7 +96,7 @@ async def _remove(term: Term, name: str, topic_id: TopicId) -> None:
         await write_removal(term, part)
         crash_point("controller.delete.part")
     rest = [Delete(path), Delete(marker)]
-    if await session.exists(znodes.topic_id(topic_id)) is not None:  # unless a hand was at work
+    if await session.exists(znodes.topic_id(topic_id)) is not None:  # unless an operator removed it
         rest.append(Delete(znodes.topic_id(topic_id)))
     await term.write(last, gone, after=rest)
     crash_point("controller.delete.removed")
@@ -105,7 +105,7 @@ async def _remove(term: Term, name: str, topic_id: TopicId) -> None:
 async def removal_steps(
     term: Term, name: str, topic_id: TopicId, numbers: Iterable[int], *, reason: str
 ) -> list[Step]:
-    """Those of these partitions that are left."""
+    """Steps that remove those of these partitions that still exist."""
 
     async def read(number: int) -> Step | None:
         path = znodes.partition(name, number)
@@ -115,8 +115,9 @@ async def removal_steps(
             return None
         found = await read_replicas(term.session, name, number)
         assigned, version = ((), -1) if found is None else (found.value, found.version)
-        # `isr` sorts first, and vanishes with its partition only: unlike `leader`, it tells that a write
-        # whose answer was lost was carried out. AR goes as it was read: whoever was added since is told too.
+        # `isr` sorts first, and disappears only with its partition. Unlike `leader`, it therefore shows that
+        # a write with a lost answer was carried out. AR is deleted at the version read, so new replicas get a
+        # request too.
         versions = {znodes.replicas(name, number): version}
         inside = (f"{path}/{child}" for child in sorted(children))
         operations = [*(Delete(each, versions.get(each, -1)) for each in inside), Delete(path)]
@@ -128,7 +129,7 @@ async def removal_steps(
 
 
 async def write_removal(term: Term, part: Multi) -> None:
-    """Some of what `removal_steps` said."""
+    """Writes some of the steps of `removal_steps`."""
     await term.write(part, partial(_absent, term.session, part.operations[0].path))
 
 
@@ -137,14 +138,15 @@ async def _absent(session: FencedSession, path: str) -> bool:
 
 
 async def _remove_marker(session: FencedSession, name: str, topic_id: TopicId) -> None:
-    """Of a topic that is gone: somebody else finished its deletion, or a hand removed it."""
+    """Removes the marker of a topic that is gone: another controller finished its deletion, or an operator
+    removed it."""
     marker = znodes.delete_topic(name)
     if await read_deletion(session, name) == topic_id:
         await session.write([Delete(marker)], partial(_absent, session, marker))
 
 
 async def read_deletions(session: FencedSession) -> list[tuple[str, TopicId]]:
-    """Every topic that is marked."""
+    """All topics with a deletion marker."""
 
     async def read(name: str) -> tuple[str, TopicId] | None:
         topic_id = await read_deletion(session, name)

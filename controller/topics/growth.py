@@ -1,8 +1,8 @@
-"""Adding partitions to a topic: all of them become visible at once, or none, also when the controller dies.
+"""Adds partitions to a topic: all of them become visible at once, or none, even if the controller dies.
 
-As in a creation, what fits into one `multi` is one. More than that (about a thousand partitions) are written
-while the topic's znode says that it grows, and counted by the last write. Whoever is active next finds a
-topic that grows, and removes what nobody has seen yet.
+As in a creation, an addition that fits into one `multi` is one. A larger one (about a thousand partitions) is
+written while the topic's znode is marked as growing, and the last write sets the new count. The next active
+controller finds the mark, and removes the partitions that are not visible yet.
 """
 
 from __future__ import annotations
@@ -34,27 +34,29 @@ from strandline.ports import BadVersion, MultiFailed, NodeExists, NoNode, Sessio
 logger = structlog.get_logger(__name__)
 
 ATTEMPTS_MAX: Final = 20
-"""Each one fails only if another request changed the topic between its read and its write."""
+"""Attempts at a write. Each fails only if another request changed the topic between the read and the
+write."""
 
 NOTHING: Final = Multi(())
 
 
 class Growth:
-    """One epoch's. Additions are made one after the other, so what grows unattended was left."""
+    """The additions of one epoch. They run one after the other, so a topic marked as growing without a
+    request was left unfinished."""
 
     def __init__(self, term: Term) -> None:
         self._term = term
         self._one_at_a_time = asyncio.Lock()
         self.left: set[str] = set()
-        """Topics with an addition that was begun and not finished."""
+        """Topics with an unfinished addition."""
 
     async def check(self, name: str, partitions: int, assignments: Sequence[Sequence[int]]) -> None:
-        """Raises what `grow` would refuse it with."""
+        """Raises the error with which `grow` would refuse this."""
         brokers = await self._term.brokers()
         self._plan(await self._read(name), partitions, assignments, brokers)
 
     async def grow(self, name: str, partitions: int, assignments: Sequence[Sequence[int]]) -> None:
-        """Have the topic have so many partitions; those that are new get these replicas, or are placed.
+        """Grows the topic to this partition count. New partitions get these replicas, or are placed.
 
         Raises UnknownTopicOrPartition, InvalidTopic, InvalidPartitions, InvalidReplicaAssignment,
         InvalidReplicationFactor, OutcomeUnknown.
@@ -70,7 +72,7 @@ class Growth:
         raise OutcomeUnknown(f"topic {name!r} was altered by others at the same time, again and again")
 
     async def resume(self) -> None:
-        """Take back what was begun by a controller that is gone, or by this one without success."""
+        """Undoes additions that this controller or an earlier one did not finish."""
         for name in sorted(self.left):
             async with self._one_at_a_time:
                 logger.info("taking back an addition of partitions that was not finished", topic=name)
@@ -82,7 +84,8 @@ class Growth:
     # --- carrying it out -----------------------------------------------------------------------
 
     async def _read(self, name: str) -> PlacedPartitions:
-        """With its first partition: all of a topic have equally many replicas."""
+        """Reads the topic and its first partition: all partitions of a topic have the same number of
+        replicas."""
         topic = await read_placements(self._term.session, name, [0])
         if await read_deletion(self._term.session, name) == topic.node.topic_id:
             raise UnknownTopicOrPartition(f"topic {name!r} is being deleted")
@@ -108,7 +111,7 @@ class Growth:
         )
 
     async def _add(self, topic: PlacedPartitions, added: Sequence[Assignment], brokers: Brokers) -> bool:
-        """False if the topic is another by now: nothing was done."""
+        """Returns False, and has no effect, if the topic has changed meanwhile."""
         if not added:
             return True
         name, node = topic.name, topic.node
@@ -174,7 +177,7 @@ class Growth:
         return True
 
     async def _count(self, begun: PlacedPartitions, total: int) -> None:
-        """The last write: from here on they are there. The config may have been altered meanwhile."""
+        """Makes the new partitions visible by the last write. The config may have been altered meanwhile."""
         for _ in range(ATTEMPTS_MAX):
             topic = await self._read(begun.name)
             if topic.node.topic_id != begun.node.topic_id or topic.node.growing != total:
@@ -188,14 +191,15 @@ class Growth:
         raise OutcomeUnknown(f"topic {begun.name!r} was altered by others, again and again")
 
     async def _undo(self, name: str) -> None:
-        """Remove the partitions that nobody has seen. Raises OutcomeUnknown: try again later."""
+        """Removes the partitions that are not visible. Raises OutcomeUnknown if it has to be tried again
+        later."""
         for _ in range(ATTEMPTS_MAX):
             try:
                 topic = await self._read(name)
                 if topic.node.growing:
                     await self._remove(topic)
             except UnknownTopicOrPartition:
-                break  # who deletes it removes all of it
+                break  # its deletion removes all of it
             except (MultiFailed, NoNode) as error:
                 logger.info("looking again", topic=name, reason=str(error))
                 continue
@@ -216,7 +220,7 @@ class Growth:
         await self._set(topic, replace(node, growing=0), last)
 
     async def _set(self, topic: PlacedPartitions, node: znodes.TopicNode, multi: Multi = NOTHING) -> None:
-        """The topic's znode, as it was read, becomes this, and `multi` is written with it."""
+        """Writes the topic's znode at the version that was read, together with `multi`."""
 
         async def stands() -> bool:
             return await read_topic(self._term.session, topic.name) == node
@@ -226,7 +230,7 @@ class Growth:
 
 
 def _check_contended(name: str, failed: MultiFailed) -> None:
-    """Raises what it is, unless the topic was altered between the read and the write."""
+    """Raises the refusal's error, unless the topic was altered between the read and the write."""
     if isinstance(failed.cause, NoNode):
         raise UnknownTopicOrPartition(f"topic {name!r} does not exist") from failed
     if isinstance(failed.cause, NodeExists):

@@ -1,4 +1,4 @@
-"""Topics that are to come, to change and to go: what is asked of the active controller about them."""
+"""The active controller's requests about topics: creates, alters and deletes them."""
 
 from __future__ import annotations
 
@@ -39,31 +39,31 @@ class _Creation:
 
 
 class Topics:
-    """One epoch's."""
+    """The topic requests of one epoch."""
 
     def __init__(self, term: Term) -> None:
         self._term = term
         self._under_way: set[TopicId] = set()
-        """Topics that a request is creating or deleting; their markers are not left over."""
+        """Topics that a request is creating or deleting; their markers are not leftovers."""
         self.growth = Growth(term)
 
     async def create(
         self, topics: Sequence[NewTopic], repeated: Collection[str], validate_only: bool, internal: bool
     ) -> list[TopicOutcome]:
-        """One outcome a topic, in order; one bad topic does not spoil the others."""
+        """Returns one outcome a topic, in order. An error in one topic does not affect the others."""
         brokers = await self._term.brokers()
-        # No await from here to the last plan: each one counts on what those before it took.
+        # No await until the last plan: each plan counts the replicas that those before it placed.
         planned = [self._plan(new, brokers, repeated, validate_only, internal) for new in topics]
         work = partial(self._create, brokers=brokers)
         return await pipelined(work, planned, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
 
     async def delete(self, names: Sequence[str], repeated: Collection[str]) -> list[TopicOutcome]:
-        """One outcome a name, in order; without an error the topic is gone, and may be created anew."""
+        """Returns one outcome a name, in order. Without an error the topic is gone, and its name is free."""
         work = partial(self._delete, repeated=repeated)
         return await pipelined(work, names, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
 
     async def alter(self, alteration: Alteration) -> None:
-        """Config first, then the size; what is wrong with either is said before anything is done.
+        """Alters the config first, then the partition count. Checks both before any write.
 
         Raises UnknownTopicOrPartition, InvalidConfig, InvalidRequest, and what `Growth.grow` raises.
         """
@@ -80,7 +80,7 @@ class Topics:
             await self.growth.grow(name, partitions, assignments)
 
     async def resume(self) -> None:
-        """Go on with what was left: deletions, and creations and additions that were not finished."""
+        """Continues unfinished work of earlier requests: deletions, creations and additions."""
         await self.growth.resume()
 
         async def resume(marked: tuple[str, TopicId]) -> None:

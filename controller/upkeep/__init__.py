@@ -1,1 +1,1 @@
-"""What the active controller does on its own: repairs, queues of dead brokers, health."""
+"""Background work of the active controller: repairs, queues of dead brokers, health."""

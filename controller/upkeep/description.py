@@ -1,4 +1,4 @@
-"""The cluster as its active controller sees it."""
+"""Describes the cluster as its active controller sees it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from strandline.controller.term.term import Term
 
 
 async def describe_cluster(term: Term) -> ClusterDescription:
-    """Every broker that is alive or has a queue, with what waits in that."""
+    """All brokers that are alive or have a queue, each with the contents of its queue."""
     brokers = await term.brokers()
     drains = await read_drains(term.session)
     cluster_id = znodes.load_cluster_id((await term.session.get(znodes.CLUSTER_ID)).data)

@@ -1,6 +1,6 @@
-"""What the active controller last saw of the cluster's health, kept for whoever asks for its metrics.
+"""Keeps the active controller's last view of the cluster's health, for metrics.
 
-It looks when a round of upkeep has surveyed the cluster anyway; a scrape reads nothing from ZooKeeper.
+It is updated when a round of upkeep has surveyed the cluster; a scrape reads nothing from ZooKeeper.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOTHING: Final = backlog(())
 
 
 class Vitals:
-    """One epoch's."""
+    """The cluster's health as one epoch sees it."""
 
     def __init__(self, term: Term) -> None:
         self._term = term
@@ -27,15 +27,15 @@ class Vitals:
         """None before the first look."""
         self.live: frozenset[BrokerId] = frozenset()
         self.backlogs: Mapping[BrokerId, Backlog] = {}
-        """Of every broker that is alive, or was once and has a queue still."""
+        """The backlog of every broker that is alive or has a queue."""
         self.looked_at = 0.0
         """When the last look ended, by the monotonic clock."""
         self._read: dict[BrokerId, tuple[tuple[str, ...], Backlog]] = {}
-        """Of brokers who are gone: the znodes of their queues when they were last read, and what was in
-        them. A queue is read again when there are others."""
+        """For each dead broker: the znodes in its queue at the last read, and its backlog then. The queue is
+        read again only if its znodes change."""
 
     async def look(self, survey: Survey, queues: Mapping[BrokerId, Sequence[QueueEntry]]) -> None:
-        """Take note of a survey and of the queues of the live, and read those of the others."""
+        """Takes the facts of a survey and of live brokers' queues, and reads the queues of dead brokers."""
         self._read = {broker: read for broker, read in self._read.items() if broker not in queues}
         backlogs = {
             broker: backlog(queues[broker]) if broker in queues else await self._read_backlog(broker)

@@ -1,9 +1,9 @@
-"""Keeps the queues of brokers that are gone in bounds, in the place of those brokers.
+"""Keeps the queues of dead brokers within bounds, on their behalf.
 
-Each step is a compare-and-set on what was read, and each can be done again by whoever is active next: ends
-are written first, then told to `__state_changes`, and only what is recorded is removed. A broker that comes
-back meanwhile settles its requests by the same compare-and-sets: of two ends one is written, and a write
-that it loses makes it read again. A live broker's queue is never touched.
+Each step is a compare-and-set on what was read, and the next active controller can repeat it. Ends are
+written first, then recorded in `__state_changes`; only recorded requests are removed. A broker that returns
+meanwhile ends its requests by the same compare-and-sets: only one of two ends is written, and a write that
+loses makes its broker read again. A live broker's queue is never touched.
 """
 
 from __future__ import annotations
@@ -43,27 +43,27 @@ from strandline.vocabulary.state_changes import Command, StateChange, life_of
 logger = structlog.get_logger(__name__)
 
 MERGED_ZNODES_MAX: Final = 1_000
-"""So many become one at most; their deletions have to fit into one `multi`."""
+"""Znodes that are merged into one at most; their deletions have to fit into one `multi`."""
 
 OPERATION_BYTES: Final = 128
-"""What an operation of a `multi` costs beside its data."""
+"""The size of an operation of a `multi` beside its data."""
 
 
 class DeadQueues:
-    """One controller epoch's care for them; `tidy` is called again and again."""
+    """The dead brokers' queues during one controller epoch. `tidy` is called repeatedly."""
 
     def __init__(self, term: Term) -> None:
         self._term = term
         self._dead_since: dict[BrokerId, float] = {}
         self._recorded: defaultdict[BrokerId, set[str]] = defaultdict(set)
-        """Requests that ended and are in `__state_changes`, by their id."""
+        """Ids of requests that ended and are recorded in `__state_changes`."""
         self._told: defaultdict[BrokerId, set[str]] = defaultdict(set)
-        """Requests whose end is being recorded."""
+        """Ids of requests whose end is being recorded."""
         self._at_rest: dict[BrokerId, tuple[str, ...]] = {}
-        """The entries of queues in which there was nothing to do."""
+        """The entries of queues that needed no step."""
 
     async def tidy(self, survey: Survey) -> None:
-        """One step for each broker that has been gone for a while."""
+        """Takes one step for each broker that has been dead for a while."""
         now = self._term.clock.monotonic()
         dead = set(survey.known) - survey.live.keys()
         self._dead_since = {broker: self._dead_since.get(broker, now) for broker in dead}
@@ -106,10 +106,10 @@ class DeadQueues:
             self._at_rest[broker] = tuple(entry.name for entry in entries)
 
     async def _gone(self, entries: Iterable[QueueEntry], survey: Survey) -> set[PartitionKey]:
-        """The partitions that requests wait for and that are no more.
+        """The partitions that requests wait for and that no longer exist.
 
-        A request is written with its partition or after it, an incarnation that is gone never returns and a
-        topic never shrinks: what is not there after the request was read is not to come either.
+        A request is written with its partition or after it. A deleted incarnation never returns, and a topic
+        never shrinks. So a partition that is missing after its request was read will not appear later.
         """
         there = {partition.key for partition in survey.partitions}
         doubtful = {
@@ -153,7 +153,7 @@ class DeadQueues:
         crash_point("controller.queue.settled")
 
     def _tell(self, broker: BrokerId, changes: Iterable[StateChange]) -> None:
-        """Have the lives of those that ended recorded, unless they are or are about to be."""
+        """Has the lives of the ended requests recorded, unless that is done or under way."""
         told, recorded = self._told[broker], self._recorded[broker]
 
         def on_recorded(request: str, written: bool) -> None:
@@ -185,7 +185,7 @@ class DeadQueues:
         return len(over)
 
     async def _merge(self, broker: BrokerId, entries: Sequence[QueueEntry]) -> int:
-        """Many znodes become few, each in the place of its first; what is recorded is left out."""
+        """Merges many znodes into few, each in the place of its first; leaves out what is recorded."""
         recorded = self._recorded[broker]
         over = sum(change.request_id in recorded for entry in entries for change in entry.changes)
         settings = self._term.settings
@@ -226,7 +226,7 @@ class DeadQueues:
 
 
 async def read_backlogs(term: Term, brokers: Collection[BrokerId]) -> dict[BrokerId, Backlog]:
-    """What waits in the queue of each."""
+    """The backlog in the queue of each broker."""
     return {broker: backlog(await read_queue(term.session, broker) or ()) for broker in sorted(brokers)}
 
 
@@ -238,7 +238,7 @@ Write = tuple[SetData, tuple[StateChange, ...]]
 
 
 def _groups(writes: Sequence[Write]) -> list[list[Write]]:
-    """As many as fit into one `multi` together."""
+    """Groups of writes, each as large as fits into one `multi`."""
     groups: list[list[Write]] = []
     room = 0
     for write in writes:

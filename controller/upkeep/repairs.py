@@ -1,4 +1,5 @@
-"""Mends what has looked wrong for a while (CORRECTNESS E8): a word to a broker, or the end of a leftover."""
+"""Repairs problems that have persisted for a while (CORRECTNESS E8): by notices to brokers, or by removing
+leftovers."""
 
 from __future__ import annotations
 
@@ -35,14 +36,14 @@ REMOVED_AT_ONCE_MAX: Final = 1_000
 
 
 class Mending:
-    """One epoch's."""
+    """The repairs of one epoch."""
 
     def __init__(self, term: Term) -> None:
         self._term = term
         self._planner = RepairPlanner(term.settings.mend_after_ms)
 
     async def step(self, survey: Survey, queues: Mapping[BrokerId, Sequence[QueueEntry]]) -> None:
-        """Repair what is due. `queues` are those of the live: the others are not asked for anything.
+        """Makes the repairs that are due. `queues` are those of live brokers; dead ones get no request.
 
         Raises Deposed.
         """
@@ -69,7 +70,7 @@ class Mending:
         await leave_notices(self._term.session, notices)
 
     async def _start_replicas(self, mends: Sequence[StartReplica]) -> None:
-        """By a request to read again: what is there already changes nothing."""
+        """Sends requests to read again, which change nothing for a replica that runs already."""
         brokers: dict[PartitionKey, list[BrokerId]] = {}
         partitions = {mend.partition.key: mend.partition for mend in mends}
         for mend in mends:
@@ -116,7 +117,7 @@ class Mending:
             await self._remove([Delete(f"{folder}/{notice}") for notice in part])
 
     async def _remove(self, deletes: Sequence[Operation]) -> bool:
-        """False if somebody else did, or wrote there since, or there is more below."""
+        """Returns False if the nodes were removed or changed by another writer, or have more children."""
         try:
             await self._term.session.write(deletes, partial(self._absent, deletes[0].path))
         except MultiFailed as failed:

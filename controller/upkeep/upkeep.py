@@ -1,7 +1,7 @@
-"""What the active controller does of its own accord, round after round: drains, mends, queues of the dead.
+"""Runs the active controller's background work in rounds: drains, repairs, queues of dead brokers.
 
-A round reads the whole cluster, so the rest after it is a multiple of what it took: upkeep never costs more
-than a small part of the controller's time, however many partitions there are.
+A round reads the whole cluster, and the rest after it is a multiple of its duration. So upkeep takes only a
+small part of the controller's time, however many partitions there are.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from strandline.ports import SessionEnded
 logger = structlog.get_logger(__name__)
 
 REST_FACTOR: Final = 10
-"""A round is followed by so many times its own duration of rest, at least."""
+"""The rest after a round is at least this multiple of the round's duration."""
 
 REST_S_MAX: Final = 30.0
-"""But not by more: a round that waited for ZooKeeper to come back took long for nothing."""
+"""The longest rest: a round that waited for ZooKeeper took long for no reason."""
 
 BUSY_REST_FACTOR: Final = 2
 BUSY_REST_S: Final = 0.5
-"""The same while a drain has something under way."""
+"""The longest rest while a drain has moves under way."""
 
 
 class Upkeep:
-    """One epoch's. `run` is its task."""
+    """The background work of one epoch. `run` is its task."""
 
     def __init__(self, term: Term, reassignments: Reassignments) -> None:
         self.vitals = Vitals(term)
@@ -51,10 +51,10 @@ class Upkeep:
         self._mending = Mending(term)
         self._queues = DeadQueues(term)
         self._asked = asyncio.Event()
-        """A drain was asked for: do not rest."""
+        """Set when a drain was requested: the rest ends."""
 
     async def run(self) -> None:
-        """Until cancelled. Raises Deposed, SessionEnded."""
+        """Runs until cancelled. Raises Deposed, SessionEnded."""
         clock = self._term.clock
         while True:
             began = clock.monotonic()
@@ -74,7 +74,7 @@ class Upkeep:
             return
 
     async def _look(self) -> Survey | None:
-        """See what there is, and put right what is wrong; what fails is tried again in the next round."""
+        """Surveys the cluster and repairs it. Failures are tried again in the next round."""
         try:
             survey = await self.survey()
             queues = {broker: await read_queue(self._term.session, broker) or [] for broker in survey.live}
@@ -89,7 +89,7 @@ class Upkeep:
         return survey
 
     async def _move(self, survey: Survey) -> bool:
-        """The next step of each drain; whether one goes on."""
+        """Takes the next step of each drain. Returns True if a drain continues."""
         try:
             return await self._drains.step(survey)
         except (Deposed, SessionEnded):
@@ -105,21 +105,21 @@ class Upkeep:
     # --- requests ------------------------------------------------------------------------------
 
     async def drain(self, broker: BrokerId, *, replicas: bool, throttle_bytes_per_s: int) -> Progress:
-        """Begin a drain, or look how far it is. Raises InvalidRequest."""
+        """Starts a drain, or reports its progress. Raises InvalidRequest."""
         await self._drains.begin(broker, replicas=replicas, throttle_bytes_per_s=throttle_bytes_per_s)
         progress = self._drains.progress(await self.survey(), broker)
         self._asked.set()
         return progress
 
     async def check(self, broker: BrokerId, *, end_drain: bool) -> Readiness:
-        """Whether it is ready. With `end_drain`, one that is ready in another life than it was drained in may
-        lead again."""
+        """Returns if the broker is ready. With `end_drain`, a ready broker that has restarted since its drain
+        may lead again."""
         found = await read_readiness(self._term, broker)
         if not end_drain or not found.is_ready_but_for_permanent:
             return found
         return replace(found, drain_ended=await self._drains.end_if_back(broker))
 
     async def undo_drain(self, broker: BrokerId) -> Progress:
-        """What the broker has then."""
+        """Undoes a drain. Returns what the broker then has."""
         await self._drains.undo(broker)
         return self._drains.progress(await self.survey(), broker)
