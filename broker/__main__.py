@@ -1,4 +1,5 @@
-"""`python -m strandline.broker`: settings from the environment (`STRANDLINE_…`) and the file, then serve."""
+"""`python -m strandline.broker`: reads settings from the environment (`STRANDLINE_…`) and a file, then
+serves."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ async def _run(settings: BrokerSettings) -> None:
 
 
 def main() -> int:
-    """Exit status 0 after a clean shutdown, 2 if a setting is wrong."""
+    """Returns exit status 0 after a clean shutdown, 2 if a setting is wrong."""
     try:
         settings = load(BrokerSettings)
         configure_logging(settings)

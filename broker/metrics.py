@@ -1,8 +1,8 @@
-"""What a broker tells Prometheus. Names that begin with `kafka_` are those under which the usual rules of
-the JMX exporter show Kafka's own; the others are this system's.
+"""Exports a broker's metrics to Prometheus. Names that begin with `kafka_` are those that the usual rules of
+the JMX exporter give Kafka's metrics; the others are this system's.
 
-Everything is read from the live objects in one turn of the event loop, when somebody asks. Nothing has a
-label per partition: what is told of 20,000 replicas is as long as what is told of their topics.
+Each scrape reads all values from the live objects in one turn of the event loop. No metric has a label per
+partition: the metrics of 20,000 replicas are as long as those of their topics.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ BY_TOPIC: Final = {
     TRUNCATED: "truncated_records",
     LOST: "lost_records",
 }
-"""What `TopicCounts` has of each. A topic's series begin with its first count, as Kafka's do: most topics of
-most brokers have no traffic there, or one kind of it."""
+"""The metrics of the fields of `TopicCounts`. As in Kafka, a topic's series begin with its first count: most
+topics have no traffic at most brokers, or only one kind."""
 _topic_values: Final = attrgetter(*BY_TOPIC.values())
 
 # --- the session, and groups ------------------------------------------------------------------
@@ -139,7 +139,7 @@ GROUPS_IN: Final = {
     state: gauge(f"{_KAFKA_GROUPS}{state.value.lower()}", f"Of these, groups in the state {state.value}.")
     for state in GroupState
 }
-"""A Dead group is one of which a turn failed: something to look at."""
+"""A group is Dead if one of its turns failed, which needs investigation."""
 
 METRICS: Final = (
     PARTITIONS, LEADERS, UNDER_REPLICATED, UNDER_MIN_ISR, AT_MIN_ISR, OFFLINE_REPLICAS, REASSIGNING,
@@ -177,7 +177,7 @@ class _Replicas:
 
 
 class BrokerMetrics:
-    """Reads one broker. `lease_s` is the time that is left."""
+    """Samples the metrics of one broker. `lease_s` returns the time left."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class BrokerMetrics:
         self._throttle = throttle
 
     def read(self) -> list[Sample]:
-        """As it is now, in one turn of the loop."""
+        """Reads all present values, in one turn of the loop."""
         return [
             *self._read_replicas(),
             *_read_counts(self._manager.counts),
@@ -222,7 +222,7 @@ class BrokerMetrics:
             sums.offline += not replica.whole
             sums.without_leader += replica.leader < 0
             if replica.leadership is not None:
-                # As in Kafka, replicas that a reassignment adds are not missed while they catch up.
+                # As in Kafka, replicas that a reassignment adds do not count as missing while they catch up.
                 moving = replica.reassignment
                 wanted = replica.assigned if moving is None else moving.original
                 sums.add_leadership(replica.leadership, len(wanted))

@@ -49,7 +49,7 @@ SERVICES = ("strandline.v1.Log", "strandline.v1.Replication", "strandline.v1.Gro
 
 
 def _settings_error(group: BaseExceptionGroup[BaseException]) -> SettingsError | None:
-    """The settings error in a tree of exceptions, if there is one: its message is all that a user needs."""
+    """The settings error in a tree of exceptions, if there is one; a user needs only its message."""
     for error in group.exceptions:
         found = _settings_error(error) if isinstance(error, BaseExceptionGroup) else error
         if isinstance(found, SettingsError):
@@ -60,7 +60,7 @@ def _settings_error(group: BaseExceptionGroup[BaseException]) -> SettingsError |
 class Broker:
     """One broker process.
 
-    A defect anywhere in the process ends it at once: see `strandline.adapters.system.fail_fast`.
+    A bug in any task ends the process at once: see `strandline.adapters.system.fail_fast`.
     """
 
     def __init__(self, settings: BrokerSettings) -> None:
@@ -76,7 +76,7 @@ class Broker:
         self._listener = GrpcListener(settings, self._clock, *SERVICES)
 
     async def run(self) -> None:
-        """Serve in one session after another until SIGTERM or SIGINT. Raises SettingsError."""
+        """Serves in one session after another until SIGTERM or SIGINT. Raises SettingsError."""
         self._fail_fast.install(asyncio.get_running_loop())
         async with AsyncExitStack() as stack:
             folder = DataFolder(
@@ -142,7 +142,7 @@ class Broker:
         groups: Groups,
         recorder: StateChangeRecorder,
     ) -> None:
-        """All tasks of this process, until it is asked to stop. Raises SettingsError."""
+        """Runs all tasks of this process until it is asked to stop. Raises SettingsError."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 housekeeping = [
@@ -173,11 +173,11 @@ class Broker:
         return self._session is not None and self._session.registration.holds_lease()
 
     def _lease_s(self) -> float:
-        """Seconds for which the session surely lives on; 0 without one."""
+        """Seconds for which the session certainly lives on; 0 without one."""
         return 0.0 if self._session is None else self._session.registration.lease_s
 
     def _bind(self) -> Endpoint:
-        """Listen, and say where others reach this broker. Raises SettingsError."""
+        """Listens, and returns the address for other brokers. Raises SettingsError."""
         endpoint = self._listener.bind(self._settings.broker_id, self._settings.rack)
         logger.info("listening", broker=endpoint.id, address=endpoint.address)
         return endpoint
@@ -229,7 +229,7 @@ class Broker:
         logger.info("serving", broker=self._settings.broker_id)
 
     async def _shut_down(self, session: BrokerSession) -> None:
-        """On SIGTERM: leadership away first, then the session."""
+        """On SIGTERM, hands leadership over first, and then ends the session."""
         await self._stop.wait()
         logger.info("shutting down", broker=self._settings.broker_id)
         await self._listener.set_health(serving=False)
@@ -237,7 +237,7 @@ class Broker:
         raise SessionOver
 
     async def _connect(self) -> zookeeper.ZooKeeperSession | None:
-        """A session, however long ZooKeeper takes; None if the broker is stopped meanwhile."""
+        """Waits for a session as long as ZooKeeper needs; None if the broker is stopped meanwhile."""
 
         def waiting(seconds: float) -> None:
             logger.warning(

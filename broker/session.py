@@ -1,8 +1,8 @@
 """Runs one ZooKeeper session of a broker, from registration to its end.
 
-One TaskGroup here owns everything that rests on the session: the registration, leadership, elections, the
-queue. When the session ends, the group ends, and with it every claim made in its name; the next session
-starts from the logs alone (CORRECTNESS E10–E13).
+One TaskGroup owns everything that depends on the session: the registration, leaderships, elections, the
+queue. When the session ends, the group ends, and so do all claims of the session. The next session starts
+only from the logs (CORRECTNESS E10–E13).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from strandline.vocabulary.metadata import Endpoint, Registration
 logger = structlog.get_logger(__name__)
 
 UNREADABLE_PAUSE_S = 1.0
-"""Before the next session, if a znode that every session needs cannot be read."""
+"""Pause before the next session if a znode that every session needs is unreadable."""
 FULL_RECONCILE_EVERY = 24
 """Rounds of the reconcile loop between two readings of every topic."""
 
@@ -52,7 +52,7 @@ class SessionOver(Exception):
 
 
 class BrokerSession:
-    """See the module. Fulfils `session_port.Session`."""
+    """The broker's work in one ZooKeeper session. Fulfils `session_port.Session`."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class BrokerSession:
         self._notices = NoticeReceiver(context, self.vacant, self._balancing.asked)
 
     async def run(self, *, on_serving: Callable[[], None]) -> None:
-        """Serve until the session ends (returns) or this broker may not go on (raises SettingsError)."""
+        """Serves until the session ends (returns) or this broker may not continue (raises SettingsError)."""
         try:
             with group_caught():
                 await self._serve(on_serving)
@@ -138,7 +138,7 @@ class BrokerSession:
         await self.coordination.wait_ended()
         raise SessionOver
 
-    # --- what the manager asks -----------------------------------------------------------------
+    # --- requests of the manager ---------------------------------------------------------------
 
     def exercise(self, leadership: Leadership) -> None:
         assert self._tasks is not None
@@ -201,7 +201,7 @@ class BrokerSession:
         registration = self.registration.live.get(broker)
         return None if registration is None else registration.endpoint
 
-    # --- what happens ------------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------------
 
     def _link_changed(self, state: LinkState) -> None:
         if state is not LinkState.ENDED:
@@ -220,7 +220,7 @@ class BrokerSession:
         self._elector.live_changed(gone)
 
     def _refused(self, replica: Replica, error: StrandlineError) -> None:
-        """A broker that this one takes for a leader refuses to be one: find out who leads."""
+        """Handles a refusal by a broker that this one took for the leader: finds out which broker leads."""
         logger.info(
             "not the leader any more",
             partition=str(replica.name),
@@ -230,7 +230,7 @@ class BrokerSession:
         self.vacant(replica)
 
     def _answered(self, leader: BrokerId) -> None:
-        """A leader sent a message on its stream."""
+        """Notes a message of a leader on its stream."""
         peers = self._manager.peers
         peers.answered(leader)
         if (registration := peers.live.get(leader)) is not None:
@@ -249,7 +249,7 @@ class BrokerSession:
     # --- reconcile -----------------------------------------------------------------------------
 
     async def _reconcile(self) -> None:
-        """Find what was missed because a watch or a request was lost (CORRECTNESS E8, Q7)."""
+        """Finds changes that were missed because a watch or a request was lost (CORRECTNESS E8, Q7)."""
         rounds = 0
         while True:
             await self._clock.sleep(self._settings.reconcile_ms / 1000)
@@ -266,17 +266,17 @@ class BrokerSession:
                 logger.debug("not reconciled: no connection to ZooKeeper")
 
     async def _compare(self) -> None:
-        """Create the replicas that are assigned to this broker, and remove all others."""
+        """Creates the replicas that are assigned to this broker, and removes all others."""
         assigned = await self._reconciler.read_assignments()
         await self._reconciler.remove_strays(assigned, self.cluster_id, self.registration.own.epoch)
 
     # --- shutdown ----------------------------------------------------------------------------
 
     async def shut_down(self) -> None:
-        """Hand leadership over first; then the caller ends the session.
+        """Hands leadership over; then the caller ends the session.
 
-        Returns within `handover_ms` whatever ZooKeeper does: the logs have to be closed cleanly before the
-        machine is switched off, and the end of the session names a successor as well, only later.
+        Returns within `handover_ms` even if ZooKeeper does not answer: the logs have to be closed cleanly
+        before the machine is switched off. The end of the session leads to elections as well, only later.
         """
         self._elector.accepting = False
         try:

@@ -1,1 +1,1 @@
-"""Who leads: elections, resignations, handovers and preferred leaders."""
+"""Leadership: elections, resignations, handovers and preferred leaders."""

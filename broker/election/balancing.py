@@ -1,4 +1,4 @@
-"""Leadership goes where it belongs: to preferred replicas by and by, to whoever is asked for at once."""
+"""Moves leadership to preferred replicas over time, and on request to a named broker at once."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from strandline.tasks import pipelined
 logger = structlog.get_logger(__name__)
 
 YIELDED_TOGETHER_MAX: Final = 20
-"""Leaderships that are given away at the same time; each costs its producers a moment."""
+"""Leaderships that are handed over at the same time; each delays its producers for a moment."""
 ASKED_S_MAX: Final = 5.0
-"""How long it is tried to do what was asked for."""
+"""Time for which a requested transfer is tried."""
 ASK_AGAIN_S: Final = 0.1
 
 
 class Balancing:
-    """One session's. `run` is its task; `asked` never awaits."""
+    """Moves leadership during one session. `run` is its task; `asked` never awaits."""
 
     def __init__(self, context: SessionContext, handover: Handover, reach: Reach) -> None:
         self._manager = context.manager
@@ -39,25 +39,25 @@ class Balancing:
         self._check_s = context.settings.preferred_leader_check_ms / 1000
         self._clock = context.clock
         self._asked: dict[PartitionKey, ElectionNotice] = {}
-        """What was asked for and has not come to an end: one for each partition, the last one."""
+        """Unfinished requests: for each partition the last one."""
         self._new: list[ElectionNotice] = []
         self._wake = asyncio.Event()
         self._slots = asyncio.Semaphore(YIELDED_TOGETHER_MAX)
 
     def asked(self, notice: ElectionNotice) -> None:
-        """Somebody wants another broker to lead."""
+        """Receives a request that another broker should lead."""
         if self._asked.get(notice.key) != notice:
             self._asked[notice.key] = notice
             self._new.append(notice)
             self._wake.set()
 
     async def run(self) -> None:
-        """Yield whatever should be led by others. Runs until cancelled."""
+        """Hands over leaderships that other brokers should have. Runs until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._answer())
             tasks.create_task(self._balance())
 
-    # --- on demand -----------------------------------------------------------------------------
+    # --- on request ----------------------------------------------------------------------------
 
     async def _answer(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -69,7 +69,8 @@ class Balancing:
                     tasks.create_task(self._give(notice))
 
     async def _give(self, notice: ElectionNotice) -> None:
-        """Try for a while: right after an election nobody has told the leader yet how far it is."""
+        """Tries for a while: right after an election the leader does not know the followers' positions
+        yet."""
         deadline = self._clock.monotonic() + ASKED_S_MAX
         while self._asked.get(notice.key) is notice:
             async with self._slots:
@@ -87,7 +88,8 @@ class Balancing:
             await self._clock.sleep(ASK_AGAIN_S)
 
     async def _try(self, notice: ElectionNotice) -> str | None:
-        """Why it cannot be handed over yet; None if it was, or turned out not to be possible."""
+        """Tries once. Returns the reason if it cannot be handed over yet; None if it was, or is
+        impossible."""
         leadership = self._leadership(notice.key)
         if leadership is None or leadership.epoch != notice.leader_epoch:
             return f"this broker does not lead in epoch {notice.leader_epoch}"
@@ -99,11 +101,11 @@ class Balancing:
         return reason
 
     def _is_late(self, notice: ElectionNotice) -> bool:
-        """True if what it is about is over (CORRECTNESS E6)."""
+        """True if the request is outdated (CORRECTNESS E6)."""
         replica = self._manager.get(notice.key)
         return replica is None or replica.leader_epoch > notice.leader_epoch
 
-    # --- by itself -----------------------------------------------------------------------------
+    # --- periodically --------------------------------------------------------------------------
 
     async def _balance(self) -> None:
         while True:
@@ -114,9 +116,10 @@ class Balancing:
                 logger.debug("preferred leaders not looked for: no connection to ZooKeeper")
 
     async def check(self) -> None:
-        """Give every leadership to its preferred replica that may have it. Raises ConnectionLost.
+        """Hands each leadership to its preferred replica if that may have it. Raises ConnectionLost.
 
-        It has to answer here, now: what this broker cannot reach it would not follow, and take back.
+        The preferred replica must answer this broker now. This broker would not follow a leader that it
+        cannot reach, and would take the leadership back.
         """
         drained = frozenset(await read_drains(self._session))
         live = self._manager.peers.reachable
@@ -144,7 +147,7 @@ class Balancing:
 
 
 def standing(leadership: Leadership) -> LedPartition:
-    """What the core decides by."""
+    """The facts that the core decides by."""
     replica, core = leadership.replica, leadership.core
     ends: Mapping[BrokerId, Offset] = {broker: core.follower_end(broker) for broker in core.state.isr_ids}
     return LedPartition(

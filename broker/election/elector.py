@@ -1,7 +1,7 @@
-"""Fills vacancies: reads what ZooKeeper says, lets the core decide, and claims in one `multi`.
+"""Fills vacancies: reads ZooKeeper, lets the core decide, and claims leadership in one `multi`.
 
-Vacancies are taken in batches, so that a thousand leaderships of one dead broker cost one epoch, a
-pipelined read and a pipelined `multi` each, not a thousand round trips one after the other.
+Vacancies are handled in batches. A thousand leaderships of one dead broker then cost one epoch, one pipelined
+read and one pipelined `multi` each, instead of a thousand sequential round trips.
 """
 
 from __future__ import annotations
@@ -70,19 +70,19 @@ class _Vacancy:
 
 @dataclass(frozen=True, slots=True)
 class _Candidacy:
-    """A claim about to be made, with what it was decided on."""
+    """A claim about to be made, and the facts that it was decided on."""
 
     vacancy: _Vacancy
     ballot: Ballot
     version: int
     assigned_version: int
-    """Of the AR that the ballot has: nobody leads by one that is over (CORRECTNESS E16)."""
+    """The version of the ballot's AR: no replica is elected by an outdated AR (CORRECTNESS E16)."""
     leader_node_stands: bool
     stand: Stand
 
     @property
     def lost(self) -> Loss | None:
-        """What is known of the records that this leader will lack; None for a clean claim."""
+        """The records that this leader will lack, as far as known; None for a clean claim."""
         if not self.stand.unclean:
             return None
         said = current_statements(self.ballot.state, self.ballot.live)
@@ -91,7 +91,7 @@ class _Candidacy:
 
 
 class Elector:
-    """The elections of one session. `run` is its task; the rest never awaits."""
+    """Runs the elections of one session. `run` is its task; the other methods never await."""
 
     def __init__(
         self,
@@ -109,15 +109,15 @@ class Elector:
         self._step_s = context.settings.election_step_ms / 1000
         self._vacancies: dict[PartitionKey, _Vacancy] = {}
         self._waiting: dict[PartitionKey, str] = {}
-        """Why a partition has no leader that this broker could follow, as last said."""
+        """The reason, as last logged, why a partition has no leader that this broker could follow."""
         self._wake = asyncio.Event()
         self.accepting = True
-        """False while this broker shuts down: it hands leadership over and takes none."""
+        """False while this broker shuts down: it hands leadership over and accepts none."""
 
-    # --- what is noticed ---------------------------------------------------------------------
+    # --- noticing vacancies ------------------------------------------------------------------
 
     def vacant(self, replica: Replica, handed_over: bool = False) -> None:
-        """Look into this partition now; the order of succession counts from the first notice."""
+        """Examines this partition soon; the waits of the ranks count from the first notice."""
         now = self._clock.monotonic()
         vacancy = self._vacancies.get(replica.key)
         if vacancy is None:
@@ -128,8 +128,8 @@ class Elector:
         self._wake.set()
 
     def look_over(self) -> None:
-        """Find every replica here whose leader is not alive, or is suspected, or whose log is damaged. One
-        that waits because of a suspicion believes in no leader, and is among them."""
+        """Notices every replica here whose leader is dead or suspected, or whose log is damaged. A replica
+        that waits because of a suspicion knows no leader, and is among them."""
         reachable = self._manager.peers.reachable
         for replica in self._manager:
             if replica.leadership is None and (
@@ -140,7 +140,7 @@ class Elector:
                 self.vacant(replica)
 
     def live_changed(self, gone: Callable[[Replica], bool]) -> None:
-        """`gone` tells the replicas whose leader's life ended."""
+        """Notices the replicas whose leader's life ended, as `gone` says."""
         for replica in self._manager:
             if replica.leadership is None and gone(replica):
                 self.vacant(replica)
@@ -148,7 +148,7 @@ class Elector:
     # --- the task ----------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Contest whatever is due. Runs until cancelled."""
+        """Contests the vacancies that are due. Runs until cancelled."""
         while True:
             now = self._clock.monotonic()
             due = [v for v in self._vacancies.values() if v.due <= now]
@@ -184,10 +184,10 @@ class Elector:
                 tasks.create_task(self._claim(candidacy, epoch))
 
     async def _certain(self, candidacies: list[_Candidacy]) -> list[_Candidacy]:
-        """Those that may be claimed now.
+        """The candidacies that may be claimed now.
 
-        A leader that is registered is deposed only together with enough members of the ISR that answer here:
-        who is cut off from its peers suspects all of them, and may not take their partitions.
+        A leader that is still registered is deposed only if enough members of the ISR answer this broker: a
+        broker that is cut off from its peers suspects all of them, and may not take their partitions.
         """
         doubtful = [c for c in candidacies if deposes(c.ballot)]
         members = {b for c in doubtful for b in others_after(c.ballot)}
@@ -199,7 +199,8 @@ class Elector:
     def _those_that_stand(
         self, candidacies: list[_Candidacy], answering: frozenset[BrokerEpoch]
     ) -> list[_Candidacy]:
-        """The others are looked into again: the suspicion is over, or too few members answer."""
+        """The claimable ones. The others are examined again: the suspicion is over, or too few members
+        answer."""
         suspects = self._manager.peers.suspects.lives
         standing: list[_Candidacy] = []
         for candidacy in candidacies:
@@ -211,8 +212,8 @@ class Elector:
         return standing
 
     async def _stop_following(self, candidacies: list[_Candidacy]) -> None:
-        """Keep what this broker has promised to the leaders of record by what it acknowledged (E1): they may
-        count on it for a moment. One that gave its leadership up does not."""
+        """Stops following the leaders of record, and waits until they no longer count on this broker's last
+        acknowledgement (E1). A leader that gave its leadership up does not count on it."""
         quiet = now = self._clock.monotonic()
         for candidacy in candidacies:
             leader = candidacy.ballot.state.leader
@@ -227,14 +228,14 @@ class Elector:
             vacancy.due = self._clock.monotonic() + self._step_s
 
     async def _look(self, vacancy: _Vacancy) -> _Candidacy | None:
-        """Read and decide; None if there is nothing to claim now."""
+        """Reads and decides. Returns None if there is nothing to claim now."""
         replica = vacancy.replica
         name = replica.name
-        vacancy.due = float("inf")  # a new notice while this one is looked into brings it back
+        vacancy.due = float("inf")  # a new notice during this examination makes it due again
         await anchor(replica)
         if (
             replica.reassignment is not None
-        ):  # a leader that gives up what it is not to have changes AR with it
+        ):  # a leader that gives up a leadership that it should not have changes AR in the same write
             await self._read_assignment(replica)
         try:
             leader_node = await self._session.exists(znodes.leader(name.topic, name.partition))
@@ -250,7 +251,7 @@ class Elector:
             return None
         try:
             state = znodes.load_isr(name.topic, name.partition, node.data)
-        except znodes.UnreadableZnode as error:  # nobody is elected by what nobody can read
+        except znodes.UnreadableZnode as error:  # no election is decided by an unreadable znode
             if self._waiting.get(replica.key) != error.message:
                 logger.error("no election until a znode is mended", reason=error.message)
             self._waiting[replica.key] = error.message
@@ -272,7 +273,7 @@ class Elector:
             case Wait(reason):
                 self._settle(vacancy)
                 replica.learn_leader(NO_BROKER, ballot.state.leader_epoch)
-                if self._waiting.get(replica.key) != reason:  # once, not at each look
+                if self._waiting.get(replica.key) != reason:  # logged once, not at each examination
                     logger.info("waiting for a leader", partition=str(name), reason=reason)
                 self._waiting[replica.key] = reason
             case PublishStatement(rank) as say:
@@ -287,7 +288,7 @@ class Elector:
         return None
 
     def _is_time(self, vacancy: _Vacancy, rank: int) -> bool:
-        """True if it is this rank's turn; else it is looked into again then, unless the broker shuts down."""
+        """True if it is this rank's turn. Otherwise the vacancy is due then, unless the broker shuts down."""
         moment = vacancy.noticed + rank * self._patience_s()
         if not self.accepting:
             self._settle(vacancy)
@@ -298,7 +299,8 @@ class Elector:
         return False
 
     async def _say(self, vacancy: _Vacancy, ballot: Ballot, version: int, say: PublishStatement) -> None:
-        """Write what this replica has into `isr`, and notify the one that leads by it, once all did."""
+        """Writes this replica's log statement into `isr`. Notifies the replica that leads by them once all
+        have written."""
         replica, name = vacancy.replica, vacancy.replica.name
         state = replace(ballot.state, statements=say.statements)
         path = znodes.isr(name.topic, name.partition)
@@ -328,12 +330,12 @@ class Elector:
         vacancy.due = self._clock.monotonic()
 
     def _patience_s(self) -> float:
-        """How long each rank waits for the one before it: a thousand vacancies take their first
-        candidates longer than one does, and should not be taken from them for that."""
+        """Time that each rank waits for the one before it. With a thousand vacancies the first candidates
+        take longer than with one, and the wait allows for that."""
         return self._step_s + PATIENCE_PER_VACANCY_S * len(self._vacancies)
 
     def _settle(self, vacancy: _Vacancy) -> None:
-        """Done with it, unless it was noticed again meanwhile."""
+        """Ends the vacancy, unless it was noticed again meanwhile."""
         if vacancy.due == float("inf"):
             self._vacancies.pop(vacancy.replica.key, None)
 
@@ -361,8 +363,8 @@ class Elector:
         return IsrMember(self._manager.me, self._registration.own.epoch)
 
     def _with_trail(self, candidacy: _Candidacy, state: PartitionState) -> PartitionState:
-        """The claim, with the trail that was found and its own event: whoever finds this leader dead before
-        it could record anything will."""
+        """The claim with the trail that was found and its own event, so that another broker can record the
+        event if this leader dies before it does."""
         ballot, replica, lost = candidacy.ballot, candidacy.vacancy.replica, candidacy.lost
         reason = vacancy_reason(ballot, cause=candidacy.stand.cause)
         event = elected(
@@ -376,7 +378,7 @@ class Elector:
         return replace(state, trail=replica.trail.extended(ballot.state.trail, event))
 
     async def _read_assignment(self, replica: Replica) -> None:
-        """AR is another one than this replica knew. What cannot be read now is found out by the next look."""
+        """Reads the new AR of this replica. If it cannot be read now, the next examination reads it."""
         try:
             assignments = await Assignments.listed(self._session)
             assignment = await assignments.read(replica.name.topic, replica.key)
@@ -389,7 +391,8 @@ class Elector:
             self._manager.reconfigure(replica, assignment, replica.config)
 
     async def _claim(self, candidacy: _Candidacy, epoch: LeaderEpoch) -> None:
-        """One `multi`: compare-and-set the ISR, remove what stands of the old leader, take its place."""
+        """Claims in one `multi`: compares-and-sets the ISR, removes the old leader's znode, and creates its
+        own."""
         vacancy, ballot = candidacy.vacancy, candidacy.ballot
         replica, name = vacancy.replica, vacancy.replica.name
         registration = self._registration.own
@@ -418,9 +421,10 @@ class Elector:
             logger.info("election lost", partition=str(name), epoch=epoch, reason=str(error))
             refused = operations[error.index] if isinstance(error, MultiFailed) else None
             if refused is incarnation:
-                self._vacancies.pop(replica.key, None)  # made again; its queue entry does the rest
+                self._vacancies.pop(replica.key, None)  # created again; its queue entry does the rest
                 return
-            # Somebody was faster, or nobody knows: look again, and follow whoever leads now.
+            # Another broker was faster, or the outcome is unknown: examine it again, and follow the present
+            # leader.
             if refused is assignment:
                 await self._read_assignment(replica)
             vacancy.noticed = self._clock.monotonic()
@@ -460,7 +464,8 @@ class Elector:
 
 
 def _mark_whole(replica: Replica) -> None:
-    """A leader has taken it into the ISR. What cannot be written now is tried at the next look."""
+    """Marks the log as whole, since a leader took it into the ISR. If the write fails, the next examination
+    tries again."""
     try:
         replica.log.mark_whole()
     except (StorageFailed, StorageBusy) as error:

@@ -1,8 +1,8 @@
-"""Gives leadership away on purpose: drain, fence, name the next one, in that order.
+"""Hands leadership over in three steps: drain, fence, name the next leader.
 
-A broker that shuts down gives all of it away, whatever comes of it. A leader that another one shall follow
-(the preferred replica, or whoever an operator names) yields: if it cannot be drained quickly, or if that
-one turns out not to be in sync, it leads on, and nothing that it accepted is lost.
+A broker that shuts down hands over all of its leaderships in any case. A leader that should be replaced (by
+the preferred replica, or by a broker that an operator names) yields only if it can be drained quickly and the
+other broker is in sync. Otherwise it continues to lead, and no accepted record is lost.
 """
 
 from __future__ import annotations
@@ -23,21 +23,22 @@ from strandline.tasks import pipelined
 logger = structlog.get_logger(__name__)
 
 LEFT_TOGETHER: Final = 100
-"""Leaderships that a broker which shuts down gives up at once: producers wait for as many, not for all."""
+"""Leaderships that a broker hands over together when it shuts down: producers wait for one such group, not
+for all."""
 GROUPS_IN_FLIGHT_MAX: Final = 2
-"""One is drained and written while the successors of another take over."""
+"""Groups in progress: one is drained and written while the successors of another take over."""
 DRAIN_S_MAX: Final = 0.5
-"""For a leadership that is yielded, producers wait no longer; one that takes longer to drain waits by itself
-when the broker shuts down."""
+"""The longest time that producers wait for a leadership that is yielded. At a shutdown, a leadership that
+takes longer to drain waits separately."""
 DRAIN_SHARE: Final = 0.75
-"""Part of `handover_ms` in which a broker that shuts down waits for its commit queues to empty; the rest is
-for ZooKeeper to take the resignations."""
+"""Share of `handover_ms` in which a broker that shuts down waits for its commit queues to empty. ZooKeeper
+has the rest of the time to take the resignations."""
 TAKE_OVER_S_MAX: Final = 1.0
-"""How long the next leaderships wait for the successor of these."""
+"""Time that the next group waits for the successors of this group."""
 
 
 class Handover:
-    """Leaves leaderships of one broker, in one session."""
+    """Hands over the leaderships of one broker, in one session."""
 
     def __init__(self, context: SessionContext) -> None:
         self._manager = context.manager
@@ -49,7 +50,7 @@ class Handover:
     # --- all of them -------------------------------------------------------------------------
 
     async def leave_all(self) -> None:
-        """Hand over every partition led here, some at a time, and see those that were named take over."""
+        """Hands over every partition led here, in groups, and waits until the named successors lead."""
         self._leaving = True
         led = [replica.leadership for replica in self._manager if replica.leadership is not None]
         if led:
@@ -68,11 +69,11 @@ class Handover:
         if await self._drained(leadership, min(DRAIN_S_MAX, self._drain_s)):
             await self._resign(leadership)
             await self._taken_over(leadership, deadline - self._clock.monotonic())
-        else:  # it holds up nobody else
+        else:  # it does not delay the others
             slow.create_task(self._leave_undrained(deadline, leadership))
 
     async def _leave_undrained(self, deadline: float, leadership: Leadership) -> None:
-        """What it accepted may yet commit; if not, its outcome is unknown."""
+        """Resigns without a drain. Accepted records may still commit; otherwise their outcome is unknown."""
         if not await self._drained(leadership, deadline - self._clock.monotonic()):
             logger.warning("handing over what could not be drained", partition=str(leadership.replica.name))
         await self._resign(leadership)
@@ -89,7 +90,7 @@ class Handover:
 
     @staticmethod
     async def _drained(leadership: Leadership, seconds: float) -> bool:
-        """Accept nothing more; whether everything accepted is committed within this time."""
+        """Accepts nothing more. Returns True if everything accepted is committed within this time."""
         try:
             async with asyncio.timeout(max(0.0, seconds)):
                 await leadership.drained()
@@ -99,8 +100,8 @@ class Handover:
 
     @staticmethod
     async def _taken_over(leadership: Leadership, seconds: float) -> None:
-        """Return once this broker knows who leads now, if anybody was named. So a successor gets no more at a
-        time than it takes over at once, and clients are told where to go."""
+        """Returns once this broker knows the new leader, if one was named. So a successor gets only as many
+        leaderships as it takes over at once, and clients learn the new leader."""
         replica = leadership.replica
         news = asyncio.Event()
         replica.listen(news.set)
@@ -117,10 +118,11 @@ class Handover:
     # --- one of them ---------------------------------------------------------------------------
 
     async def yield_to(self, leadership: Leadership, broker: BrokerId, reason: str) -> bool:
-        """Give the leadership to this broker if that costs nobody anything; whether it is given.
+        """Hands the leadership to this broker if no client is harmed by it. Returns True if it is handed
+        over.
 
-        It is written only if the broker is in sync, in the life that is registered, and not shutting down.
-        While that is not known to be written or not, nothing is accepted: with acks=1 it might be lost
+        The handover is written only if the broker is in sync in its registered life and is not shutting down.
+        While the outcome of the write is unknown, nothing is accepted: a record with acks=1 might be lost
         (CORRECTNESS E1).
         """
         replica = leadership.replica
@@ -162,8 +164,8 @@ class Handover:
         )
         leadership.undrain()
 
-    # --- one that cannot be led on ---------------------------------------------------------------
+    # --- after a failure of the log --------------------------------------------------------------
 
     async def resign(self, replica: Replica, epoch: LeaderEpoch, *, reason: str) -> None:
-        """Write that this broker, whose log failed, leads no longer in this epoch, and is not in sync."""
+        """Writes that this broker, whose log failed, no longer leads in this epoch and is not in sync."""
         await self._resignations.hand_in(Resignation(replica, epoch, reason, place=Place.LEFT))

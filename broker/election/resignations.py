@@ -1,8 +1,8 @@
-"""Writes that this broker gives leaderships up, many in one `multi`, and names who is next.
+"""Writes resignations of this broker's leaderships, many in one `multi`, and names the next leaders.
 
-The fence is the same compare-and-set on `isr` that an election uses: after it this broker can no
-longer commit, and whoever stands next starts from the same members. What was read before it is checked in
-the same `multi`: nobody is named who is shutting down by then (CORRECTNESS I7).
+A resignation is fenced by the same compare-and-set on `isr` as an election. After it this broker can no
+longer commit, and the next candidate starts from the same members. The facts read before are checked in the
+same `multi`, so no broker is named that is shutting down by then (CORRECTNESS I7).
 """
 
 from __future__ import annotations
@@ -42,34 +42,35 @@ RESIGNATIONS_PER_MULTI_MAX: Final = 50
 MULTIS_IN_FLIGHT_MAX: Final = 4
 TRY_AGAIN_S: Final = 0.05
 TRIES_MAX: Final = 5
-"""Of a handover that may as well not happen; one that has to happen is tried until it is known to be done."""
+"""Attempts at an optional handover; a mandatory one is retried until its outcome is known."""
 
 
 class Place(Enum):
-    """What becomes of the place in the ISR of the one who resigns, if it is not the last member."""
+    """What happens to the resigning broker's place in the ISR, if it is not the last member."""
 
     KEPT = "kept"
-    """It follows from now on, and has everything."""
+    """It follows from now on, and has all records."""
     LEFT_IF_ENOUGH = "left if enough others are in sync"
-    """It shuts down: what the next leader commits should not wait until it is gone."""
+    """It shuts down: commits of the next leader should not wait until it is gone."""
     LEFT = "left"
     """Its log failed."""
 
 
 @dataclass(eq=False, slots=True)
 class Resignation:
-    """A leadership that is to end, and what came of it."""
+    """A leadership that should end, and the outcome."""
 
     replica: Replica
     epoch: LeaderEpoch
     reason: str
     to: BrokerId | None = None
-    """For this one or not at all; None: in any case, for whoever is next."""
+    """The broker that must be the successor, otherwise the leadership stays. None: resign in any case, for
+    any successor."""
     place: Place = Place.KEPT
     outcome: asyncio.Future[BrokerId | None] = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
-    """Who leads by now or is next, NO_BROKER if nobody is known; None: this broker leads on."""
+    """The present or next leader, NO_BROKER if there is none; None: this broker continues to lead."""
 
     def settle(self, outcome: BrokerId | None) -> None:
         if not self.outcome.done():
@@ -78,7 +79,7 @@ class Resignation:
     def fail(self, error: Exception) -> None:
         if not self.outcome.done():
             self.outcome.set_exception(error)
-            self.outcome.exception()  # seen, even if whoever waited was cancelled meanwhile
+            self.outcome.exception()  # marked as retrieved, even if the waiting task was cancelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class _Peers:
     live: Mapping[BrokerId, Registration]
     versions: Mapping[BrokerId, int]
     avoided: frozenset[BrokerId]
-    """Drained or suspected: named only if there is no other."""
+    """Drained or suspected brokers: named only if there is no other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,8 @@ class _Prepared:
 
 
 class Resignations:
-    """One session's. Whoever comes while a `multi` is under way goes into the next one."""
+    """The resignations of one session. Those that arrive while a `multi` is under way go into the next
+    one."""
 
     def __init__(self, context: SessionContext) -> None:
         self._me = context.me
@@ -113,10 +115,10 @@ class Resignations:
         self._multis = asyncio.Semaphore(MULTIS_IN_FLIGHT_MAX)
 
     async def hand_in(self, resignation: Resignation) -> BrokerId | None:
-        """Have it written; its outcome."""
+        """Writes the resignation. Returns its outcome."""
         self._waiting.append(resignation)
         async with self._multis:
-            await asyncio.sleep(0)  # whoever is ready now comes along
+            await asyncio.sleep(0)  # resignations that are ready now join the batch
             batch = self._waiting[:RESIGNATIONS_PER_MULTI_MAX]
             del self._waiting[:RESIGNATIONS_PER_MULTI_MAX]
             try:
@@ -129,7 +131,7 @@ class Resignations:
         return await resignation.outcome
 
     async def _write(self, batch: Sequence[Resignation]) -> None:
-        """All together; each by itself if that fails, for one may be in the way of the others."""
+        """Writes all together. If that fails, writes each alone, since one may block the others."""
         try:
             await self._together(batch)
         except (MultiFailed, ConnectionLost) as error:
@@ -146,14 +148,14 @@ class Resignations:
             for resignation, (state, version) in zip(batch, found, strict=True)
             if (ready := self._prepare(resignation, state, version, peers)) is not None
         ]
-        # Trails may be long: what does not fit into a znode's bound goes its own way.
+        # Trails may be long: resignations that do not fit into a znode's bound are written separately.
         while prepared:
             part, prepared = _cut(prepared)
             await self._commit(part, peers)
 
     async def _alone(self, resignation: Resignation) -> None:
-        """Until it is known what came of it. A lost connection under a `multi` leaves that open: this broker
-        may lead on only if ZooKeeper says so after everything that was under way."""
+        """Tries until the outcome is known. After a connection lost under a `multi` the outcome is unknown:
+        this broker may continue to lead only if a read that follows all pending writes says so."""
         replica = resignation.replica
         tries = 0
         while not resignation.outcome.done():
@@ -175,15 +177,15 @@ class Resignations:
                     return
                 await self._commit([ready], peers)
             except (MultiFailed, ConnectionLost) as error:
-                # An ISR change of ours was under way, or nobody knows: look, and try again.
+                # An ISR change of ours was under way, or the outcome is unknown: read, and try again.
                 logger.debug("resignation not recorded yet", partition=str(replica.name), reason=str(error))
                 await self._clock.sleep(TRY_AGAIN_S)
 
-    # --- what ZooKeeper says -------------------------------------------------------------------
+    # --- reading -------------------------------------------------------------------------------
 
     async def _read(self, resignation: Resignation) -> tuple[PartitionState, int]:
-        """`isr` and its version. If the partition is gone, or the znode cannot be read, the answer is a state
-        without a leader: then nothing is written over it, and the leader znode ends with the session."""
+        """Reads `isr` and its version. If the partition is gone or the znode is unreadable, returns a state
+        without a leader. Then nothing is written over it, and the leader znode ends with the session."""
         found = await read_isr(self._session, *resignation.replica.name)
         if found is None:
             return PartitionState(NO_BROKER, resignation.epoch, ()), 0
@@ -201,7 +203,7 @@ class Resignations:
         suspected = {broker for broker, each in live.items() if each.epoch in suspects}
         return _Peers(live, versions, frozenset(await read_drains(self._session)) | suspected)
 
-    # --- what is written -----------------------------------------------------------------------
+    # --- writing -------------------------------------------------------------------------------
 
     def _prepare(
         self,
@@ -212,10 +214,10 @@ class Resignations:
         *,
         leader_node_stands: bool = True,
     ) -> _Prepared | None:
-        """What to write; None if there is nothing to write, and the outcome is set."""
+        """What to write. None if there is nothing to write; then the outcome is set."""
         replica, epoch, me = resignation.replica, resignation.epoch, self._me
         if (state.leader, state.leader_epoch) != (me, epoch):
-            resignation.settle(state.leader)  # somebody leads already, or it is written
+            resignation.settle(state.leader)  # another broker leads already, or it is written
             return None
         if resignation.to is None:
             next_leader = successor(state, replica.assigned, peers.live, peers.avoided)
@@ -239,7 +241,7 @@ class Resignations:
         return _Prepared(resignation, after, version, next_leader, leader_node_stands)
 
     def _members(self, resignation: Resignation, state: PartitionState) -> tuple[IsrMember, ...]:
-        """Of the ISR that is left. The last one stays in it: nobody else has all that was committed."""
+        """The remaining ISR. The last member stays in it: no other replica has all committed records."""
         replica = resignation.replica
         others = tuple(member for member in state.isr if member.broker != self._me)
         if resignation.place is Place.KEPT:
@@ -250,7 +252,7 @@ class Resignations:
         return others if len(others) >= enough else state.isr
 
     async def _commit(self, part: Sequence[_Prepared], peers: _Peers) -> None:
-        """One `multi` for all of these."""
+        """Writes one `multi` for all of these."""
         named: dict[tuple[BrokerId, str], list[tuple[Replica, LeaderEpoch]]] = defaultdict(list)
         for each in part:
             if each.next_leader is not None:
@@ -277,7 +279,7 @@ class Resignations:
 
 
 def _cut(prepared: list[_Prepared]) -> tuple[list[_Prepared], list[_Prepared]]:
-    """(what fits into one `multi`, at least one; the rest)."""
+    """Returns (those that fit into one `multi`, at least one; the others)."""
     size = 0
     for index, each in enumerate(prepared):
         size += len(znodes.dump_isr(each.after))

@@ -1,4 +1,4 @@
-"""Receives everything that happens to replicas here, to write it into `__state_changes`."""
+"""Receives all events of the replicas here, and records them in `__state_changes`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Reads what ZooKeeper says of a partition's replicas: AR, and where it is going.
+"""Reads a partition's assignment from ZooKeeper: its AR, and its reassignment if there is one.
 
-Which topics are under reassignment at all is listed once a round, so that a partition costs one read as
-long as nothing moves.
+The topics under reassignment are listed once a round, so a partition costs one read while no replica moves.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ from strandline.vocabulary.metadata import Reassignment
 
 
 class Assignments:
-    """One round of reading. Take a new one for each: `listed` says what was under way when it began."""
+    """The assignments read in one round. Make a new one for each round with `listed`, which lists the
+    reassignments at its start."""
 
     def __init__(self, session: Coordination, moving: Set[str]) -> None:
         self._session = session
@@ -25,17 +25,17 @@ class Assignments:
 
     @classmethod
     async def listed(cls, session: Coordination) -> Assignments:
-        """Raises ConnectionLost."""
+        """Lists the topics under reassignment. Raises ConnectionLost."""
         try:
             return cls(session, frozenset(await session.children(znodes.REASSIGNED)))
         except NoNode:
             return cls(session, frozenset())
 
     async def read(self, topic: str, key: PartitionKey) -> Assignment:
-        """Raises NoNode if the partition is gone, ValueError, ConnectionLost.
+        """Reads one assignment. Raises NoNode if the partition is gone, ValueError, ConnectionLost.
 
-        The reassignment is read first: one that begins or ends in between is not told apart from the AR
-        that goes with it, and whoever writes by both compares both versions.
+        The reassignment is read first. If one begins or ends in between, the result may combine it with the
+        other's AR; a writer that depends on both compares both versions.
         """
         moving = await self._reassignment(topic, key) if topic in self._moving else None
         node = await self._session.get(znodes.replicas(topic, key.partition))
@@ -46,6 +46,6 @@ class Assignments:
 
     async def _reassignment(self, topic: str, key: PartitionKey) -> Fact[Reassignment] | None:
         found = await read_reassignment(self._session, topic, key.partition)
-        if found is None or found.value.topic_id != key.topic_id:  # of an earlier topic of this name
+        if found is None or found.value.topic_id != key.topic_id:  # of an earlier topic with this name
             return None
         return found

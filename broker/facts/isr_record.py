@@ -1,4 +1,4 @@
-"""The `isr` znode, read so that everything that was under way counts."""
+"""Reads the `isr` znode after all pending writes."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from strandline.ports import Clock, ConnectionLost, Coordination, NoNode
 from strandline.vocabulary.metadata import PartitionState
 
 LOOK_AGAIN_S: Final = 0.05
-"""How soon a write whose outcome is unknown is looked up again."""
+"""Pause before a write with an unknown outcome is looked up again."""
 UNREADABLE_LOOK_AGAIN_S: Final = 1.0
 
 
 async def read_isr(
     session: Coordination, clock: Clock, name: TopicPartition
 ) -> tuple[PartitionState | None, int]:
-    """(state, version), None if the partition is gone; waits out a broken connection, and a znode that cannot
-    be read: until an operator mends it nothing is decided about the ISR, and nothing is written over it."""
+    """Returns (state, version); the state is None if the partition is gone. Waits while the connection is
+    lost or the znode is unreadable: until an operator repairs it, nothing is decided about the ISR, and
+    nothing is written over it."""
     path, unreadable = znodes.isr(name.topic, name.partition), UnreadableLog()
     while True:
         try:

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from strandline.adapters.rpc.request_times import RequestTimes
+from strandline.broker.log.fetch_budget import FetchBudget
 from strandline.broker.log.handlers import Handlers, answer_bytes
-from strandline.broker.log.read_memory import Room
 from strandline.broker.log.requests import FetchAnswer, FetchRequest
 from strandline.config import BrokerSettings
 from strandline.ports import Caller, Reply
@@ -20,17 +20,19 @@ class FetchStreams:
         self._handlers = handlers
         self._in_flight_max = settings.fetches_in_flight_max
         self._times = times
-        self._answers = Room(of_one=settings.fetch_connection_bytes_max, of_all=settings.fetch_bytes_max)
-        """Bytes that were read and are not written, by connection."""
-        self._asked = Room(
+        self._answers = FetchBudget(
+            of_one=settings.fetch_connection_bytes_max, of_all=settings.fetch_bytes_max
+        )
+        """Bytes that were read and not yet written, by connection."""
+        self._asked = FetchBudget(
             of_one=settings.fetch_connection_partitions_max, of_all=settings.fetch_partitions_max
         )
-        """Partitions in requests that are not answered, by connection."""
+        """Partitions in unanswered requests, by connection."""
 
     async def serve(
         self, requests: AsyncIterator[FetchRequest], reply: Reply[FetchAnswer], caller: Caller
     ) -> None:
-        """Serve one stream. Requests are answered in the order in which there is something to answer."""
+        """Serves one stream. Each request is answered as soon as there is something to answer."""
         times_ms = self._times.of("Fetch")
         slots = asyncio.Semaphore(self._in_flight_max)
         writing = asyncio.Lock()

@@ -40,12 +40,12 @@ LATEST, EARLIEST = -1, -2
 
 
 def answer_bytes(bytes_max: int) -> int:
-    """Bytes that one answer to a fetch may carry for this request; more if its first batch is larger."""
+    """Bytes that one answer to this fetch may carry; more if its first batch is larger."""
     return min(max(bytes_max, 1), RECORDS_BYTES_MAX)
 
 
 class Handlers:
-    """All methods may be called side by side."""
+    """Handles client requests. All methods may run concurrently."""
 
     def __init__(
         self,
@@ -73,9 +73,9 @@ class Handlers:
         *,
         sure: bool = True,
     ) -> None:
-        """Append one batch; `done` is called exactly once, with the outcome.
+        """Appends one batch. `done` is called exactly once, with the outcome.
 
-        `sure`: False for a partition that `unsure` named.
+        `sure`: False for a partition that `unsure` returned.
         """
         topic, partition = entry.name
         if topic.startswith(INTERNAL_PREFIX) and not entry.internal:
@@ -123,10 +123,11 @@ class Handlers:
         )
 
     async def unsure(self, partitions: Iterable[TopicPartition]) -> frozenset[TopicPartition]:
-        """The partitions of these that another broker may lead by now, as far as this one can find out.
+        """Returns those of these partitions that another broker may lead by now, as far as this broker can
+        find out.
 
         Called before the leader alone acknowledges (acks 0 and 1). It costs nothing while the followers
-        acknowledge what they are sent, and a round trip to them, or to ZooKeeper, if they have been silent.
+        acknowledge what they receive, and a round trip to them or to ZooKeeper if they have been silent.
         """
         return frozenset([name for name in partitions if not await self._is_sure(name)])
 
@@ -142,8 +143,8 @@ class Handlers:
     async def fetchable(
         self, partitions: Sequence[FetchPartition], *, wait_ms: int, bytes_min: int, bytes_max: int
     ) -> None:
-        """Long poll: return once enough is committed at these positions, one of them is wrong, or the time
-        is up. Nothing that is read meanwhile is kept.
+        """Long poll: returns once enough is committed at these positions, one of them is wrong, or the time
+        is over. Keeps nothing that it reads meanwhile.
         """
         deadline = self._clock.monotonic() + min(max(wait_ms, 0), self._settings.fetch_wait_ms_max) / 1000
         bytes_max = answer_bytes(bytes_max)
@@ -169,7 +170,7 @@ class Handlers:
                 replica.unlisten(news.set)
 
     async def _is_enough(self, partitions: Sequence[FetchPartition], bytes_min: int, bytes_max: int) -> bool:
-        """Whether so much is committed, or a position is wrong."""
+        """True if this many bytes are committed, or a position is wrong."""
         slices, size = Slices(self._clock), 0
         for wanted in partitions:
             if slices.used_up:
@@ -180,7 +181,7 @@ class Handlers:
         return False
 
     def _any_at(self, wanted: FetchPartition) -> int | None:
-        """1 if something is committed at a position, 0 if nothing is, None if the position is wrong."""
+        """1 if something is committed at the position, 0 if nothing is, None if the position is wrong."""
         try:
             replica = self._manager.named(*wanted.name)
             self._check_epoch(replica, wanted.leader_epoch)
@@ -190,12 +191,12 @@ class Handlers:
             return None
 
     def _bytes_at(self, wanted: FetchPartition, room: int) -> int | None:
-        """How much would be read at a position, None if the position is wrong."""
+        """The bytes that a read at the position would return, None if the position is wrong."""
         fetched = self._read_one(wanted, room)
         return len(fetched.records) if fetched.error is None else None
 
     async def read(self, partitions: Sequence[FetchPartition], bytes_max: int) -> list[Fetched]:
-        """What is committed at these positions now."""
+        """Reads the committed records at these positions."""
         slices, bytes_max, size = Slices(self._clock), answer_bytes(bytes_max), 0
         found: list[Fetched] = []
         for wanted in partitions:
@@ -260,8 +261,8 @@ class Handlers:
     # --- offsets -----------------------------------------------------------------------------
 
     async def list_offsets(self, wanted: Sequence[tuple[TopicPartition, int]]) -> list[Listed]:
-        """For each partition and time: -1 latest (the HW), -2 earliest, else the first committed record of
-        that time or later."""
+        """Looks up each partition and time: -1 means latest (the HW), -2 earliest, any other time the first
+        committed record of that time or later."""
         deadline = self._clock.monotonic() + self._settings.list_offsets_ms_max / 1000
         slices = Slices(self._clock)
         known: dict[tuple[TopicPartition, int], Listed] = {}
@@ -285,10 +286,10 @@ class Handlers:
             return Listed(name, error)
 
     async def _list(self, replica: Replica, timestamp_ms: int, deadline: float) -> Listed:
-        """What lies below this leader's HW is committed, also while it does not know the cluster's (H1): the
-        start of the log, and a record of a time that is found there, do not depend on what is withheld.
-        LATEST does, and so does a time that no such record has: an answer smaller than the predecessor's
-        would be wrong."""
+        """Looks up one offset. Records below this leader's HW are committed, even while it does not know the
+        cluster's HW (H1). So it can answer with the start of the log, or with a record found below its HW.
+        LATEST, and a time without such a record, need the cluster's HW: an answer smaller than the
+        predecessor's would be wrong."""
         leadership = replica.led()
         log, watermark = replica.log, replica.high_watermark
         known = leadership.core.knows_watermark
@@ -328,9 +329,9 @@ class Handlers:
         return MetadataAnswer(cluster, unknown, request.include_config)
 
     async def partition_counts(self, topics: Sequence[str]) -> dict[str, int]:
-        """By topic, of those that exist. Raises LeaderNotAvailable."""
+        """Partition counts by topic, for topics that exist. Raises LeaderNotAvailable."""
         return await self._view.partition_counts(topics)
 
     async def new_producer_id(self) -> int:
-        """An id that no other producer of this cluster has. Raises LeaderNotAvailable."""
+        """Returns an id that no other producer of this cluster has. Raises LeaderNotAvailable."""
         return await self._producer_ids.new()

@@ -1,4 +1,4 @@
-"""Serves one produce stream: takes entries while their number in flight is bounded, and coalesces results."""
+"""Serves one produce stream: bounds the entries in flight, and sends results in batches."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from strandline.ports import Clock, Reply
 from strandline.tasks import Slices
 
 RESULTS_MAX: Final = 500
-"""Results in one message of a produce stream: with the longest error messages they fit MESSAGE_BYTES_MAX."""
+"""Results in one message of a produce stream: even with the longest error messages they fit
+MESSAGE_BYTES_MAX."""
 
 
 @dataclass(slots=True)
 class _Arrived:
-    """A message of a produce stream: when it came, and how many of its entries have no outcome yet."""
+    """A message of a produce stream: its arrival time, and the number of its entries without an outcome."""
 
     at: float
     entries: int
 
 
 class ProduceStream:
-    """Results go out in the order in which they are known."""
+    """A produce stream. Sends each result when it is known, in that order."""
 
     def __init__(
         self,
@@ -44,20 +45,20 @@ class ProduceStream:
         self._handlers = handlers
         self._clock = clock
         self._internal_refusal = internal_refusal
-        """Why the client may not write to internal topics; None for a member of the cluster."""
+        """The reason why the client may not write to internal topics; None for a member of the cluster."""
         self._times = times
         self._times_ms = times.of("Produce")
         self._in_flight_max = settings.produce_entries_in_flight_max
         self._in_flight = 0
-        """Entries whose results are not written yet."""
+        """Entries whose results are not sent yet."""
         self._results: list[tuple[int, Outcome]] = []
         self._changed = asyncio.Event()
-        """There is a result, or no request is left."""
+        """Set when there is a result, or no request is left."""
         self._room = asyncio.Event()
         self._finished = False
 
     async def serve(self, requests: AsyncIterator[ProduceMessage], reply: Reply[ProduceResults]) -> None:
-        """Returns once the client sends no more and has all results."""
+        """Serves until the client sends no more and has all results."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._take_all(requests))
             tasks.create_task(self._reply_all(reply))
@@ -108,5 +109,5 @@ class ProduceStream:
             if self._results:
                 results, self._results = self._results[:RESULTS_MAX], self._results[RESULTS_MAX:]
                 await reply(results)
-                self._let_go(len(results))  # a client that reads no results has no more requests read
+                self._let_go(len(results))  # no new request is read from a client that reads no results
                 self._changed.set()

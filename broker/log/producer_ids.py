@@ -1,7 +1,7 @@
-"""Ids for idempotent producers: each is given once, and none can be guessed from another.
+"""Issues ids for idempotent producers: each id once, and unpredictable.
 
-A producer is known by its id alone. If ids counted up, every client could name the ones of others, and take
-their sequences.
+An id is the only credential of a producer. With consecutive ids, any client could guess the ids of others and
+use up their sequence numbers.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from strandline.errors import CoordinationError, LeaderNotAvailable
 from strandline.ports import Coordination
 
 BLOCK_IDS: Final = 2**31
-"""Ids in a block. ZooKeeper counts blocks in 31 bits, so that an id has 62."""
+"""Ids in a block. ZooKeeper counts blocks in 31 bits, so an id has 62."""
 
 DRAWN_IDS: Final = 1_000
-"""Ids that are drawn from a block, and given, before the next block is taken."""
+"""Ids that are drawn from a block and issued before the next block is taken."""
 
 
 class ProducerIds:
-    """One broker's. `random` must be unpredictable; `coordination` is None while there is no session."""
+    """Issues the ids of one broker. `random` must be unpredictable; `coordination` is None while there is no
+    session."""
 
     def __init__(self, coordination: Callable[[], Coordination | None], random: Random) -> None:
         self._coordination = coordination
@@ -30,16 +31,16 @@ class ProducerIds:
         self._drawn: list[int] = []
 
     async def new(self) -> int:
-        """An id that no other producer of this cluster has. Raises LeaderNotAvailable."""
+        """Returns an id that no other producer of this cluster has. Raises LeaderNotAvailable."""
         while not self._drawn:
             session = self._coordination()
             if session is None:
                 raise LeaderNotAvailable("this broker has no ZooKeeper session right now; ask another")
             try:
-                # The version of an unconditional write is nobody else's: it names the block.
+                # Each unconditional write gets its own version, which identifies the block.
                 block = await session.set(znodes.PRODUCER_IDS, b"")
             except CoordinationError as error:
                 raise LeaderNotAvailable(f"no producer ids without ZooKeeper: {error}") from error
-            # What a concurrent call has drawn meanwhile is not lost.
+            # Ids that a concurrent call drew meanwhile are kept.
             self._drawn += self._random.sample(range(block * BLOCK_IDS, (block + 1) * BLOCK_IDS), DRAWN_IDS)
         return self._drawn.pop()

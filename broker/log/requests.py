@@ -1,4 +1,4 @@
-"""What clients ask of the service `Log`, and what they are answered, in the broker's own types."""
+"""Requests to the service `Log`, and its answers, in the broker's own types."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class ProduceMessage:
 
     count: int
     entries: Iterable[ProduceEntry]
-    """That many, made while they are read: the records of one entry at a time are in memory twice."""
+    """The entries, decoded one by one as they are read, so only one at a time is in memory twice."""
     unreplicated: frozenset[TopicPartition]
-    """The partitions of entries that their leader alone acknowledges (acks 0 and 1)."""
+    """The partitions of entries that only their leader acknowledges (acks 0 and 1)."""
 
 
 ProduceResults = Sequence[tuple[int, Outcome]]
@@ -54,7 +54,7 @@ class FetchPartition:
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """One of the requests of a fetch stream."""
+    """One request of a fetch stream."""
 
     correlation_id: int
     wait_ms: int
@@ -65,7 +65,7 @@ class FetchRequest:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """`high_watermark` is -1 while a new leader does not know it yet."""
+    """The result for one partition. `high_watermark` is -1 while a new leader does not know it yet."""
 
     name: TopicPartition
     error: StrandlineError | None = None
@@ -83,8 +83,8 @@ class FetchAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """`offset` and `timestamp_ms` are -1 where no record is as young as was asked; `high_watermark` while a
-    new leader does not know it yet."""
+    """The result for one partition. `offset` and `timestamp_ms` are -1 if no record is recent enough,
+    `high_watermark` while a new leader does not know it yet."""
 
     name: TopicPartition
     error: StrandlineError | None = None
@@ -98,8 +98,8 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class MetadataRequest:
-    """No topics: all of them. `waits`: answer once these partitions have leaders above these epochs, or
-    after `wait_ms`."""
+    """A request for metadata; without topics, for all of them. `waits`: answer once these partitions have
+    leaders with epochs above these, or after `wait_ms`."""
 
     topics: Sequence[str]
     waits: Sequence[tuple[TopicPartition, int]]
@@ -112,5 +112,5 @@ class MetadataRequest:
 class MetadataAnswer:
     cluster: ClusterMetadata
     unknown: Sequence[str]
-    """The topics asked for that do not exist."""
+    """The requested topics that do not exist."""
     include_config: bool

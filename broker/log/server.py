@@ -18,7 +18,7 @@ from strandline.ports import Caller, Clock, Reply, Served, ServedCall, ServedStr
 def log_calls(
     handlers: Handlers, settings: BrokerSettings, times: RequestTimes, clock: Clock, key: MemberKey
 ) -> list[Served]:
-    """For every listener of one broker."""
+    """The calls, for every listener of one broker."""
     fetches = FetchStreams(handlers, settings, times)
 
     async def produce(

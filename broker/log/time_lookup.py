@@ -1,4 +1,4 @@
-"""Offsets by time: what a leader has to decode for them, it decodes beside its event loop, batch by batch."""
+"""Finds offsets by time. Decodes the batches that this needs outside the event loop, one by one."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from strandline.records import Codec
 from strandline.tasks import Slices
 
 SEARCHES_MAX: Final = 2
-"""At the same time: threads that decode compete with the event loop."""
+"""Searches at the same time: threads that decode compete with the event loop."""
 
 RECORDS_AT_ONCE_MAX: Final = 1_000
-"""A plain batch of so few records is looked at on the event loop: a thread would take longer."""
+"""Records of a plain batch that is searched on the event loop: for so few, a thread would take longer."""
 
 
 class TimeLookup:
-    """One broker's."""
+    """Searches the logs of one broker."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -30,7 +30,8 @@ class TimeLookup:
     async def first_not_older(
         self, replica: Replica, timestamp_ms: int, below: int, deadline: float
     ) -> tuple[int, int] | None:
-        """(offset, timestamp) of the first record of this time or later, below an offset; or None.
+        """Returns (offset, timestamp) of the first record of this time or later below an offset; None if
+        there is none.
 
         Raises StorageFailed, NotLeaderOrFollower, and OffsetNotAvailable if it is not found by the deadline
         (monotonic seconds).
@@ -39,7 +40,7 @@ class TimeLookup:
         start = offset = log.log_start_offset
         async with self._slots:
             while offset < below:
-                replica.led()  # as long as this takes
+                replica.led()  # checked before each step
                 if self._clock.monotonic() >= deadline:
                     raise OffsetNotAvailable(
                         f"{replica.name}: no time was left to look for timestamp {timestamp_ms}; "

@@ -1,4 +1,4 @@
-"""The RPCs of `strandline.v1.Log`, from the broker's side: between bytes and the types of `requests`."""
+"""The RPCs of `strandline.v1.Log` in the broker: converts between bytes and the types of `requests`."""
 
 from __future__ import annotations
 

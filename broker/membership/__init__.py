@@ -1,1 +1,1 @@
-"""This broker among the others: its registration and lease, and which of them are alive."""
+"""Cluster membership: this broker's registration and lease, and which other brokers are alive."""

@@ -1,14 +1,14 @@
-"""Confirms that a leader still leads, by asking the replicas that could have taken its place.
+"""Confirms that a leader still leads, by asking the replicas that could have replaced it.
 
-A leader that answers from memory what is committed, or acknowledges alone, has to know that no other broker
-has been elected before it was asked. Any successor is one of the other in-sync replicas, so each of them
-confirms, after the question, that it still follows. An open stream proves nothing: it stays open where the
-network is cut (CORRECTNESS E1).
+A leader that reports committed offsets from memory, or acknowledges alone, has to know that no other broker
+was elected before the request. Any successor is one of the other in-sync replicas. So each of them confirms,
+after the request, that it still follows. An open stream proves nothing: it stays open when the network is cut
+(CORRECTNESS E1).
 
-A follower also promises something for the time after its answer: it stands against this leader no sooner
-than `QUIET_S` after it took the last message that it acknowledged, and it stops following before it stands.
-So no question is needed where all of them acknowledged what was sent within the last `FOLLOWED_S`. The
-difference between the two bounds is for clocks that do not run at the same rate.
+A follower's answer is also a promise for the time after it: the follower does not stand against this leader
+within `QUIET_S` of receiving the last message that it acknowledged, and it stops following before it stands.
+So no question is needed if all of them acknowledged a message sent within the last `FOLLOWED_S`. The
+difference between the two bounds allows for clocks that run at different rates.
 """
 
 from __future__ import annotations
@@ -27,22 +27,24 @@ from strandline.ports import Check, Coordination
 logger = structlog.get_logger(__name__)
 
 FOLLOWED_S: Final = 0.02
-"""How long a leader counts on an acknowledgement, from the moment when it sent what was acknowledged."""
+"""Time for which a leader relies on an acknowledgement, counted from when it sent the acknowledged
+message."""
 QUIET_S: Final = 0.025
-"""How long a follower does not stand, from the moment when it took what it acknowledged last."""
+"""Time for which a follower does not stand, counted from when it received the last message that it
+acknowledged."""
 ASK_ZOOKEEPER_AFTER_S: Final = 0.05
-"""How long only the followers are asked, before ZooKeeper is asked too."""
+"""Time after which ZooKeeper is asked as well as the followers."""
 
 
 class FollowerFlow(Protocol):
-    """One leadership's log on its way to one follower."""
+    """The replication of one leadership's log to one follower."""
 
     @property
     def broker(self) -> BrokerId: ...
 
     @property
     def over(self) -> bool:
-        """True once the follower has to ask anew."""
+        """True once the follower has to subscribe again."""
         ...
 
     @property
@@ -51,17 +53,18 @@ class FollowerFlow(Protocol):
         ...
 
     def wake(self) -> None:
-        """There may be something to send."""
+        """Notes that there may be something to send."""
         ...
 
     def confirmed(self) -> asyncio.Future[bool]:
         """True when the follower has answered a message that was sent after this call, and follows; False
-        when the flow ends. Shared: not to be cancelled."""
+        when the flow ends. The future is shared and must not be cancelled."""
         ...
 
 
 def followed_at(flows: Iterable[FollowerFlow], brokers: Collection[BrokerId]) -> float:
-    """A moment at which all of these brokers followed; inf if there are none, -inf if one may never have."""
+    """A moment at which all of these brokers followed; inf if there are none, -inf if one may never have
+    followed."""
     moments = dict.fromkeys(brokers, float("-inf"))
     for flow in flows:
         if flow.broker in moments and not flow.over:
@@ -70,13 +73,13 @@ def followed_at(flows: Iterable[FollowerFlow], brokers: Collection[BrokerId]) ->
 
 
 def followed_lately(flows: Iterable[FollowerFlow], brokers: Collection[BrokerId], now: float) -> bool:
-    """True if all of these brokers followed so short a time ago that none of them can stand yet."""
+    """True if all of these brokers followed so recently that none of them can stand yet."""
     return followed_at(flows, brokers) > now - FOLLOWED_S
 
 
 async def all_follow(flows: Iterable[FollowerFlow], brokers: Collection[BrokerId], timeout_s: float) -> bool:
-    """True if each of these brokers has said since this call that it follows; False if one ends its flow, has
-    none, or says nothing in time."""
+    """True if each of these brokers has confirmed since this call that it follows; False if one ends its
+    flow, has none, or does not answer in time."""
     by_broker = {flow.broker: flow for flow in flows if not flow.over}
     if not by_broker.keys() >= set(brokers):
         return False
@@ -94,8 +97,8 @@ async def all_follow(flows: Iterable[FollowerFlow], brokers: Collection[BrokerId
 async def leader_of_record(
     session: Coordination, name: TopicPartition, timeout_s: float
 ) -> tuple[BrokerId, LeaderEpoch] | None:
-    """The leader and its epoch that `isr` names now, by a read that follows a write: no server that lost
-    the others answers that. None if ZooKeeper does not say it in time."""
+    """The leader and epoch that `isr` names now. Reads after a write, so a server without a quorum cannot
+    answer. None if ZooKeeper does not answer in time."""
     path = znodes.isr(name.topic, name.partition)
     try:
         async with asyncio.timeout(timeout_s):

@@ -1,6 +1,6 @@
-"""Whether the process behind a port is gone, asked without waiting for its session to end.
+"""Finds out whether the process behind a port has ended, without waiting for its session to end.
 
-docs/understand/replication.md, Election, says what follows from it.
+docs/understand/replication.md, Election, describes the consequences.
 """
 
 from __future__ import annotations
@@ -20,28 +20,29 @@ logger = structlog.get_logger(__name__)
 
 RETRY_S: Final = 0.01
 _NO_WAY_THERE: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENETUNREACH)
-"""Of one address among several: this machine has no way to it, for it has no network of that kind."""
+"""Errors of a single address to which this machine has no route, because it has no network of that kind."""
 
 
 class Heard(Enum):
-    """What was heard of a process at its port."""
+    """The result of a probe."""
 
     ALIVE = "alive"
-    """It said something."""
+    """The process answered."""
     GONE = "gone"
     """Its host refuses connections to the port."""
     NOTHING = "nothing"
-    """Neither: it hangs, or the network does, or this machine cannot connect. Its session decides."""
+    """Neither: the process or the network hangs, or this machine cannot connect. The session decides."""
 
 
 async def probe(endpoint: Endpoint, timeout_s: float, clock: Clock) -> Heard:
-    """What is heard within `timeout_s`. Never raises.
+    """Probes a broker's port for at most `timeout_s`. Never raises.
 
-    To be connected proves nothing: the kernel accepts in the name of a process that hangs, and of one that is
-    just being killed, whose connections it closes one by one. An HTTP/2 server speaks first.
+    A connection alone proves nothing: the kernel accepts it for a process that hangs, and for one that is
+    being killed, whose connections it closes one by one. So the probe waits for data: an HTTP/2 server speaks
+    first.
 
-    Only a refusal says that nobody listens. What else keeps this process from connecting (no route, no name,
-    no descriptors, no ports, a firewall) says something about the way, or about this machine.
+    Only a refusal proves that no process listens. Other errors (no route, no name, no descriptors, no ports,
+    a firewall) concern the network or this machine.
     """
     try:
         async with asyncio.timeout(timeout_s):
@@ -60,10 +61,10 @@ async def probe(endpoint: Endpoint, timeout_s: float, clock: Clock) -> Heard:
 
 
 async def _speaks(endpoint: Endpoint) -> bool:
-    """False if it closed the connection without a word. Raises OSError if there was no connection."""
+    """False if the connection was closed without data. Raises OSError if there was no connection."""
     try:
         reader, writer = await _connected(endpoint)
-    except ConnectionResetError:  # it was accepted, and its process is just being killed
+    except ConnectionResetError:  # it was accepted, and its process is being killed
         return False
     try:
         return bool(await reader.read(1))
@@ -76,9 +77,9 @@ async def _speaks(endpoint: Endpoint) -> bool:
 async def _connected(endpoint: Endpoint) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connects to the first of its addresses that accepts.
 
-    Raises ConnectionRefusedError if each of them refuses that this machine has a way to, otherwise the
-    OSError of one that does not. Names are looked up apart: uvloop goes on with a look-up whose caller was
-    cancelled, and complains that nobody heard of its failure.
+    Raises ConnectionRefusedError if all addresses that this machine has a route to refuse; otherwise the
+    OSError of one that does not. Names are resolved separately: uvloop continues a look-up whose caller was
+    cancelled, and logs that its failure was never retrieved.
     """
     loop = asyncio.get_running_loop()
     failures: list[OSError] = []

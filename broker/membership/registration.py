@@ -1,4 +1,4 @@
-"""Registers this broker, watches the live brokers, and keeps the lease that rests on the registration."""
+"""Registers this broker, watches the live brokers, and keeps the lease that depends on the registration."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from strandline.vocabulary.metadata import Endpoint, Registration
 logger = structlog.get_logger(__name__)
 
 RENEWALS_PER_TIMEOUT: Final = 6
-"""How often the lease is renewed in one session timeout."""
+"""Renewals of the lease in one session timeout."""
 RENEW_AGAIN_S_MIN: Final = 0.01
 
 
 async def join_cluster(session: Coordination, folder: DataFolder) -> str:
-    """Create the layout where it is missing; the cluster's id.
+    """Creates the layout where it is missing. Returns the cluster's id.
 
     Raises SettingsError if the data folder belongs to another cluster.
     """
@@ -69,14 +69,14 @@ class SessionRegistration:
         self.own = Registration(endpoint, BrokerEpoch(-1))
         self.live: Mapping[BrokerId, Registration] = {}
         self.lease_until = 0.0
-        """Until then the session has not expired, by this process's clock (CORRECTNESS E1)."""
+        """The session cannot expire before this time of this process's clock (CORRECTNESS E1)."""
         self._changed = asyncio.Event()
 
     async def register(self) -> None:
-        """Create the ephemeral registration; its czxid is the broker epoch (KIP-380).
+        """Creates the ephemeral registration; its czxid is the broker epoch (KIP-380).
 
-        A registration that an earlier life of this folder left is removed (E10). If another broker holds this
-        id, this waits until that session would have expired; then it raises SettingsError with its address.
+        Removes a registration that an earlier life of this folder left (E10). If another broker has this id,
+        waits until that broker's session would have expired, and then raises SettingsError with its address.
         """
         deadline = self._clock.monotonic() + 2 * self._session.session_timeout_s + 1
         data = znodes.dump_registration(self.own)
@@ -98,7 +98,7 @@ class SessionRegistration:
         logger.info("registered", broker=self.own.id, broker_epoch=node.czxid)
 
     async def _yields(self, deadline: float) -> bool:
-        """True if the registration in the way is gone, or may go soon; else SettingsError."""
+        """True if the registration in the way is gone, or may go soon; otherwise raises SettingsError."""
         node = await self._session.exists(self._path)
         if node is None or node.ephemeral_owner == self._session.session_id:
             return node is None
@@ -125,14 +125,14 @@ class SessionRegistration:
         return True
 
     async def leave(self) -> None:
-        """Announce the shutdown: from now on no leader names this broker or takes it into an ISR (I7)."""
+        """Announces the shutdown: from now on no leader names this broker or adds it to an ISR (I7)."""
         self.own = replace(self.own, shutting_down=True)
         await self._session.set(self._path, znodes.dump_registration(self.own))
 
     # --- who is alive ------------------------------------------------------------------------
 
     async def watch(self, on_live: Callable[[Mapping[BrokerId, Registration]], None]) -> None:
-        """Keep `live` current: any event means "read again" (CORRECTNESS E8). Runs until cancelled."""
+        """Keeps `live` current: any event means "read again" (CORRECTNESS E8). Runs until cancelled."""
         self._session.watch_children(znodes.BROKER_IDS, lambda _children: self._changed.set())
         while True:
             await self._changed.wait()
@@ -152,18 +152,18 @@ class SessionRegistration:
         self._changed.set()
 
     async def read_live(self) -> Mapping[BrokerId, Registration]:
-        """The registrations as ZooKeeper has them now."""
+        """Reads the present registrations from ZooKeeper."""
         return await read_registrations(self._session)
 
     # --- the lease ---------------------------------------------------------------------------
 
     async def keep_lease(self) -> None:
-        """Prove again and again that the session lives. Runs until cancelled.
+        """Proves repeatedly that the session lives. Runs until cancelled.
 
         The proof is a write that changes nothing. A ZooKeeper server that has lost its quorum still answers
-        reads, and `sync` for a while, although the others may end the session meanwhile. It answers a write
-        only once a quorum has it. The lease counts from before the write was sent, because ZooKeeper heard
-        of this session no earlier than that.
+        reads, and `sync` for a while, although the other servers may end the session meanwhile. It answers a
+        write only once a quorum has it. The lease counts from before the write was sent, because ZooKeeper
+        received this session's message no earlier than that.
         """
         timeout = self._session.session_timeout_s
         margin = min(self._settings.session_margin_ms / 1000, timeout / 2)
@@ -182,9 +182,10 @@ class SessionRegistration:
 
     @property
     def lease_s(self) -> float:
-        """Seconds for which this session surely lives on; 0 if that is not certain.
+        """Seconds for which this session certainly lives on; 0 if that is not certain.
 
-        Nothing is certain while the link is down: a broker that lost ZooKeeper may have lost its peers too.
+        Nothing is certain while the connection is down: a broker that lost ZooKeeper may have lost its peers
+        too.
         """
         if self._session.state is not LinkState.CONNECTED:
             return 0.0

@@ -1,8 +1,7 @@
-"""Asks brokers whether they are there: at once when a stream with one broke, again and again while it is
-suspected, and before something rests on its being reachable from here.
+"""Probes other brokers: at once when a stream to one breaks, repeatedly while it is suspected, and before a
+decision that depends on reaching it.
 
-What follows from the answers: `strandline.broker.membership.peers`, and docs/understand/replication.md,
-Election.
+`strandline.broker.membership.peers` and docs/understand/replication.md, Election, describe the consequences.
 """
 
 from __future__ import annotations
@@ -18,17 +17,17 @@ from strandline.ports import Clock
 from strandline.vocabulary.metadata import Registration
 
 Probe = Callable[[Registration], Awaitable[Heard]]
-"""Asks the port of a registered broker. Never raises; bounded."""
+"""Probes the port of a registered broker. Never raises; bounded in time."""
 
 
 class Reach(Protocol):
     async def answering(self, brokers: Iterable[BrokerId]) -> frozenset[BrokerEpoch]:
-        """The registered lives of those brokers that answer here, now."""
+        """The registered lives of those brokers that answer this broker now."""
         ...
 
 
 class Suspicion:
-    """One session's. `run` is its task; fulfils `Reach`."""
+    """The probes of one session. `run` is its task; fulfils `Reach`."""
 
     def __init__(self, peers: Peers, probe: Probe, clock: Clock) -> None:
         self._peers = peers
@@ -36,20 +35,20 @@ class Suspicion:
         self._clock = clock
         self._wanted: set[BrokerId] = set()
         self._under_way: set[BrokerEpoch] = set()
-        """At most one probe for each life."""
+        """Probes in progress: at most one for each life."""
         self._wake = asyncio.Event()
 
     def ask(self, broker: BrokerId) -> None:
-        """A stream with it broke. That may be the network's fault: its port is asked."""
+        """Probes a broker after a stream to it broke, which may be the network's fault."""
         self._wanted.add(broker)
         self._wake.set()
 
     def peers_changed(self) -> None:
-        """There may be another suspect."""
+        """Notes that there may be another suspect."""
         self._wake.set()
 
     async def answering(self, brokers: Iterable[BrokerId]) -> frozenset[BrokerEpoch]:
-        """See `Reach`. A refusal makes a suspect, as any other does."""
+        """See `Reach`. A refusal makes the broker a suspect, as in any other probe."""
         live = self._peers.live
         asked = [live[broker] for broker in brokers if broker in live]
         async with asyncio.TaskGroup() as tasks:
@@ -57,7 +56,7 @@ class Suspicion:
         return frozenset(life for life, heard in probes.items() if heard.result() is Heard.ALIVE)
 
     async def run(self) -> None:
-        """Probe whatever is due. Runs until cancelled."""
+        """Runs the probes that are due. Runs until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             while True:
                 self._wake.clear()

@@ -1,1 +1,1 @@
-"""What clients are told of the cluster, and the topics that the system keeps for itself."""
+"""Cluster metadata for clients, and the system's own topics."""

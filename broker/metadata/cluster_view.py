@@ -1,7 +1,7 @@
-"""What a broker tells clients about the cluster: brokers, controller, topics, leaders.
+"""Answers metadata requests of clients: brokers, controller, topics, leaders.
 
-A broker watches no partitions. It reads from ZooKeeper what a request asks for (`topic_cache`), overlays what
-it knows better, and answers from its last reading while ZooKeeper cannot be reached.
+A broker watches no partitions. It reads from ZooKeeper what a request needs (`topic_cache`), and adds its own
+newer knowledge. While ZooKeeper cannot be reached, it answers with its last reading.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ T = TypeVar("T")
 
 
 class ClusterView:
-    """Reads through one session; a new session has a new view."""
+    """The cluster as read through one session; a new session has a new view."""
 
     def __init__(self, manager: ReplicaManager, settings: BrokerSettings, clock: Clock) -> None:
         self._manager = manager
@@ -51,18 +51,18 @@ class ClusterView:
         )
         self._existing = ExistingPartitions(self._connected, settings.reconcile_ms / 1000, clock)
         self._counts: dict[str, int] = {}
-        """Of the topics that were found when they were last asked for."""
+        """Partition counts of the topics that were found at their last request."""
         self._waits_max = settings.leader_waits_max
         self._waited_for = 0
-        """Partitions for whose leaders answers are held."""
+        """Partitions whose leaders held requests wait for."""
         self.cluster_id = ""
 
     async def describe(
         self, topics: Sequence[str], *, omit_topics: bool = False
     ) -> tuple[ClusterMetadata, list[str]]:
-        """The cluster with these topics (all of them if none is named), and the names of which there is none.
+        """Returns the cluster with these topics (all if none is named), and the names that do not exist.
 
-        `omit_topics`: with none at all, for who only looks for brokers or the controller.
+        `omit_topics` returns no topics at all, for clients that only look for brokers or the controller.
         """
         if self._manager.session is None:
             raise LeaderNotAvailable("this broker has no ZooKeeper session right now; ask another")
@@ -80,10 +80,10 @@ class ClusterView:
         return metadata, [name for name in topics if name not in found]
 
     async def partition_counts(self, topics: Sequence[str]) -> dict[str, int]:
-        """Partitions of those of these topics that exist (of all topics if none is named).
+        """Partition counts of those of these topics that exist (of all topics if none is named).
 
-        While ZooKeeper cannot be reached it is what was read last. Raises LeaderNotAvailable where that
-        does not answer the question.
+        While ZooKeeper cannot be reached, returns the last reading. Raises LeaderNotAvailable if that does
+        not contain the answer.
         """
 
         async def read(name: str) -> int:
@@ -108,21 +108,21 @@ class ClusterView:
                 ) from error
             counts = [self._counts[name] for name in names]
         found = {name: count for name, count in zip(names, counts, strict=True) if count}
-        for name in names:  # of what does not exist nothing is kept
+        for name in names:  # a name that does not exist is not kept
             self._counts.pop(name, None)
         self._counts.update(found)
         return found
 
     async def missing(self, names: Iterable[TopicPartition]) -> Set[TopicPartition]:
-        """Those of these partitions that do not exist; none while ZooKeeper cannot be read soon."""
+        """Those of these partitions that do not exist; none while ZooKeeper does not answer quickly."""
         try:
             return await self._soon(self._existing.missing(names))
         except ConnectionLost:
             return frozenset()
 
     async def registration(self, broker: BrokerId) -> Registration | None:
-        """The broker's registration as ZooKeeper has it, None if there is none. Raises BrokerNotAvailable
-        while ZooKeeper cannot be read."""
+        """The broker's registration in ZooKeeper, None if there is none. Raises BrokerNotAvailable while
+        ZooKeeper cannot be read."""
         path = znodes.broker(broker)
         try:
             node = await self._soon(self._connected().get(path))
@@ -135,7 +135,8 @@ class ClusterView:
             ) from error
 
     async def _controller(self) -> tuple[Endpoint | None, str]:
-        """The active one; if none was found, why this broker could not look, or nothing if none is active."""
+        """The active controller. If none was found, the reason why this broker could not look; empty if none
+        is active."""
         try:
             return znodes.load_controller(await self._get(znodes.CONTROLLER)).endpoint, ""
         except NoNode:
@@ -148,11 +149,13 @@ class ClusterView:
     # --- reading -----------------------------------------------------------------------------
 
     async def _get(self, path: str) -> bytes:
-        """Raises NoNode, and ConnectionLost soon where the session would wait for ZooKeeper to return."""
+        """Reads a znode. Raises NoNode, and ConnectionLost soon instead of waiting for ZooKeeper to
+        return."""
         return (await self._soon(self._connected().get(path))).data
 
     async def _life(self, broker: BrokerId) -> BrokerEpoch | None:
-        """In which a broker is registered now; None: in none. Raises as `_get`, but for NoNode."""
+        """The life in which a broker is registered now; None if it is not. Raises as `_get`, except
+        NoNode."""
         try:
             node = await self._soon(self._connected().get(znodes.broker(broker)))
         except NoNode:
@@ -160,7 +163,7 @@ class ClusterView:
         return BrokerEpoch(node.czxid)
 
     async def _children(self, path: str) -> list[str]:
-        """Raises as `_get`."""
+        """Lists children. Raises as `_get`."""
         return await self._soon(self._connected().children(path))
 
     def _connected(self) -> Coordination:
@@ -190,16 +193,17 @@ class ClusterView:
         wanted = list(names)
         await pipelined(read, wanted, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
         if missing := [name for name in wanted if name not in found]:
-            # This broker's server may be behind: what is not there after a sync is not there.
+            # This broker's ZooKeeper server may lag; a name that is missing after a sync does not exist.
             with suppress(CoordinationError):
                 await self._soon(self._connected().sync())
                 await pipelined(read, missing, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
         return found
 
     def _with_own(self, topic: TopicMetadata) -> TopicMetadata:
-        """What this broker knows better: leaders of a higher epoch, and its own ISRs.
+        """Adds what this broker knows better: leaders with higher epochs, and the ISRs of its own partitions.
 
-        Who is named to succeed it leads in an epoch that is not known yet, if at all.
+        A broker that was named as the next leader leads in an epoch that is not known yet, if it leads at
+        all.
         """
 
         def newest(p: PartitionMetadata) -> PartitionMetadata:
@@ -214,7 +218,7 @@ class ClusterView:
                 return PartitionMetadata(
                     p.partition, state.leader, state.leader_epoch, p.replicas, state.isr_ids
                 )
-            # A leader that is not registered is none, and has no address that the answer could name.
+            # A leader that is not registered does not lead, and has no address that the answer could name.
             known = replica.leader in self._manager.live and replica.leader_epoch != replica.led_epoch
             if known and replica.leader_epoch > p.leader_epoch:
                 return p.led_by(replica.leader, replica.leader_epoch)
@@ -223,8 +227,8 @@ class ClusterView:
         return TopicMetadata(topic.name, topic.topic_id, tuple(map(newest, topic.partitions)), topic.config)
 
     async def wait_for_leaders(self, waits: Sequence[tuple[TopicPartition, int]], max_wait_s: float) -> None:
-        """Hold an answer until every one of these has a leader of a higher epoch than this, bounded by the
-        settings. Of those that this broker does not host, ZooKeeper is asked at once."""
+        """Waits until each of these partitions has a leader with a higher epoch than this, bounded by the
+        settings. For partitions that this broker does not host, asks ZooKeeper at once."""
         if self._waited_for + len(waits) > self._waits_max:
             max_wait_s = 0.0
         deadline = self._clock.monotonic() + min(max_wait_s, self._wait_max_s)
@@ -242,7 +246,8 @@ class ClusterView:
             self._waited_for -= len(waits)
 
     async def _leader_known(self, partition: TopicPartition, above_epoch: int, deadline: float) -> bool:
-        """Wait until this broker knows a leader of a higher epoch; False if it does not by the deadline."""
+        """Waits until this broker knows a leader with a higher epoch; False if it does not by the
+        deadline."""
         try:
             replica = self._manager.named(*partition)
         except (UnknownTopicOrPartition, NotLeaderOrFollower):

@@ -1,7 +1,7 @@
-"""Which of the partitions that clients name do not exist, at a read of ZooKeeper now and then.
+"""Finds out which of the partitions that clients name do not exist, with few reads of ZooKeeper.
 
-What was found stands for a while. A name is called missing only after a `sync` and a read, so a topic that
-was just created is never missing. Nothing is kept of names that do not exist.
+A result is kept for a while. A name counts as missing only after a `sync` and a read, so a topic that was
+just created is never missing. Names that do not exist are not kept.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from strandline.tasks import pipelined
 from strandline.vocabulary.topics import is_topic_name
 
 ONE_BY_ONE_MAX: Final = 20
-"""Unknown topics of one question that are read; of more than these the list of all topics is read first."""
+"""Unknown topics of one request that are read singly; if there are more, the list of all topics is read
+first."""
 
 
 class ExistingPartitions:
-    """`connected` gives the session, or raises CoordinationError."""
+    """The partitions known to exist. `connected` returns the session, or raises CoordinationError."""
 
     def __init__(self, connected: Callable[[], Coordination], age_s: float, clock: Clock) -> None:
         self._connected = connected
         self._age_s = age_s
         self._clock = clock
         self._found: dict[str, tuple[int, float]] = {}
-        """Partitions of a topic, and until when that is believed."""
+        """The partition count of each topic, and until when it is used."""
 
     async def missing(self, names: Iterable[TopicPartition]) -> Set[TopicPartition]:
         """Those of these that do not exist; none while ZooKeeper cannot be read."""

@@ -1,4 +1,4 @@
-"""Topics that the system keeps for itself, created when somebody first needs one."""
+"""The system's own topics, created at their first use."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ logger = structlog.get_logger(__name__)
 CREATE_TIMEOUT_S: Final = 10.0
 
 OFFSETS_SEGMENT_BYTES: Final = 8 * MIB
-"""A new coordinator reads what was not compacted yet, which is the last segment at least."""
+"""A new coordinator reads what was not compacted yet, which is at least the last segment."""
 
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """What one looks like when it is created; what it became is the administrator's."""
+    """The config of an internal topic at its creation; administrators may change it later."""
 
     name: str
     partitions: int
     replication_factor: int
-    """With fewer brokers alive: as many as there are."""
+    """The number of replicas; if fewer brokers are alive, that number."""
     config: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -72,7 +72,7 @@ def state_changes_topic(settings: BrokerSettings) -> InternalTopic:
 
 
 class InternalTopics:
-    """Finds them, and has the active controller create those that are missing."""
+    """Finds internal topics, and has the active controller create missing ones."""
 
     def __init__(self, manager: ReplicaManager, view: ClusterView, transport: Transport) -> None:
         self._manager = manager
@@ -81,7 +81,7 @@ class InternalTopics:
         self._creating = asyncio.Lock()
 
     async def find(self, topic: InternalTopic) -> TopicMetadata:
-        """The topic as it is, created if need be. Raises CoordinatorNotAvailable: ask again."""
+        """Returns the present topic, created if necessary. Raises CoordinatorNotAvailable: ask again."""
         found = await self._look(topic.name)
         if found is not None:
             return found
@@ -102,7 +102,7 @@ class InternalTopics:
         return cluster.topics[0] if cluster.topics else None
 
     async def _create(self, topic: InternalTopic) -> None:
-        """Have it created, by whomever: that it exists already is as good."""
+        """Has the controller create the topic. If another broker did so already, that is fine."""
         try:
             cluster, _ = await self._view.describe((), omit_topics=True)
         except LeaderNotAvailable as error:

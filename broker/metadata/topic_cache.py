@@ -1,10 +1,12 @@
-"""What ZooKeeper says about topics: read once for all who ask at the same time, and as seldom as it costs.
+"""Caches topics read from ZooKeeper: concurrent requests share a reading, and the time for readings is
+bounded.
 
-A topic of a thousand partitions is two thousand znodes. When their leader dies, every client asks about all
-of them again and again: so what is known to be over is read again by itself, the whole only when it is old.
+A topic of a thousand partitions has two thousand znodes. When their leader dies, every client asks for all of
+them repeatedly. So partitions that are known to be outdated are read singly; the whole topic is read only
+when it is old.
 
-The leader of record is named only while its broker is registered in the life in which it was elected: a
-registration that is gone took the leadership with it, though `isr` still names it.
+The leader of record is named only while its broker is registered in the life in which it was elected. Without
+that registration the leadership has ended, even if `isr` still names it.
 """
 
 from __future__ import annotations
@@ -35,15 +37,16 @@ from strandline.vocabulary.metadata import (
 )
 
 READING_SHARE_MAX: Final = 0.1
-"""Of the time that one topic is asked about, no more is spent on reading it: what took long stands longer."""
+"""Share of time that may be spent on reading one topic: a reading that took long is kept longer."""
 AGE_S_MAX: Final = 5.0
-"""But never longer than this."""
+"""The longest time that a reading is kept."""
 LOOKS_MAX: Final = 3
-"""What becomes outdated during a reading is read in it, so often: nobody waits for what never rests."""
+"""Repetitions of a reading for partitions that become outdated meanwhile. The bound keeps requests from
+waiting for a topic that always changes."""
 
 Live = Mapping[BrokerId, Registration]
 Lives = dict[int, BrokerEpoch]
-"""By partition: the life in which its leader was elected; none for a partition without a leader."""
+"""For each partition the life in which its leader was elected; no entry for a partition without a leader."""
 
 
 @dataclass(slots=True)
@@ -57,13 +60,14 @@ class _Known:
     old_at: float
     """When it is to be read again, monotonic."""
     outdated: set[int] = field(default_factory=set)
-    """Partitions of which this is known not to be true any more."""
+    """Partitions whose entry is known to be outdated."""
 
 
 class TopicCache:
-    """`get` reads a znode, and raises NoNode, ConnectionLost or SessionEnded.
+    """The cache. `get` reads a znode, and raises NoNode, ConnectionLost or SessionEnded.
 
-    `life` reads in which life a broker is registered, and raises alike; `live` is what was heard of it.
+    `life` reads the life in which a broker is registered, and raises the same; `live` has the registrations
+    known here.
     """
 
     def __init__(
@@ -82,21 +86,21 @@ class TopicCache:
         self._known: dict[str, _Known] = {}
         self._unreadable = UnreadableLog()
         self._under_way: dict[str, asyncio.Future[TopicMetadata | StrandlineError | None]] = {}
-        """What comes of a reading; None if whoever read was cancelled."""
+        """The readings in progress; the result is None if the reader was cancelled."""
 
     @property
     def names(self) -> list[str]:
-        """The topics that were found when they were last asked for."""
+        """The topics that were found at their last request."""
         return sorted(self._known)
 
     def outdated(self, partition: TopicPartition) -> None:
-        """Something newer is known to be, or to come: the next question reads this partition again."""
+        """Marks a partition whose state has changed or will change: the next request reads it again."""
         known = self._known.get(partition.topic)
         if known is not None:
             known.outdated.add(min(partition.partition, len(known.topic.partitions)))
 
     async def topic(self, name: str) -> TopicMetadata:
-        """The topic; while ZooKeeper cannot be reached, as it was read last.
+        """The topic; its last reading while ZooKeeper cannot be reached.
 
         Raises UnknownTopicOrPartition; LeaderNotAvailable and UnreadableZnode if it was never read.
         """
@@ -114,7 +118,7 @@ class TopicCache:
         return await self._read_for_all(name)
 
     def _drop_dead_leaders(self, known: _Known) -> None:
-        """Their partitions have no leader from now on, and are read again."""
+        """Removes dead leaders from the answers, and marks their partitions as outdated."""
         live = self._live()
         if live is known.live:
             return
@@ -188,7 +192,7 @@ class TopicCache:
         return known
 
     async def _read_outdated(self, name: str, known: _Known) -> _Known:
-        """Only those partitions; the whole if it is not the same topic any more, or has grown."""
+        """Reads only those partitions; the whole topic if it is another one now, or has grown."""
         numbers, known.outdated = sorted(known.outdated), set()
         try:
             node = znodes.load_topic(name, await self._get(znodes.topic(name)))
@@ -210,7 +214,8 @@ class TopicCache:
         self, name: str, numbers: range | list[int]
     ) -> tuple[list[PartitionMetadata], Lives]:
         async def read(partition: int) -> tuple[PartitionMetadata, PartitionState]:
-            """As nobody's whose znodes cannot be read: the topic's other partitions go on."""
+            """Reads one partition. An unreadable one gets no leader, so that the topic's other partitions
+            still work."""
             raw = await self._get(znodes.replicas(name, partition))
             record = await self._get(znodes.isr(name, partition))
             replicas: tuple[int, ...] = ()
@@ -237,8 +242,9 @@ class TopicCache:
         return partitions, lives
 
     async def _lives_of(self, states: Iterable[PartitionState]) -> dict[BrokerId, BrokerEpoch | None]:
-        """In which life each leader is registered. One that this broker does not know to be alive may have
-        registered a moment ago: ZooKeeper is asked, after `isr` was read, so its answer is no older."""
+        """The life in which each leader is registered. A leader that this broker does not know to be alive
+        may have registered recently. So ZooKeeper is asked after `isr` was read, and its answer is no older
+        than that."""
         live = self._live()
         lives: dict[BrokerId, BrokerEpoch | None] = {}
         unknown: set[BrokerId] = set()
@@ -254,5 +260,5 @@ class TopicCache:
 
 
 def _life_of_leader(state: PartitionState) -> BrokerEpoch | None:
-    """In which it was elected: the leader is a member of the ISR."""
+    """The life in which the leader was elected; the leader is a member of the ISR."""
     return next((member.broker_epoch for member in state.isr if member.broker == state.leader), None)

@@ -1,1 +1,1 @@
-"""The replicas on this broker: their logs and roles, and the leaderships that they exercise."""
+"""The replicas on this broker: their logs and roles, and the partitions that this broker leads."""

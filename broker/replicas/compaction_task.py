@@ -16,11 +16,11 @@ from strandline.errors import CorruptMessage, StorageBusy, StorageFailed
 logger = structlog.get_logger(__name__)
 
 LOOK_AGAIN_S: Final = 0.01
-"""How soon an install is tried again that met a flush."""
+"""Pause before an install that collided with a flush is tried again."""
 
 
 async def compact_logs(manager: ReplicaManager) -> None:
-    """The compaction task. One log at a time: so the memory for keys is needed once."""
+    """The compaction task. It compacts one log at a time, so the memory for keys is needed only once."""
     while True:
         await manager.clock.sleep(manager.settings.compaction_check_ms / 1000)
         for replica in manager:
@@ -29,7 +29,7 @@ async def compact_logs(manager: ReplicaManager) -> None:
 
 
 async def _compact(manager: ReplicaManager, replica: Replica) -> None:
-    """As many passes as its keys need. What goes wrong beside the log leaves the log as it is."""
+    """Runs the passes that the log's keys need. An error outside the log leaves the log unchanged."""
     try:
         again = False
         while (compaction := _begin(manager, replica, continued=again)) is not None:
@@ -40,10 +40,10 @@ async def _compact(manager: ReplicaManager, replica: Replica) -> None:
     except Abandoned:
         logger.info("compaction abandoned: the log was cut or closed", partition=str(replica.name))
     except (OSError, CorruptMessage, StorageBusy) as error:
-        # Nothing is lost by it: the disk may have room again, and damage is for the log's readers to find.
+        # No data is lost: the disk may have room again, and readers of the log find damage.
         logger.error("compaction failed", partition=str(replica.name), reason=str(error))
     except StorageFailed:
-        return  # the log's fence has told
+        return  # the log's fence has reported it
 
 
 def _begin(manager: ReplicaManager, replica: Replica, *, continued: bool) -> Compaction | None:
@@ -68,7 +68,7 @@ async def _run(manager: ReplicaManager, replica: Replica, compaction: Compaction
                 await clock.sleep(LOOK_AGAIN_S)
         await asyncio.to_thread(log.compactor.finish, compaction)
     except BaseException:
-        compaction.cancel()  # a thread that still runs is to end soon
+        compaction.cancel()  # asks a thread that still runs to end soon
         if group is not None:
             compaction.discard(group)
         raise

@@ -1,13 +1,13 @@
-"""Takes leader epochs from `/epoch`: each higher than every one that was taken or is known (CORRECTNESS E17).
+"""Takes leader epochs from `/epoch`: each is higher than all that were taken or are known (CORRECTNESS E17).
 
-An epoch is a base, which is the znode's data, plus the version that a compare-and-set of the znode returns.
-Bases only rise, so epochs of one znode are given once, in order. Empty data is a base of 0: the version alone
-is the epoch, as it always was before a ZooKeeper was set back.
+An epoch is the sum of a base (the znode's data) and the version that a compare-and-set of the znode returns.
+Bases only rise, so the epochs of one znode are unique and ascending. Empty data is a base of 0: then the
+version alone is the epoch.
 
 A ZooKeeper that was restored from a backup has a version below epochs that logs know. A broker that joins
-raises the base above all that its logs know, and each claim above what it was decided on. What lies between
-is remembered: a replica whose last epoch was given in the time that ZooKeeper lost is no stray, whatever
-ZooKeeper says of it.
+raises the base above all that its logs know, and each claim raises it above the epochs that it was decided
+on. The znode keeps the range in between: a replica whose last epoch is in it is not treated as stray,
+although ZooKeeper does not know that epoch.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EpochNode:
-    """`/epoch` as it was read."""
+    """The content of `/epoch` as it was read."""
 
     epochs: znodes.Epochs
     version: int
@@ -39,21 +39,21 @@ class EpochNode:
 
 
 def known_epoch(replicas: Iterable[Replica]) -> LeaderEpoch:
-    """The highest epoch that any of these, or its log, knows."""
+    """The highest epoch that any of these replicas, or its log, knows."""
     return max(
         (LeaderEpoch(max(each.leader_epoch, each.log.epochs.latest)) for each in replicas), default=NO_EPOCH
     )
 
 
 async def read_epoch(session: Coordination) -> EpochNode:
-    """Raises NoNode, ConnectionLost, ValueError."""
+    """Reads `/epoch`. Raises NoNode, ConnectionLost, ValueError."""
     node = await session.get(znodes.EPOCH)
     return EpochNode(znodes.load_epochs(node.data), node.version)
 
 
 async def take_epoch(session: Coordination, known: LeaderEpoch) -> LeaderEpoch:
-    """An epoch above `known` that nobody else has or gets. Raises ConnectionLost; then none was taken here,
-    though one may be lost."""
+    """Takes a new, unique epoch above `known`. Raises ConnectionLost; then the caller has none, though one
+    may be used up."""
     while True:
         found = await read_epoch(session)
         raised = _above(found, known)
@@ -65,13 +65,13 @@ async def take_epoch(session: Coordination, known: LeaderEpoch) -> LeaderEpoch:
 
 
 async def raise_epoch(session: Coordination, known: LeaderEpoch) -> None:
-    """Have every epoch from now on above `known`. Raises ConnectionLost."""
+    """Makes all later epochs higher than `known`. Raises ConnectionLost."""
     if known > (await read_epoch(session)).latest:
         await take_epoch(session, known)
 
 
 def _above(found: EpochNode, known: LeaderEpoch) -> znodes.Epochs:
-    """What to write so that the epoch that the write takes is above `known`."""
+    """The data to write so that the write's own epoch is above `known`."""
     if known <= found.latest:
         return found.epochs
     logger.error(

@@ -1,4 +1,4 @@
-"""The writes to ZooKeeper by which a leader gives its leadership up, as operations of a `multi`."""
+"""Builds the operations of a `multi` by which a leader resigns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from strandline.vocabulary.metadata import PartitionState
 def fence_operations(
     replica: Replica, after: PartitionState, version: int, *, leader_node_stands: bool = True
 ) -> list[Operation]:
-    """Write `after`, in which nobody leads, over the `isr` of this version, and be no leader any more."""
+    """Writes `after`, which has no leader, over this version of `isr`, and removes the leader's own znode."""
     name = replica.name
     operations: list[Operation] = [
         SetData(znodes.isr(name.topic, name.partition), znodes.dump_isr(after), version),
@@ -28,7 +28,7 @@ def fence_operations(
 def notice_operation(
     next_leader: BrokerId, ended: Iterable[tuple[Replica, LeaderEpoch]], reason: str
 ) -> Operation:
-    """Tell `next_leader` that these have no leader since their epochs ended."""
+    """Notifies `next_leader` that these partitions have no leader since their epochs ended."""
     notices = [
         queue_znodes.ElectionNotice(replica.name.topic, replica.key, epoch, reason=reason)
         for replica, epoch in ended
@@ -40,7 +40,7 @@ def notice_operation(
 def resign_operations(
     replica: Replica, after: PartitionState, version: int, next_leader: BrokerId | None, reason: str
 ) -> list[Operation]:
-    """All that a leader writes who steps down on purpose."""
+    """All operations of a leader that resigns."""
     operations = fence_operations(replica, after, version)
     if next_leader is not None:
         operations.append(notice_operation(next_leader, [(replica, after.leader_epoch)], reason))

@@ -1,8 +1,7 @@
 """Exercises one leadership: carries out what `LeaderPartition` decides, in its order.
 
-Turns of the commit loop run as soon as something happened (an append, a follower's position), so a
-commit waits for nobody's schedule; the commit task owns what takes time: writes of the ISR, fsyncs
-and deadlines.
+A turn of the commit loop runs as soon as something happened (an append, a follower's position), so a commit
+never waits for a schedule. The commit task does what takes time: writes of the ISR, fsyncs and deadlines.
 """
 
 from __future__ import annotations
@@ -64,14 +63,14 @@ from strandline.vocabulary.metadata import IsrMember, PartitionState, Registrati
 logger = structlog.get_logger(__name__)
 
 STORAGE_RETRY_S = 0.05
-"""How soon a sync is tried again that found no descriptor for its file."""
+"""Pause before a sync that found no descriptor for its file is tried again."""
 TIMER_SLACK_S = 0.001
-"""A turn that is due so little later than wanted is not moved."""
+"""A due turn is not rescheduled for a difference below this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """Where a batch landed. `appended`: now; else it was there before."""
+    """The place of a batch. `appended`: False if it is a duplicate of an earlier one."""
 
     base_offset: int
     log_start_offset: int
@@ -89,7 +88,8 @@ class _Ticket:
 
 
 class Leadership:
-    """One partition, one epoch. `run` is its commit task; the other methods never await."""
+    """The leadership of one partition in one epoch. `run` is its commit task; the other methods never
+    await."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Leadership:
         self.followers: set[FollowerFlow] = set()
         """Woken after each append."""
         self.in_sync_since: dict[IsrMember, float] = {}
-        """Of each member of the ISR of record: since when this leader knows it there."""
+        """For each member of the ISR of record: since when this leader knows it there."""
         self._members_seen: tuple[IsrMember, ...] = ()
         self._settings = settings
         self._session = session
@@ -128,7 +128,7 @@ class Leadership:
         self._wake = asyncio.Event()
         self._drained = asyncio.Event()
         self._timer: asyncio.Handle | None = None
-        # Kept beside it: uvloop's handle of what is due at once knows no time.
+        # Kept separately: uvloop's handle of a callback that is due at once has no time.
         self._timer_due = 0.0
         self.core: LeaderPartition[_Ticket] = LeaderPartition(
             me=state.leader,
@@ -153,17 +153,18 @@ class Leadership:
         return self._ended
 
     def certain(self) -> bool:
-        """True if nobody else can lead now, by what the other in-sync replicas have said so lately that none
-        of them can stand yet (`confirmation`). Says nothing of those outside the ISR: for an unclean election
-        the session of this broker would have to be over."""
+        """True if no other broker can lead now: the other in-sync replicas confirmed so recently that none of
+        them can stand yet (`confirmation`). It does not cover replicas outside the ISR: an unclean election
+        needs the end of this broker's session.
+        """
         if self.draining or self.core.handing_over or self.ended():
             return False
         others = self.core.isr.maximal() - {self.core.me}
         return followed_lately(self.followers, others, self._clock.monotonic())
 
     async def assured(self) -> bool:
-        """True if nobody else can have led before this call: at once if that is certain, else as soon as the
-        other in-sync replicas say so, or ZooKeeper, if one of them says nothing."""
+        """True if no other broker led before this call. Returns at once if that is certain, otherwise when
+        the other in-sync replicas confirm it, or ZooKeeper if one of them does not answer."""
         if self.certain():
             return True
         others = self.core.isr.maximal() - {self.core.me}
@@ -174,8 +175,8 @@ class Leadership:
         return not self.ended()
 
     async def confirmed(self) -> bool:
-        """True if nobody else can have led before this call, as far as the other in-sync replicas say. One
-        that says nothing for KeepInSyncTime is not waited for."""
+        """True if the other in-sync replicas confirm that none of them led before this call. A replica that
+        does not answer within KeepInSyncTime counts as a refusal."""
         others = self.core.isr.maximal() - {self.core.me}
         follow = await all_follow(self.followers, others, self._settings.keep_in_sync_ms / 1000)
         return follow and not self.ended()
@@ -185,10 +186,10 @@ class Leadership:
     def produce(
         self, records: bytes, *, acks: int, timeout_ms: int, done: Done, expected_offset: int | None = None
     ) -> None:
-        """Append one batch; `done` is called once, now or when it commits.
+        """Appends one batch. `done` is called once, now or when it commits.
 
         Raises, before anything is written: NotLeaderOrFollower, NotEnoughReplicas, StorageFailed,
-        StorageBusy, and what the log refuses.
+        StorageBusy, and the errors of the log.
         """
         if self.draining or self.core.handing_over or self.ended():
             raise NotLeaderOrFollower(f"{self.replica.name} is being handed over")
@@ -223,7 +224,7 @@ class Leadership:
             counts.messages_in += appended.next_offset - appended.base_offset
             counts.bytes_in += len(records)
             if log.needs_flush(now):
-                self._wake.set()  # the commit task syncs first, then lets the LEO count
+                self._wake.set()  # the commit task syncs first, and then counts the records in the LEO
             else:
                 core.appended(Offset(log.log_end_offset), now)
             for follower in self.followers:
@@ -232,27 +233,27 @@ class Leadership:
             done(produced)
         self.turn()
 
-    # --- what happens ------------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------------
 
     def fetched(
         self, broker: BrokerId, broker_epoch: BrokerEpoch, log_end_offset: int, *, subscription: int
     ) -> None:
-        """A follower's position in this epoch. The caller calls `turn` when it has told all."""
+        """Notes a follower's position in this epoch. The caller calls `turn` after the last position."""
         now = self._clock.monotonic()
         self.core.fetched(broker, broker_epoch, Offset(log_end_offset), now, subscription=subscription)
 
     def stopped_fetching(self, broker: BrokerId, broker_epoch: BrokerEpoch, *, subscription: int) -> None:
-        """A flow ended. Who was asked to close leaves the ISR by this, also where nothing else happens."""
+        """Notes the end of a flow. A replica that was asked to close leaves the ISR by this alone."""
         now = self._clock.monotonic()
         self.core.stopped_fetching(broker, broker_epoch, now, subscription=subscription)
         self.turn()
 
     def reconfigured(self) -> None:
-        """The replica's config or assignment may be another one."""
+        """Notes that the replica's config or assignment may have changed."""
         replica = self.replica
         min_insync = replica.config.min_insync(replica.assignment.replication_factor)
         self.core.assign(replica.assignment, min_insync, self._clock.monotonic())
-        for follower in tuple(self.followers):  # some may have to begin anew
+        for follower in tuple(self.followers):  # some may have to subscribe again
             follower.wake()
         self.turn()
 
@@ -263,12 +264,12 @@ class Leadership:
         self.turn()
 
     def link_changed(self, connected: bool) -> None:
-        """ZooKeeper can, or cannot, be written (DESIGN §3: while suspended, ISR changes are parked)."""
+        """Notes whether ZooKeeper can be written (DESIGN §3: while it cannot, ISR changes wait)."""
         self.core.isr_writable = connected
         self.turn()
 
     def turn(self) -> None:
-        """One turn of the commit loop, with its effects, in order."""
+        """Runs one turn of the commit loop, and carries out its effects in order."""
         if self.ended():
             return
         core = self.core
@@ -293,13 +294,13 @@ class Leadership:
                     self._cut_off(effect)
                 case StepDown():
                     raise AssertionError("a turn never steps down by itself")
-        # The log's own end: what waits for its sync is accepted too, and counts for `core` only later.
+        # The log's own end: records that wait for a sync are accepted too, and count for `core` only later.
         if self.draining and not core.queue and core.high_watermark == self.replica.log.log_end_offset:
             self._drained.set()
         self._set_timer(core.next_wakeup())
 
     def _cut_off(self, effect: CutOff) -> None:
-        """A broker that does not close holds its reassignment up no longer."""
+        """Stops waiting for a replica that does not close, so that it no longer delays its reassignment."""
         logger.error(
             "a replica did not close: the reassignment goes on without it",
             partition=str(self.replica.name),
@@ -307,7 +308,7 @@ class Leadership:
             brokers=list(effect.brokers),
             waited_s=effect.close_s,
         )
-        for follower in tuple(self.followers):  # theirs end
+        for follower in tuple(self.followers):  # their flows end
             follower.wake()
 
     def _note_members(self) -> None:
@@ -325,7 +326,7 @@ class Leadership:
             )
 
     def _set_timer(self, moment: float | None) -> None:
-        """Take a turn at this moment, unless one is due before it."""
+        """Schedules a turn for this moment, unless one is due before it."""
         if moment is None:
             return
         if self._timer is not None:
@@ -344,7 +345,7 @@ class Leadership:
     # --- the commit task ---------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Write the ISR and sync the log whenever a turn asks for it, until this leadership ends."""
+        """Writes the ISR and syncs the log when a turn asks for it, until this leadership ends."""
         self.turn()
         while not self.ended():
             await self._wake.wait()
@@ -359,8 +360,8 @@ class Leadership:
                 await self._reassign(move)
 
     async def _count(self) -> None:
-        """Let what was appended count, once it is on the disk where that is asked for. Somebody else may
-        have synced it already: the flush task flushes too."""
+        """Counts the appended records, after a sync if one is required. The flush task may have synced them
+        already."""
         log = self.replica.log
         end = log.log_end_offset
         try:
@@ -374,17 +375,18 @@ class Leadership:
             self._on_step_down(self.replica, None)
             return
         if not self.ended():
-            if end > self.core.log_end_offset:  # what came meanwhile and needs no sync counts already
+            if end > self.core.log_end_offset:  # later records that need no sync count already
                 self.core.appended(Offset(end), self._clock.monotonic())
             if log.log_end_offset > end:
                 self._wake.set()
             self.turn()
 
     async def _write_isr(self, write: WriteIsr) -> None:
-        """Compare-and-set; whatever came of it, go on from what ZooKeeper has (CORRECTNESS I4, E7).
+        """Writes the ISR by compare-and-set, and continues from what ZooKeeper has then, whatever the outcome
+        (CORRECTNESS I4, E7).
 
-        Nobody is told when a registration changes, so who joins must still have the one that it began with:
-        the only other one says that its broker shuts down (I7).
+        Changes of a registration are not watched. So a member may join only if its registration has its first
+        version: the only other version announces a shutdown (I7).
         """
         name = self.replica.name
         path = znodes.isr(name.topic, name.partition)
@@ -446,7 +448,7 @@ class Leadership:
         self.turn()
 
     async def _reassign(self, move: CloseReplicas | CompleteReassignment) -> None:
-        """Go on with the reassignment, from what ZooKeeper has then."""
+        """Carries out a step of the reassignment, and continues from what ZooKeeper has then."""
         match move:
             case CloseReplicas():
                 if not await self._reassigning.close(move, self.core.me, self.epoch):
@@ -468,19 +470,19 @@ class Leadership:
     # --- the end -----------------------------------------------------------------------------
 
     async def drained(self) -> None:
-        """Accept nothing more, and return when everything accepted is committed."""
+        """Accepts nothing more, and returns when everything accepted is committed."""
         self.draining = True
         self.turn()
         await self._drained.wait()
 
     def undrain(self) -> None:
-        """Accept again: it is not handed over after all. Nothing that was accepted is lost."""
+        """Accepts requests again after a handover that did not happen. No accepted record is lost."""
         if not self.ended():
             self.draining = False
             self._drained.clear()
 
     def end(self) -> None:
-        """This epoch is over here: every queued request fails with an unknown outcome (H6)."""
+        """Ends this epoch here: every queued request fails with an unknown outcome (H6)."""
         if self.ended():
             return
         self._ended = True

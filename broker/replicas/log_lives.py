@@ -1,4 +1,4 @@
-"""Logs as they are opened, and the lives of this broker that each of them counts for (CORRECTNESS E2, E3)."""
+"""Opens logs, and determines which lives of this broker each log counts for (CORRECTNESS E2, E3)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def open_log(
     *,
     clean: bool,
 ) -> PartitionLog:
-    """Raises OSError, StorageFailed."""
+    """Opens a log. Raises OSError, StorageFailed."""
     log = PartitionLog.open(
         path,
         config,
@@ -47,7 +47,7 @@ def open_log(
 
 
 def judge_made(log: PartitionLog, folder: DataFolder) -> None:
-    """A log that begins in this life, or whose folder lost its description, counts for no earlier one.
+    """A log that begins in this life, or whose folder lost its description, counts for no earlier life.
 
     Raises StorageFailed.
     """
@@ -59,10 +59,10 @@ def judge_made(log: PartitionLog, folder: DataFolder) -> None:
 
 
 def judge_found(found: Description, log: PartitionLog, folder: DataFolder, watermark: int) -> None:
-    """For a log that an earlier life left, before this one begins.
+    """Judges a log that an earlier life left, before this life begins in it.
 
-    After a loss of power, what an earlier life had and did not sync may be gone: such a log counts for no
-    earlier life. One of which nothing counted before it was synced is whole, if it reaches the last HW known.
+    After a power loss, unsynced data of the earlier life may be gone: such a log counts for no earlier life.
+    A log whose data counted only after a sync is whole if it reaches the last known HW.
     """
     name = found.name
     if not log.provenance.anchored and found.version == VERSION:
@@ -89,12 +89,12 @@ def lives_present(folder: DataFolder, log: PartitionLog) -> frozenset[BrokerEpoc
 
 
 def lives_counted(folder: DataFolder, log: PartitionLog) -> frozenset[BrokerEpoch]:
-    """The lives of this broker since which nothing that counted in this log was lost."""
+    """The lives of this broker since which no counted record of this log was lost."""
     return lives_present(folder, log) & folder.lives_after(log.provenance.unsure_through)
 
 
 def statement(folder: DataFolder, replica: Replica, state: PartitionState, me: IsrMember) -> LogStatement:
-    """What this replica has, for those who cannot lead without a loss either."""
+    """States what this replica has, for replicas that cannot lead without a loss either."""
     log = replica.log
     joined = next((m.broker_epoch for m in state.isr if m.broker == me.broker), None)
     if not replica.whole:
@@ -118,8 +118,8 @@ def statement(folder: DataFolder, replica: Replica, state: PartitionState, me: I
 
 
 async def anchor(replica: Replica) -> None:
-    """Have a new replica's folder survive a loss of power before it follows or leads; its log fails if it
-    cannot be."""
+    """Makes a new replica's folder survive a power loss, before the replica follows or leads. If that is
+    impossible, its log fails."""
     provenance = replica.log.provenance
     if provenance.anchored or replica.log.failed is not None:
         return

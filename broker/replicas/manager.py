@@ -1,7 +1,7 @@
-"""Every replica on this broker, and the changes of role: lead, follow, step down, close, delete.
+"""Holds every replica on this broker, and changes their roles: lead, follow, step down, close, delete.
 
-Changes of role never await: what decides them was read before, the epoch guards against what came
-in between, and the change itself cannot be seen half done (decide, then act).
+Changes of role never await. Their reasons were read before, the epoch guards against changes in between, and
+no other task sees a change half done (decide, then act).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ logger = structlog.get_logger(__name__)
 
 
 class ReplicaManager:
-    """The replicas of one broker process. Outlives ZooKeeper sessions; leads only within one."""
+    """The replicas of one broker process. It outlives ZooKeeper sessions, but leads only within one."""
 
     def __init__(self, settings: BrokerSettings, folder: DataFolder, clock: Clock) -> None:
         self.me = BrokerId(settings.broker_id)
@@ -67,28 +67,28 @@ class ReplicaManager:
         self._replicas: dict[PartitionKey, Replica] = {}
         self._by_name: dict[TopicPartition, Replica] = {}
         self._closed: dict[PartitionKey, Replica] = {}
-        """Nothing here uses them, so they are in neither of the two above."""
+        """Closed replicas. No task uses them, so they are in neither of the two above."""
         self._unclean: set[PartitionKey] = set()
-        """Closed ones whose logs the next start must not trust."""
+        """Closed replicas whose logs the next start must scan."""
         self._loaded = False
         self._watermarks = Checkpoint(folder.path / "watermarks", files=folder.files)
         self.retention = RetentionClock(folder.path / "retention_time", clock, folder.files)
 
-    # --- finding -----------------------------------------------------------------------------
+    # --- look-ups ----------------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Replica]:
         return iter(tuple(self._replicas.values()))
 
     @property
     def live(self) -> Mapping[BrokerId, Registration]:
-        """The brokers that are registered, suspects too."""
+        """The brokers that are registered, including suspects."""
         return self.peers.live
 
     def get(self, key: PartitionKey) -> Replica | None:
         return self._replicas.get(key)
 
     def all(self) -> list[Replica]:
-        """The closed ones, too."""
+        """All replicas, including closed ones."""
         return [*self._replicas.values(), *self._closed.values()]
 
     def closed(self, key: PartitionKey) -> Replica | None:
@@ -96,7 +96,8 @@ class ReplicaManager:
         return self._closed.get(key)
 
     def named(self, topic: str, partition: int) -> Replica:
-        """Raises UnknownTopicOrPartition, and NotLeaderOrFollower for a replica that is closed."""
+        """The replica of a partition. Raises UnknownTopicOrPartition, and NotLeaderOrFollower for a closed
+        one."""
         name = TopicPartition(topic, partition)
         replica = self._by_name.get(name)
         if replica is None:
@@ -106,7 +107,8 @@ class ReplicaManager:
         return replica
 
     def known(self, key: PartitionKey, topic: str) -> Replica:
-        """By incarnation. Raises UnknownTopicOrPartition, and NotLeaderOrFollower for one that is closed."""
+        """The replica of an incarnation. Raises UnknownTopicOrPartition, and NotLeaderOrFollower for a closed
+        one."""
         replica = self._replicas.get(key)
         if replica is None:
             if key in self._closed:
@@ -117,7 +119,7 @@ class ReplicaManager:
         return replica
 
     def hint(self, replica: Replica) -> LeaderHint | None:
-        """The leader that this broker believes in, if it is another one and alive."""
+        """The leader that this broker knows, if it is another broker and alive."""
         registration = self.live.get(replica.leader)
         if registration is None or replica.leader == self.me:
             return None
@@ -127,7 +129,8 @@ class ReplicaManager:
     # --- opening and closing -----------------------------------------------------------------
 
     def load(self) -> None:
-        """Open every log in the data folder, recovering those of a life that did not end cleanly; once."""
+        """Opens every log in the data folder, and recovers those of a life that did not end cleanly. Called
+        once."""
         if self._loaded:
             return
         self._loaded = True
@@ -139,17 +142,17 @@ class ReplicaManager:
                 found = Description.load(path, files=self.folder.files)
                 config = TopicConfig.parse(found.config)
             except (ValueError, InvalidConfig) as error:
-                # It is kept. If this replica is assigned here, `create` takes what is left in it.
+                # The folder is kept. If this replica is assigned here, `create` uses what is left in it.
                 logger.error("not a replica's folder", path=str(path), reason=str(error))
                 continue
             replica = self._open(found.name, found.key, path, config, clean=self.folder.clean)
             judge_found(found, replica.log, self.folder, replica.watermark_known)
 
     def create(self, name: TopicPartition, key: PartitionKey, config: TopicConfig) -> Replica:
-        """A new, empty replica, or the one that is there; requests by name go to it from now on.
+        """Returns the replica, or creates a new, empty one. Requests by name use it from now on.
 
-        A folder that is there and does not say whose it is was emptied or damaged: what is left in it is
-        scanned, and counts for no earlier life. Raises OSError, StorageFailed.
+        A folder without a description was emptied or damaged: its remaining files are scanned, and count for
+        no earlier life. Raises OSError, StorageFailed.
         """
         assert key not in self._closed, f"{name} is {self._closed[key].state.value}: reopen it"
         existing = self._replicas.get(key)
@@ -192,8 +195,8 @@ class ReplicaManager:
         return open_log(name, path, config, self.settings, self.clock, self.folder.files, clean=clean)
 
     def reconfigure(self, replica: Replica, assignment: Assignment, config: TopicConfig) -> None:
-        """Take what ZooKeeper says of the partition and its topic. An assignment that was read before the one
-        known, and came in late, is passed over."""
+        """Takes the assignment and config read from ZooKeeper. Ignores an assignment that is older than the
+        known one."""
         if not assignment.older_than(replica.assignment):
             replica.assignment = assignment
         if config != replica.config:
@@ -206,9 +209,9 @@ class ReplicaManager:
             replica.leadership.reconfigured()
 
     def close_replica(self, replica: Replica) -> None:
-        """Have nothing here use it any more; its log is on disk, whole. Flush it before, in a thread.
+        """Closes the replica and its log, so that no task uses it. Flush the log in a thread before.
 
-        Raises IllegalTransition for one that leads.
+        Raises IllegalTransition for a leader.
         """
         self._close(replica, clean=True)
 
@@ -225,7 +228,8 @@ class ReplicaManager:
         replica.announce()
 
     def reopen(self, replica: Replica) -> None:
-        """Have a closed replica again, as a follower. Raises OSError, StorageFailed; then it stays closed."""
+        """Opens a closed replica again, as a follower. Raises OSError, StorageFailed; then it stays
+        closed."""
         log = self._open_log(replica.name, replica.log.directory, replica.config, clean=False)
         replica.become(ReplicaState.STARTING)
         replica.reopened(log)
@@ -237,14 +241,14 @@ class ReplicaManager:
         self._by_name[replica.name] = replica
 
     def delete(self, replica: Replica) -> Path:
-        """Close the replica, if it is not closed, and move its folder aside; the caller removes the folder
-        returned. Raises OSError; then it is closed."""
+        """Closes the replica if necessary, and moves its folder aside. The caller removes the returned
+        folder. Raises OSError; then the replica is closed."""
         if replica.state is ReplicaState.LEADER:
             self.step_down(replica, None)
         if replica.state is not ReplicaState.CLOSED:
-            self._unclean.add(replica.key)  # until it is gone
+            self._unclean.add(replica.key)  # until its folder is removed
             self._close(replica, clean=False)
-        # A name of its own: an earlier one of this partition may still be being removed.
+        # A unique name: an earlier folder of this partition may still be being removed.
         aside = replica.log.directory.with_name(
             f"{self._checkpoint_key(replica.key)}-{uuid4().hex}{DELETED_SUFFIX}"
         )
@@ -258,10 +262,10 @@ class ReplicaManager:
     # --- roles -------------------------------------------------------------------------------
 
     def lead(self, replica: Replica, state: PartitionState, version: int) -> None:
-        """Lead in the epoch that was just won: (epoch, LEO) goes to the epoch file first (T4).
+        """Leads in the epoch that was just won. Writes (epoch, LEO) to the epoch file first (T4).
 
-        Where `flush.messages` asks for it, the tail is synced before it counts. A log that fails at this
-        leads nowhere: the epoch is resigned.
+        If `flush.messages` requires it, the tail of the log is synced before it counts. If the log fails
+        here, this broker does not lead and resigns the epoch.
         """
         session = self.session
         if session is None or not replica.learn_leader(self.me, state.leader_epoch):
@@ -306,7 +310,7 @@ class ReplicaManager:
         replica.announce()
 
     def follow(self, replica: Replica, leader: BrokerId, epoch: LeaderEpoch) -> None:
-        """Follow a leader, unless a higher epoch is known already."""
+        """Follows a leader, unless a higher epoch is known already."""
         known, led = (replica.leader, replica.leader_epoch), replica.leadership is not None
         if not replica.learn_leader(leader, epoch):
             return
@@ -321,7 +325,7 @@ class ReplicaManager:
             self.session.follow(replica)
 
     def step_down(self, replica: Replica, state: PartitionState | None) -> None:
-        """Stop leading: another epoch leads (`state`), or this broker cannot go on (None)."""
+        """Stops leading: another epoch leads (`state`), or this broker cannot continue (None)."""
         if replica.leadership is None:
             return
         logger.warning(
@@ -343,13 +347,14 @@ class ReplicaManager:
                 self.session.vacant(replica)
 
     def _log_failed(self, replica: Replica, log: PartitionLog) -> None:
-        """The log's fence closed, whatever was done to it then: on the thread that met the failure."""
+        """Handles a closed fence of the log. Called on the thread that met the failure."""
         logger.error("a replica failed", partition=str(replica.name), reason=log.failed)
         if self.session is not None:
             self.session.soon(partial(self._give_up, replica, log))
 
     def _give_up(self, replica: Replica, log: PartitionLog) -> None:
-        """Lead no longer with a log that failed, and follow nobody: the leader takes it out of the ISR."""
+        """Gives up a log that failed: neither leads nor follows. The leader removes the replica from the
+        ISR."""
         if self._replicas.get(replica.key) is not replica or replica.log is not log:
             return
         if replica.leadership is not None:
@@ -358,7 +363,7 @@ class ReplicaManager:
             self.stop_following(replica)
 
     def retire(self, replica: Replica, next_leader: BrokerId) -> None:
-        """Stop leading for good reason; follow the one named next, if there is one."""
+        """Stops leading after a resignation, and follows the successor if one was named."""
         if next_leader != NO_BROKER:
             self.follow(replica, next_leader, replica.leader_epoch)
             return
@@ -376,13 +381,13 @@ class ReplicaManager:
             leadership.end()
 
     def stop_following(self, replica: Replica) -> None:
-        """Fetch it no more, and acknowledge nothing of it to its leader."""
+        """Stops fetching the partition, and acknowledges nothing of it to its leader."""
         if self.session is not None:
             self.session.unfollow(replica)
 
     def end_session(self) -> None:
-        """The ZooKeeper session is over: lead nothing, believe in no leader (DESIGN §3). What is assigned is
-        read again from the first: a ZooKeeper that was set back has lower versions."""
+        """Ends the ZooKeeper session: leads nothing and knows no leaders (DESIGN §3). Assignments are read
+        again from scratch, since a ZooKeeper restored from a backup has lower versions."""
         self.session = None
         self.peers.session_ended()
         for replica in self.all():
@@ -402,7 +407,7 @@ class ReplicaManager:
             self.session.peers_changed()
 
     def follower_left(self, broker: BrokerId) -> None:
-        """The stream of a follower ended, whoever ended it."""
+        """Handles the end of a follower's stream."""
         if self.session is not None and broker in self.peers.live:
             self.session.probe(broker)
 
@@ -413,7 +418,7 @@ class ReplicaManager:
     def _leaderships(self) -> list[Leadership]:
         return [r.leadership for r in self._replicas.values() if r.leadership is not None]
 
-    # --- watermarks on disk, and the end -----------------------------------------------------
+    # --- watermarks on disk, and closing -----------------------------------------------------
 
     @staticmethod
     def _checkpoint_key(key: PartitionKey) -> str:
@@ -423,16 +428,16 @@ class ReplicaManager:
         return {self._checkpoint_key(r.key): max(r.high_watermark, r.watermark_known) for r in self.all()}
 
     async def checkpoint_watermarks(self) -> None:
-        """The HW checkpoint task: all of them, atomically; what else the file knows stays in it (H7)."""
+        """Writes the HW checkpoint of all replicas atomically. Other entries stay in the file (H7)."""
         while True:
             await self.clock.sleep(self.settings.watermark_checkpoint_ms / 1000)
             try:
                 await asyncio.to_thread(self._watermarks.write, self._watermarks_now())
-            except OSError as error:  # an older one is true as well, only lower; the disk may have room again
+            except OSError as error:  # the older file is lower but valid; try again later
                 logger.error("high watermarks were not checkpointed", reason=str(error))
 
     def close(self, *, clean: bool) -> None:
-        """Close every log; after a clean one the next start scans nothing."""
+        """Closes every log. After a clean close, the next start scans nothing."""
         whole = True
         try:
             self._watermarks.write(self._watermarks_now())

@@ -1,7 +1,8 @@
-"""Carries out what a leader decides about its partition's reassignment: two writes, each one `multi`.
+"""Carries out a leader's decisions about its partition's reassignment: two writes, each one `multi`.
 
-Both check the versions of what they were decided on, so a reassignment that is replaced, cancelled or
-over by then is left alone; and whatever came of the write, the next step is decided on what is read then.
+Both check the versions of the facts that they were decided on, so a reassignment that was replaced, cancelled
+or completed meanwhile is left alone. Whatever the outcome of a write, the next step is decided on what is
+read after it.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ Requests = dict[BrokerId, StateChange]
 
 
 class Reassigning:
-    """Of one leadership. Its commit task awaits these one at a time."""
+    """The reassignment of one leadership. Its commit task awaits these methods one at a time."""
 
     def __init__(self, replica: Replica, session: Coordination, recorder: Recorder, clock: Clock) -> None:
         self._replica = replica
@@ -60,8 +61,8 @@ class Reassigning:
         self._clock = clock
 
     async def close(self, move: CloseReplicas, me: BrokerId, epoch: LeaderEpoch) -> bool:
-        """Ask AR − RAR to stop fetching. False if that may not have been written; the assignment was read
-        again then."""
+        """Asks AR − RAR to stop fetching. Returns False if the request may not have been written; the
+        assignment was then read again."""
         name, assignment = self._replica.name, move.assignment
         requests = self._requests(Command.CLOSE_REPLICA, move.brokers, me, epoch, CLOSE_REASON)
         crash_point("reassign.before_close")
@@ -85,8 +86,8 @@ class Reassigning:
         return True
 
     async def complete(self, move: CompleteReassignment, me: BrokerId) -> tuple[PartitionState | None, int]:
-        """Make RAR the AR. What `isr` holds afterwards, whoever wrote it; the replica's assignment is then
-        ZooKeeper's."""
+        """Makes RAR the AR. Returns the content of `isr` afterwards, whichever broker wrote it. The replica's
+        assignment is then ZooKeeper's."""
         replica, name, epoch = self._replica, self._replica.name, move.state.leader_epoch
         state = self._with_trail(move, me)
         requests = {
@@ -123,11 +124,11 @@ class Reassigning:
             removed=list(move.removed),
             next_leader=move.successor,
         )
-        with contextlib.suppress(NoNode, NotEmpty, ConnectionLost):  # another partition's, or next time
+        with contextlib.suppress(NoNode, NotEmpty, ConnectionLost):  # not empty, or removed next time
             await self._session.delete(znodes.reassigned_topic(name.topic))
         return state, isr_version
 
-    # --- what is written ---------------------------------------------------------------------
+    # --- writing -----------------------------------------------------------------------------
 
     def _operations(
         self, move: CompleteReassignment, state: PartitionState, requests: Requests
@@ -148,7 +149,7 @@ class Reassigning:
         ]
 
     def _with_trail(self, move: CompleteReassignment, me: BrokerId) -> PartitionState:
-        """With the events that this write makes happen."""
+        """The new state, with a trail that has the events of this write."""
         replica, state, now = self._replica, move.state, self._clock.wall_ms()
         wanted = move.assignment.reassignment
         assert wanted is not None, f"{replica.name}: there is no reassignment to complete"
@@ -174,21 +175,20 @@ class Reassigning:
         }
 
     async def _ensure_queues(self, requests: Requests) -> None:
-        """One that never lived has none yet."""
+        """Creates missing queues: a broker that never ran has none."""
         for broker in requests:
             await self._session.ensure_path(znodes.state_queue(broker))
 
     def _tell(self, requests: Requests) -> None:
-        """Best effort: whoever executes a request tells its whole life."""
+        """Records the requests, best effort: the broker that executes a request records its whole life."""
         self._recorder.record(
             [event for broker, change in requests.items() for event in life_of(change, broker)]
         )
 
-    # --- what is read ------------------------------------------------------------------------
+    # --- reading -----------------------------------------------------------------------------
 
     async def _look_again(self) -> None:
-        """Take the assignment as ZooKeeper has it after everything that was under way; waits out a broken
-        connection."""
+        """Reads the assignment after all pending writes. Waits while the connection is lost."""
         replica = self._replica
         while True:
             await self._clock.sleep(LOOK_AGAIN_S)

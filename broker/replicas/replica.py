@@ -1,4 +1,4 @@
-"""One replica on this broker: its log, its watermark, and the role it plays."""
+"""One replica on this broker: its log, its high watermark, and its role."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Listener = Callable[[], None]
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """`first`..`end` of a log goes, `committed` records among them, unless that is `refused`."""
+    """A truncation: `first`..`end` is removed, including `committed` records, unless it is `refused`."""
 
     first: Offset
     end: Offset
@@ -37,7 +37,7 @@ class Cut:
 
 
 class Replica:
-    """State that belongs to the partition, whoever leads it. Changed only between awaits."""
+    """The state of a replica that does not depend on its role. Changed only between awaits."""
 
     def __init__(
         self,
@@ -54,35 +54,36 @@ class Replica:
         self.log = log
         self.config = config
         self.assignment = Assignment()
-        """As last read; nothing is led by one that is not ZooKeeper's any more (CORRECTNESS E16)."""
+        """As last read. A replica never leads by an assignment that is not ZooKeeper's present one
+        (CORRECTNESS E16)."""
         self.state = transition(name, ReplicaState.ABSENT, ReplicaState.STARTING)
         self.leader: BrokerId = NO_BROKER
         self.leader_epoch: LeaderEpoch = NO_EPOCH
         """The highest epoch known here. Never decreases."""
         self.yielded_epoch: LeaderEpoch = NO_EPOCH
-        """The last epoch that this broker led and gave to another one on purpose."""
+        """The last epoch that this broker led and handed to another broker."""
         self.led_epoch: LeaderEpoch = NO_EPOCH
-        """The last epoch that this broker led to its end, whoever is named as the next leader."""
+        """The last epoch that this broker led to its end, whichever broker leads next."""
         self.leadership: Leadership | None = None
         self.high_watermark = Offset(max(log.log_start_offset, min(high_watermark, log.log_end_offset)))
-        """Never above the LEO; never decreases but by an unclean truncation."""
+        """Never above the LEO; decreases only in an unclean truncation."""
         self.watermark_known: Offset = high_watermark
-        """The highest HW ever known here: above the LEO if a loss of power took committed records."""
+        """The highest HW ever known here. It is above the LEO if a power loss took committed records."""
         self.lossy_epoch: LeaderEpoch = NO_EPOCH
-        """The last epoch whose leader may lack committed records, as far as is known here."""
+        """The last epoch whose leader may lack committed records, as far as known here."""
         self.unclean_permit: LeaderEpoch = NO_EPOCH
-        """An operator asked that this replica be elected after this epoch, with a loss."""
+        """The epoch after which an operator allowed an election of this replica, with a loss."""
         self.trail = PartitionTrail(name, trail_events_max)
         self.counts = TopicCounts()
-        """Shared with the other replicas of its topic, once it has a place among them."""
+        """Shared with the other replicas of its topic, once it is among them."""
         self._listeners: set[Listener] = set()
 
     def become(self, wanted: ReplicaState) -> None:
-        """Change the state; an illegal change raises IllegalTransition."""
+        """Changes the state; raises IllegalTransition for an illegal change."""
         self.state = transition(self.name, self.state, wanted)
 
     def reopened(self, log: PartitionLog) -> None:
-        """It was closed, and has its log again."""
+        """Sets the log of a replica that was closed."""
         self.log = log
         self.high_watermark = Offset(max(log.log_start_offset, min(self.high_watermark, log.log_end_offset)))
 
@@ -93,7 +94,7 @@ class Replica:
 
     @property
     def reassignment(self) -> Reassignment | None:
-        """Where AR is going, if it is."""
+        """The reassignment of the partition, if there is one."""
         return self.assignment.reassignment
 
     @property
@@ -101,10 +102,10 @@ class Replica:
         """True if this log may lead: neither corrupt nor failed (CORRECTNESS E14, E15)."""
         return self.log.corrupt is None and self.log.failed is None
 
-    # --- news ------------------------------------------------------------------------------
+    # --- listeners -------------------------------------------------------------------------
 
     def listen(self, listener: Listener) -> None:
-        """Call `listener` whenever the watermark moves, the leader changes or the replica closes."""
+        """Calls `listener` whenever the HW moves, the leader changes or the replica closes."""
         self._listeners.add(listener)
 
     def unlisten(self, listener: Listener) -> None:
@@ -115,14 +116,14 @@ class Replica:
             listener()
 
     def raise_watermark(self, high_watermark: Offset) -> None:
-        """Take a higher HW, as far as the log reaches; a lower one changes nothing."""
+        """Raises the HW, as far as the log reaches; a lower value changes nothing."""
         reached = Offset(min(high_watermark, self.log.log_end_offset))
         if reached > self.high_watermark:
             self.high_watermark = reached
             self.announce()
 
     def learn_leader(self, leader: BrokerId, epoch: LeaderEpoch) -> bool:
-        """Take note of a leader. False if a higher epoch is known already."""
+        """Notes a leader. Returns False if a higher epoch is known already."""
         if epoch < self.leader_epoch:
             return False
         changed = (leader, epoch) != (self.leader, self.leader_epoch)
@@ -132,8 +133,8 @@ class Replica:
         return True
 
     def learn_loss(self, lossy_epoch: LeaderEpoch) -> None:
-        """The leader of this epoch was elected though it may lack committed records: what was known to be
-        committed before is not any more."""
+        """Notes that the leader of this epoch may lack committed records. Records known to be committed
+        before may be lost."""
         if lossy_epoch > self.lossy_epoch:
             self.lossy_epoch = lossy_epoch
             if lossy_epoch > self.log.last_epoch:
@@ -142,7 +143,7 @@ class Replica:
     # --- the log, as followers change it ----------------------------------------------------
 
     def cut_at(self, offset: Offset) -> Cut:
-        """What `truncate` to this offset would do."""
+        """The effect that `truncate` to this offset would have."""
         return Cut(
             first=offset,
             end=Offset(self.log.log_end_offset),
@@ -151,15 +152,15 @@ class Replica:
         )
 
     def _may_lose_committed(self) -> bool:
-        """An unclean election is allowed, or there was one since the last record here."""
+        """True if unclean elections are allowed, or there was one since the last record here."""
         return self.config.unclean_leader_election_enable or self.lossy_epoch > self.log.last_epoch
 
     def truncate(self, offset: Offset) -> None:
-        """Cut what diverges from the leader's log.
+        """Removes the records that diverge from the leader's log.
 
-        Below the HW nothing is ever cut while elections are clean: it would be a committed record,
-        so the replica fails itself rather than lose it silently (CORRECTNESS T11). After an unclean
-        election the loss is reported as an exact range.
+        Without unclean elections nothing below the HW is ever removed: it would be a committed record, so the
+        replica fails instead of losing it silently (CORRECTNESS T11). After an unclean election the loss is
+        reported as an exact range.
         """
         cut = self.cut_at(offset)
         if cut.committed:
@@ -195,7 +196,7 @@ class Replica:
             self.watermark_known = self.high_watermark
 
     def restart_at(self, offset: Offset) -> None:
-        """Drop everything and begin again where the leader's log begins (H7)."""
+        """Drops all records, and begins anew where the leader's log begins (H7)."""
         logger.warning(
             "the leader no longer has what follows here: starting over",
             partition=str(self.name),
@@ -208,20 +209,20 @@ class Replica:
     # --- reads ------------------------------------------------------------------------------
 
     def led(self) -> Leadership:
-        """The leadership exercised here. Raises NotLeaderOrFollower."""
+        """The leadership of this partition, if this broker leads it. Raises NotLeaderOrFollower."""
         if self.leadership is None:
             raise NotLeaderOrFollower(f"this broker does not lead {self.name}")
         return self.leadership
 
     def has_committed(self, offset: int) -> bool:
-        """Whether a record at an offset is below the HW. Raises OffsetOutOfRange."""
+        """True if the record at an offset is below the HW. Raises OffsetOutOfRange."""
         start, end = self.log.log_start_offset, self.log.log_end_offset
         if not start <= offset <= end:
             raise OffsetOutOfRange(f"offset {offset} of {self.name} is outside {start}..{end}")
         return offset < self.high_watermark
 
     def read_committed(self, offset: int, bytes_max: int) -> bytes:
-        """Whole batches below the HW. Raises OffsetOutOfRange, StorageFailed."""
+        """Reads whole batches below the HW. Raises OffsetOutOfRange, StorageFailed."""
         below = self.high_watermark  # once per read (H8)
         if not self.has_committed(offset):
             return b""

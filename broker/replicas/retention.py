@@ -1,4 +1,4 @@
-"""What a broker does to its logs now and then: retention, and syncs that nobody waits for."""
+"""Periodic work on a broker's logs: retention, and syncs that no request waits for."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ logger = structlog.get_logger(__name__)
 
 
 async def apply_retention(manager: ReplicaManager) -> None:
-    """The retention task: leaders delete what is old or too much, never at or above the HW (H9).
+    """The retention task: leaders delete segments that are too old or exceed the size, never at or above the
+    HW (H9).
 
-    Old by `RetentionClock`: a jump of the wall clock deletes nothing at once.
+    Ages are measured by `RetentionClock`, so a jump of the wall clock does not delete segments at once.
     """
     while True:
         await manager.clock.sleep(manager.settings.retention_check_ms / 1000)
@@ -38,12 +39,12 @@ def _retain(manager: ReplicaManager, replica: Replica) -> None:
     except StorageBusy as error:
         _later(replica, error)
     except StorageFailed:
-        return  # the log's fence has told
+        return  # the log's fence has reported it
 
 
 async def flush_aged(manager: ReplicaManager) -> None:
-    """The flush task: `flush.ms`; segments that grow no more, so that a crash scans the last one; and logs at
-    rest, so that a loss of power takes nothing from them."""
+    """The flush task. Syncs logs for `flush.ms`; closed segments, so that a recovery scans only the last one;
+    and idle logs, so that a power loss takes nothing from them."""
     while True:
         await manager.clock.sleep(manager.settings.flush_check_ms / 1000)
         now = manager.clock.monotonic()
@@ -59,7 +60,7 @@ async def flush_aged(manager: ReplicaManager) -> None:
                 except StorageBusy as error:
                     _later(replica, error)
                 except StorageFailed:
-                    continue  # the log's fence has told
+                    continue  # the log's fence has reported it
 
 
 def _later(replica: Replica, error: StorageBusy) -> None:

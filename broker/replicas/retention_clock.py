@@ -1,4 +1,4 @@
-"""Retention's time on this machine, kept over restarts: `retention_time` in the data folder."""
+"""Measures retention's time on this machine, across restarts: `retention_time` in the data folder."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from strandline.ports import Clock, Files
 logger = structlog.get_logger(__name__)
 
 LEAD_ALARM_MS: Final = 3_600_000
-"""A wall clock that is so far ahead is told of."""
+"""Lead of the wall clock above which a warning is logged."""
 
 _ENTRY: Final = "now_ms"
 
 
 class RetentionClock:
-    """One broker's. See `strandline.broker.core.retention_time` for the rule."""
+    """The retention clock of one broker. `strandline.broker.core.retention_time` has the rule."""
 
     def __init__(self, path: Path, clock: Clock, files: Files) -> None:
         self._clock = clock
@@ -32,7 +32,7 @@ class RetentionClock:
         self._told = False
 
     def now_ms(self) -> int:
-        """The time to delete by, milliseconds since the Unix epoch."""
+        """The time that retention uses, milliseconds since the Unix epoch."""
         wall_ms = self._clock.wall_ms()
         time = self._read(wall_ms)
         now_ms = time.now_ms(wall_ms=wall_ms, monotonic_s=self._clock.monotonic())
@@ -40,8 +40,8 @@ class RetentionClock:
         return now_ms
 
     def save(self, now_ms: int) -> None:
-        """For the next process; may run in a thread. Raises OSError: then an older time stands, by which the
-        next one deletes later."""
+        """Saves the time for the next process; may run in a thread. Raises OSError: then the file keeps an
+        older time, and the next process deletes later."""
         assert self._checkpoint is not None, "the time comes from `now_ms`"
         self._checkpoint.write({_ENTRY: now_ms})
 
@@ -58,7 +58,7 @@ class RetentionClock:
         return self._time
 
     def _tell(self, lead_ms: int) -> None:
-        """Once a jump, and not at each look."""
+        """Logs a lead once for each jump."""
         if lead_ms < LEAD_ALARM_MS:
             self._told = False
         elif not self._told:

@@ -15,7 +15,8 @@ from strandline.ports import Clock, Coordination
 
 @dataclass(frozen=True, slots=True)
 class SessionContext:
-    """One for each ZooKeeper session: nothing that holds an old one acts for a new session (E13)."""
+    """The shared objects of one ZooKeeper session. An object with an old context cannot act for a new session
+    (E13)."""
 
     manager: ReplicaManager
     coordination: Coordination

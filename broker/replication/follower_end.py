@@ -225,7 +225,7 @@ class LeaderStream:
             await self._wake.wait()
 
     async def _send(self, stream: ReplicaStream, hello: Hello | None) -> None:
-        """One message with everything that is due; what becomes due meanwhile goes into the next."""
+        """Sends one message with everything that is due. Later data goes into the next message."""
         subscribe, self._subscribe = self._subscribe, []
         unsubscribe, self._unsubscribe = self._unsubscribe, []
         progress, self._progress = self._progress, {}
@@ -300,7 +300,7 @@ class LeaderStream:
             replica.raise_watermark(Offset(log.log_start_offset))  # only what is committed is deleted (H9)
 
     async def _sync(self, following: _Following) -> None:
-        """`flush.messages`: a position is reported only once it is on the disk."""
+        """Syncs the log for `flush.messages`: a position is reported only once it is on the disk."""
         log = following.replica.log
         end = log.log_end_offset
         try:
@@ -317,7 +317,7 @@ class LeaderStream:
             self._progress[following.id] = end
 
     def _diverged(self, diverged: Sequence[tuple[Replica, Push]]) -> None:
-        """These have to be cut first; then they ask again."""
+        """Truncates these logs; then subscribes to them again."""
         divergences = []
         for replica, push in diverged:
             assert push.diverging is not None

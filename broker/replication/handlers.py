@@ -12,7 +12,7 @@ from strandline.ports import Clock
 
 
 class Followers:
-    """Streams of the brokers that follow this one."""
+    """The streams of the brokers that follow this one."""
 
     def __init__(
         self, manager: ReplicaManager, view: ClusterView, settings: BrokerSettings, clock: Clock
@@ -42,8 +42,8 @@ class Followers:
         return FollowerStream(hello, self._manager.known, self.throttle, self._settings, self._clock)
 
     async def _check_life(self, hello: Hello) -> None:
-        """The broker epoch must be that of the broker's registration. This broker hears of a registration a
-        moment after it is made, so it is read before a hello is refused."""
+        """Checks that the broker epoch is that of the broker's registration. This broker learns of a new
+        registration with a delay, so it reads the registration before it refuses a hello."""
         registration = self._manager.live.get(hello.broker_id)
         if registration is None or hello.broker_epoch > registration.epoch:
             registration = await self._view.registration(hello.broker_id)
@@ -58,5 +58,5 @@ class Followers:
             )
 
     def close(self, hello: Hello) -> None:
-        """The stream has ended, and its link is closed."""
+        """Notes that the stream has ended. Its link is closed."""
         self._manager.follower_left(hello.broker_id)

@@ -1,7 +1,7 @@
-"""The leader's end of a replication stream: decides what one follower is sent, and when.
+"""The leader's end of a replication stream: decides which records one follower gets, and when.
 
-A message goes out as soon as something is ready and the window is open. While the window is closed,
-everything that becomes ready goes into the next message: records of all partitions, and watermarks.
+A message goes out as soon as there is data and the window is open. While the window is closed, all new data
+waits for the next message: records of all partitions, and watermarks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ logger = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """Names the follower, its life, and the leader and cluster that it means."""
+    """The first message of a stream: the follower, its life, and the leader and cluster that it wants."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -57,7 +57,7 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class Push:
-    """News of one subscription; with `error` or `diverging` it has ended."""
+    """Data or an event of one subscription; with `error` or `diverging` the subscription has ended."""
 
     subscription_id: int
     high_watermark: int = -1
@@ -99,11 +99,11 @@ class _Subscription:
         self.queued = False
         self.stale = False
         self.grant: Grant | None = None
-        """By which the next records go, if they are throttled."""
+        """The allowance for the next records, if they are throttled."""
         self.held: asyncio.TimerHandle | None = None
-        """Ends the wait for the grant's moment."""
+        """Ends the wait until the grant begins."""
         self.asked: asyncio.Future[bool] | None = None
-        """A question that goes with the next message: does the follower follow?"""
+        """A question for the next message: does the follower still follow?"""
 
     @property
     def broker(self) -> BrokerId:
@@ -111,18 +111,19 @@ class _Subscription:
 
     @property
     def over(self) -> bool:
-        """The leadership ended, or the follower was assigned anew since: it has to ask again (I2)."""
+        """True if the leadership ended, or the follower was assigned again since: it has to subscribe again
+        (I2)."""
         hello, core = self._stream.hello, self.leadership.core
         return self.leadership.ended() or core.outdated(hello.broker_id, hello.broker_epoch, self.id)
 
     @property
     def followed_at(self) -> float:
-        """See `FollowerFlow`. A follower that stops says so before it acknowledges anything more."""
+        """See `FollowerFlow`. A follower that stops following says so before its next acknowledgement."""
         at = self._stream.acknowledged_at
         return at if at >= self._opened_at else float("-inf")
 
     def wake(self) -> None:
-        """Something may have to be told: records, a watermark, or the end."""
+        """Notes that there may be something to send: records, a watermark, or the end."""
         if self.queued or (self.held is not None and self._stream.has_to_wait(self)):
             return
         if self.sent_offset < self.replica.log.log_end_offset or self.over:
@@ -140,7 +141,7 @@ class _Subscription:
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """Answered by the acknowledgement of the message that it went with, or of a later one."""
+    """A question, answered by the acknowledgement of its message or of a later one."""
 
     sequence: int
     subscription: _Subscription
@@ -165,22 +166,22 @@ class FollowerStream:
         self._settings = settings
         self._subscriptions: dict[int, _Subscription] = {}
         self._ready: deque[_Subscription] = deque()
-        self._stale: list[_Subscription] = []  # only their watermark is news
+        self._stale: list[_Subscription] = []  # only their watermark is new
         self._stale_timer: asyncio.TimerHandle | None = None
         self._endings: list[Push] = []
         self._unanswered: deque[_Question] = deque()
         self._sequence = 0
         self._acknowledged = 0
         self._sent: deque[tuple[int, float]] = deque()
-        """(sequence, when it was sent) of what is not acknowledged: as many as the window has."""
+        """(sequence, send time) of unacknowledged messages: at most as many as the window has."""
         self.acknowledged_at = float("-inf")
-        """When the last message was sent that is acknowledged."""
+        """When the last acknowledged message was sent."""
         self._wake = asyncio.Event()
 
-    # --- what the follower says --------------------------------------------------------------
+    # --- messages from the follower ----------------------------------------------------------
 
     def acknowledge(self, sequence: int) -> None:
-        """Open the window. Raises InvalidRequest for a message that was never sent."""
+        """Opens the window. Raises InvalidRequest for a message that was never sent."""
         if sequence > self._sequence:
             raise InvalidRequest(f"message {sequence} was acknowledged, {self._sequence} were sent")
         if sequence > self._acknowledged:
@@ -193,7 +194,8 @@ class FollowerStream:
             question.answer.set_result(question.subscription.id in self._subscriptions)
 
     def subscribe(self, request: Subscribe) -> None:
-        """Start a flow, or answer why not. Raises InvalidRequest for more than a broker may have replicas."""
+        """Starts a flow, or answers with an error. Raises InvalidRequest above the limit of replicas per
+        broker."""
         if max(len(self._subscriptions), len(self._endings)) >= REPLICAS_PER_BROKER_MAX:
             raise InvalidRequest(
                 f"broker {self.hello.broker_id} follows {len(self._subscriptions)} partitions on one stream, "
@@ -252,7 +254,7 @@ class FollowerStream:
         return _Subscription(self, request.subscription_id, leadership, request.fetch_offset, now)
 
     def progress(self, positions: Sequence[tuple[int, int]]) -> None:
-        """(subscription id, LEO) of what the follower has appended; unknown ids are of ended flows."""
+        """Takes (subscription id, LEO) of the follower's logs; unknown ids belong to ended flows."""
         turned: list[Leadership] = []
         for sub_id, log_end_offset in positions:
             subscription = self._subscriptions.get(sub_id)
@@ -276,7 +278,7 @@ class FollowerStream:
             self._stop(subscription)
 
     def close(self) -> None:
-        """The stream is gone: nobody counts on its positions to grow."""
+        """Ends all flows, since the stream is gone. No leadership waits for their positions."""
         if self._stale_timer is not None:
             self._stale_timer.cancel()
         for subscription in self._subscriptions.values():
@@ -297,7 +299,7 @@ class FollowerStream:
             self.hello.broker_id, self.hello.broker_epoch, subscription=subscription.id
         )
 
-    # --- what the follower is told -----------------------------------------------------------
+    # --- messages to the follower ------------------------------------------------------------
 
     def queue(self, subscription: _Subscription) -> None:
         if not subscription.queued:
@@ -306,7 +308,7 @@ class FollowerStream:
             self._wake.set()
 
     def queue_watermark(self, subscription: _Subscription) -> None:
-        """A watermark alone is in no hurry: it waits a moment for records to travel with."""
+        """Queues a watermark. It is not urgent: it waits a moment for records to travel with."""
         if subscription.stale:
             return
         subscription.stale = True
@@ -324,7 +326,7 @@ class FollowerStream:
                 self.queue(subscription)
 
     async def next_message(self) -> tuple[int, list[Push]]:
-        """(sequence, pushes): the next message, once there is one and the window is open."""
+        """Returns the next message as (sequence, pushes), once there is one and the window is open."""
         while True:
             if self._sequence - self._acknowledged < self._settings.push_window:
                 pushes = self._collect()
@@ -344,7 +346,7 @@ class FollowerStream:
                 self._ready.popleft()
                 continue
             room = self._room(subscription, budget)
-            if room == 0:  # held back: those behind it go on
+            if room == 0:  # throttled: those behind it can be sent
                 self._ready.popleft()
                 subscription.queued = False
                 continue
@@ -364,16 +366,16 @@ class FollowerStream:
                 self.queue(subscription)
         return pushes
 
-    # --- what is held back -------------------------------------------------------------------
+    # --- throttling --------------------------------------------------------------------------
 
     @property
     def held(self) -> list[_Subscription]:
-        """The flows that wait for the moment of their grants."""
+        """The flows that wait for their grants to begin."""
         return [each for each in self._subscriptions.values() if each.held is not None]
 
     def has_to_wait(self, subscription: _Subscription) -> bool:
-        """False once nothing can hold this one back any more: it is in sync, the reassignment is over, or
-        its bound is another."""
+        """False once this flow needs no throttling: it is in sync, the reassignment is over, or its bound has
+        changed."""
         grant = subscription.grant
         return (
             self.throttle.concerns(subscription.leadership, self.hello.broker_id)
@@ -382,11 +384,11 @@ class FollowerStream:
         )
 
     def _room(self, subscription: _Subscription, budget: int) -> int:
-        """How much of its records may go now; 0: none, and a timer queues it again."""
+        """The bytes of its records that may be sent now. If 0, a timer queues the flow again."""
         if subscription.grant is not None and not self.throttle.stands(
             subscription.grant, subscription.replica
         ):
-            self._let_go(subscription)  # what follows goes by the new bound
+            self._let_go(subscription)  # the next records use the new bound
         if not self.has_to_wait(subscription) or not self.throttle.is_bounded(
             subscription.replica, subscription.sent_offset
         ):
@@ -408,7 +410,7 @@ class FollowerStream:
 
     @staticmethod
     def _let_go(subscription: _Subscription, sent: int = 0) -> None:
-        """Whatever it waited for: this was sent."""
+        """Ends the wait and the grant, of which this was sent."""
         if subscription.held is not None:
             subscription.held.cancel()
             subscription.held = None

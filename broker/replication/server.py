@@ -1,4 +1,4 @@
-"""The call of the service `Replication`: one stream a follower, onto its `FollowerStream`."""
+"""The call of the service `Replication`: connects one stream a follower to its `FollowerStream`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PushReply = Reply[tuple[int, list[Push]]]
 
 
 class ReplicationService:
-    """`strandline.v1.Replication`, for the listener that the members use among themselves."""
+    """`strandline.v1.Replication`, for the listener that cluster members use."""
 
     def __init__(self, followers: Followers, clock: Clock) -> None:
         self._followers = followers
@@ -31,7 +31,7 @@ class ReplicationService:
         return [ServedStream(wire.REPLICA_FETCH, self.serve)]
 
     async def serve(self, requests: AsyncIterator[FollowerMessage], reply: PushReply, _: Caller) -> None:
-        """Serve one follower until it ends its stream. Raises what its stream is refused with."""
+        """Serves one follower until it ends its stream. Raises the error with which the stream is refused."""
         first = await anext(requests, None)
         if first is None:
             return

@@ -1,7 +1,7 @@
-"""Holds back what a leader sends to replicas that a reassignment adds, and nobody else.
+"""Throttles replication to the replicas that a reassignment adds, and only to them.
 
-Members of the ISR are never slowed down, and who is nearly caught up is not either: it could never join
-(CORRECTNESS I10).
+Members of the ISR are never slowed down. A replica that has nearly caught up is not either, since it could
+never join (CORRECTNESS I10).
 """
 
 from __future__ import annotations
@@ -20,22 +20,23 @@ from strandline.vocabulary.metadata import Reassignment
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """So much may be sent from that moment on."""
+    """An allowance: this many bytes may be sent from that moment on."""
 
     size: int
     due: float
     buckets: tuple[TokenBucket, ...]
     asked_bytes_per_s: int
-    """The partition's own bound, as it was then."""
+    """The partition's own bound at that time."""
 
     def used(self, sent: int) -> None:
-        """This was sent of it, or more, for a batch goes as a whole."""
+        """Notes the bytes sent. They may exceed the grant, since a batch is sent as a whole."""
         for bucket in self.buckets:
             bucket.correct(self.size, sent)
 
 
 class ReassignmentThrottle:
-    """One broker's: one bucket for all that it sends so, and one for each partition that asks for it."""
+    """The throttle of one broker: a bucket for all throttled bytes, and one for each partition with its own
+    bound."""
 
     def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
         self._near_bytes = settings.reassignment_near_bytes
@@ -44,10 +45,10 @@ class ReassignmentThrottle:
         self._all = TokenBucket(rate, clock.monotonic()) if rate else None
         self._partitions: dict[PartitionKey, TokenBucket] = {}
         self.holds = 0
-        """How often one of them had to wait."""
+        """How often a flow had to wait."""
 
     def concerns(self, leadership: Leadership, follower: BrokerId) -> bool:
-        """True if this follower is new by a reassignment, and not in sync."""
+        """True if a reassignment adds this follower, and it is not in sync."""
         wanted = leadership.replica.reassignment
         return (
             wanted is not None
@@ -56,17 +57,17 @@ class ReassignmentThrottle:
         )
 
     def is_bounded(self, replica: Replica, offset: int) -> bool:
-        """True if what follows this offset goes by grants only: there is a bound, and the end is far."""
+        """True if records after this offset need a grant: there is a bound, and the end of the log is far."""
         wanted = replica.reassignment
         if wanted is None or (self._all is None and not wanted.throttle_bytes_per_s):
             return False
         try:
             return replica.log.bytes_from(offset) > self._near_bytes
         except (StorageFailed, StorageBusy):
-            return False  # the read that follows says so to the follower
+            return False  # the read that follows reports the error to the follower
 
     def grant(self, replica: Replica, size_max: int) -> Grant:
-        """Room for at most so many bytes of this partition."""
+        """Grants at most this many bytes of the partition."""
         now = self._clock.monotonic()
         assert replica.reassignment is not None
         buckets = self._buckets(replica.key, replica.reassignment, now)
@@ -77,7 +78,7 @@ class ReassignmentThrottle:
 
     @staticmethod
     def stands(grant: Grant, replica: Replica) -> bool:
-        """False once the partition's bound is another: who waits by the old one is not to wait it out."""
+        """False once the partition's bound has changed: a flow must not wait by the old bound."""
         wanted = replica.reassignment
         return wanted is not None and wanted.throttle_bytes_per_s == grant.asked_bytes_per_s
 
@@ -88,7 +89,7 @@ class ReassignmentThrottle:
             return (whole,)
         own = self._partitions.get(key)
         if own is None or own.bytes_per_s != rate:
-            # Of those whose partitions are done nothing is left to remember.
+            # Drops the buckets of partitions whose reassignments are done.
             self._partitions = {k: each for k, each in self._partitions.items() if not each.is_full(now)}
             own = self._partitions[key] = TokenBucket(rate, now)
         return (own,) if whole is None else (own, whole)

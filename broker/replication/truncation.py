@@ -20,8 +20,8 @@ from strandline.vocabulary.state_changes import StateChangeEvent
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """A leader's answer to a log that diverges: the largest epoch that it has up to the one asked for, that
-    epoch's end offset (-1 if there is none), and where the leader's log begins (KIP-279, T3, T9)."""
+    """A leader's answer about a log that diverges: the largest epoch that it has up to the requested one,
+    that epoch's end offset (-1 if there is none), and the start of the leader's log (KIP-279, T3, T9)."""
 
     replica: Replica
     epoch: int
@@ -30,7 +30,7 @@ class Divergence:
 
     @property
     def common_end(self) -> Offset | None:
-        """Where the last epoch that both logs may share ends; None if they have none in common."""
+        """The end of the last epoch that both logs may share; None if they share none."""
         log = self.replica.log
         own_epoch, own_end = log.end_offset_for(self.epoch)
         if self.epoch < 0 or own_epoch < 0:
@@ -39,8 +39,8 @@ class Divergence:
 
     @property
     def leaders_start(self) -> Offset:
-        """Where the leader's log begins, within this log. If no epoch is in common, records above it diverge;
-        records below it are deleted on the leader."""
+        """The start of the leader's log, within this log. If the logs share no epoch, records above it
+        diverge, and records below it are deleted on the leader."""
         log = self.replica.log
         return Offset(max(log.log_start_offset, min(self.log_start_offset, log.log_end_offset)))
 
@@ -54,9 +54,9 @@ class Truncator:
         self._clock = clock
 
     def cut(self, divergences: Sequence[Divergence]) -> list[tuple[Replica, StorageFailed | None]]:
-        """Cut each log to the offset at which it can follow again. A replica that cannot, or that would lose
-        committed records, has failed. One write records all events: after a failover there may be one for
-        each partition."""
+        """Truncates each log to the offset from which it can follow again. A replica fails if that is
+        impossible or would lose committed records. One write records all events, since after a failover there
+        may be one for each partition."""
         planned = [(divergence, divergence.common_end) for divergence in divergences]
         events: list[StateChangeEvent] = []
         for divergence, common_end in planned:
@@ -72,7 +72,7 @@ class Truncator:
         ]
 
     def restart_at(self, replica: Replica, offset: Offset) -> None:
-        """Empty the log and begin anew at the start of the leader's log. Raises StorageFailed."""
+        """Empties the log, and begins anew at the start of the leader's log. Raises StorageFailed."""
         events = self._restart_events(replica, Offset(replica.log.log_end_offset), offset)
         if events:
             self._recorder.record_durably(events)
@@ -84,7 +84,7 @@ class Truncator:
         return self._events(replica, cut, f"the log of broker {replica.leader} begins at {begins_at}")
 
     def _events(self, replica: Replica, cut: Cut, reason: str) -> list[StateChangeEvent]:
-        """The event of a cut; none if it removes no record."""
+        """The event of a truncation; none if it removes no record."""
         if cut.first >= cut.end:
             return []
         return [

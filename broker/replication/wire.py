@@ -1,4 +1,4 @@
-"""The RPC of `strandline.v1.Replication`, at both ends: between bytes and the broker's own types."""
+"""The RPC of `strandline.v1.Replication`, at both ends: converts between bytes and the broker's own types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from strandline.ports import Rpc
 from strandline.rpc import replication_pb2
 
 ELEMENTS_MAX: Final = 4 * REPLICAS_PER_BROKER_MAX
-"""Of one message: a follower may begin, end and report a subscription of each replica in it."""
+"""Elements of one message: a follower may begin, end and report a subscription of each replica in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ _PUSHED_RECORDS: Final = tag(replication_pb2.PartitionPush.RECORDS_FIELD_NUMBER)
 
 
 def _response(message: tuple[int, Sequence[Push]]) -> bytes:
-    """A ReplicaFetchResponse, serialized, of a sequence number and its pushes."""
+    """Serializes a ReplicaFetchResponse from a sequence number and its pushes."""
     sequence, pushes = message
     parts: list[bytes] = [replication_pb2.ReplicaFetchResponse(sequence=sequence).SerializeToString()]
     for push in pushes:

@@ -1,6 +1,6 @@
-"""Room for what is read for clients and not written to them yet: bounded for each, and for all together.
+"""Bounds what fetch connections may occupy: bytes that were read and not yet sent, or partitions asked for.
 
-A client that asks and does not read takes up its own room, and waits for itself.
+A client that sends requests and does not read the answers uses up only its own share.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ class _Waiting(NamedTuple):
     granted: asyncio.Future[None]
 
 
-class Room:
-    """`of_one`: for each owner; `of_all`: for all together. First come, first served, among those below their
-    own bound.
+class FetchBudget:
+    """A bound for each owner (`of_one`) and for all together (`of_all`). Grants are first come, first served
+    among owners below their own bound.
 
-    Up to twice `of_all`, an owner that has nothing gets what it asks for: those that give nothing back do not
-    lock out the others.
+    An owner that has nothing gets its request up to a total of twice `of_all`. So owners that never give back
+    do not lock out the others.
     """
 
     def __init__(self, *, of_one: int, of_all: int) -> None:
@@ -35,12 +35,12 @@ class Room:
 
     @property
     def total(self) -> int:
-        """Taken by all together."""
+        """The amount that all owners have together."""
         return self._total
 
     @asynccontextmanager
     async def taken(self, owner: str, amount: int) -> AsyncIterator[None]:
-        """`take`, and give it back at the end."""
+        """Takes an amount, and gives it back at the end of the block."""
         taken = await self.take(owner, amount)
         try:
             yield
@@ -48,7 +48,7 @@ class Room:
             self.give_back(owner, taken)
 
     async def take(self, owner: str, amount: int) -> int:
-        """Wait for so much, or for all that one may have if that is less: how much is to be given back."""
+        """Waits for this amount, or for `of_one` if that is less. Returns the amount to give back."""
         amount = min(amount, self._of_one)
         if not self._waiting and self._has(owner, amount):
             self._grant(owner, amount)
@@ -59,7 +59,7 @@ class Room:
         try:
             await waiting.granted
         except asyncio.CancelledError:
-            if not waiting.granted.cancelled():  # it came in the same turn
+            if not waiting.granted.cancelled():  # it was granted in the same turn
                 self.give_back(owner, amount)
             else:
                 self._serve()
@@ -83,7 +83,7 @@ class Room:
         self._serve()
 
     def _serve(self) -> None:
-        """Grant what there is room for, in order."""
+        """Grants the waiting requests that fit, in order."""
         left: deque[_Waiting] = deque()
         for waiting in self._waiting:
             if waiting.granted.cancelled():

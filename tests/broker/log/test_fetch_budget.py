@@ -1,0 +1,67 @@
+"""What is read for clients and not written to them is bounded, for each and for all together."""
+
+from __future__ import annotations
+
+import asyncio
+
+from strandline.broker.log.fetch_budget import FetchBudget
+from tests.waiting import eventually
+
+
+async def test_an_owner_that_gives_nothing_back_waits_for_itself_alone() -> None:
+    budget = FetchBudget(of_one=10, of_all=100)
+    assert await budget.take("slow", 8) == 8
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(budget.take("slow", 8))
+        async with asyncio.timeout(5):
+            async with budget.taken("other", 10):
+                assert budget.total == 18
+        assert not waiting.done()
+        budget.give_back("slow", 8)
+        assert await waiting == 8
+
+
+async def test_more_than_one_may_have_is_all_that_it_may_have() -> None:
+    budget = FetchBudget(of_one=10, of_all=100)
+    assert await budget.take("one", 1_000) == 10
+
+
+async def test_owners_at_the_bound_of_all_do_not_lock_out_one_that_has_nothing() -> None:
+    budget = FetchBudget(of_one=10, of_all=20)
+    for owner in ("a", "b"):
+        await budget.take(owner, 10)
+    async with asyncio.timeout(5):
+        assert await budget.take("c", 10) == 10
+        assert await budget.take("d", 10) == 10
+    assert budget.total == 40, "twice the bound, and no more"
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(budget.take("e", 10))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        budget.give_back("a", 10)
+        await waiting
+
+
+async def test_a_wait_that_is_given_up_takes_nothing() -> None:
+    budget = FetchBudget(of_one=10, of_all=10)
+    await budget.take("a", 10)
+    async with asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(budget.take("a", 10))
+        second = tasks.create_task(budget.take("a", 4))
+        await asyncio.sleep(0)
+        first.cancel()
+        await eventually(first.done)
+        budget.give_back("a", 10)
+        assert await second == 4
+    assert budget.total == 4
+
+
+async def test_a_wait_that_is_given_up_as_it_ends_gives_back() -> None:
+    budget = FetchBudget(of_one=10, of_all=10)
+    await budget.take("a", 10)
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(budget.take("a", 10))
+        await asyncio.sleep(0)
+        budget.give_back("a", 10)
+        waiting.cancel()
+    assert (waiting.cancelled(), budget.total) == (True, 0)
