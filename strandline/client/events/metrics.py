@@ -9,13 +9,13 @@ from strandline.adapters.telemetry.metrics import Sample, counter, gauge
 from strandline.client.events.writer import EventWriter
 
 WAITING: Final = gauge(
-    "strandline_events_waiting", "Events that wait to be written to a topic of the system.", "topic"
+    "strandline_events_waiting", "Events that wait to be written to an internal topic.", "topic"
 )
 WRITTEN: Final = counter("strandline_events_written_total", "Events that were written.", "topic")
 DROPPED: Final = counter(
     "strandline_events_dropped_total",
     "Events that were not written for lack of room, or refused; state changes that are kept elsewhere are "
-    "told again.",
+    "recorded again.",
     "topic",
 )
 
