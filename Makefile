@@ -1,4 +1,4 @@
-# `make demo`, `make test` and `make test-all` need nothing but Python 3.11 or later; the rest is for who works here.
+# `make demo`, `make test` and `make test-all` need only Python 3.11 or later; the other targets are for development.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -9,7 +9,7 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 READY := $(VENV)/ready
 UV_VERSION := 0.13.8
-# Brokers start from bytecode, whatever the machine is set to: tests start hundreds of them.
+# Brokers start from bytecode, even if the environment forbids it: tests start hundreds of them.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help
@@ -32,7 +32,7 @@ test-all: setup  ## Run every test that needs no container; ARGS as for test.
 	@$(PYTEST) $(ARGS)
 
 .PHONY: chaos
-chaos: setup  ## Tests and rounds of faults in containers, with a Docker engine that answers or, as root on Debian, one of their own.
+chaos: setup  ## Run tests and rounds of faults in containers: needs a Docker engine, or root on Debian to start one.
 	@# ARGS are for the rounds: make chaos ARGS="--rounds 10 --seconds 60"
 	@$(PYTHON) -m strandline.chaos.containers $(SHELL) -c '$(PYTHON) -m pytest -m containers --numprocesses=0 tests/chaos && $(PYTHON) -m strandline.chaos --containers $(ARGS)'
 
@@ -66,7 +66,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -m pip install --progress-bar off --disable-pip-version-check --require-hashes -r requirements.lock \
 	  | sed -u -nE -e 's/^(Collecting [^ ]+).*/  \1/p' -e 's/^ *(Building wheels?) for .*/  \1/p' -e 's/^(Installing collected packages).*/  \1/p'
 	@echo 'setup 3/3: strandline itself, editable'
-	@# By its path: a finder of setuptools' own would lose to a script's folder that has the clone in it.
+	@# The import path names the clone: setuptools' own finder would lose to a script's folder that contains the clone.
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation \
 	  --config-settings editable_mode=compat --editable .
 	@touch $@
@@ -77,20 +77,20 @@ proto: setup  ## Make strandline/rpc from proto/.
 	  --python_out=. --grpc_python_out=. --mypy_out=. --mypy_grpc_out=. proto/strandline/rpc/*.proto
 
 .PHONY: docs
-docs: setup  ## Rewrite what docs/ takes from the code: the settings, and which test holds which row.
+docs: setup  ## Rewrite the generated parts of docs/: settings, errors, commands, metrics, and the tests of each row.
 	@$(PYTHON) -m checks.docs
 
 .PHONY: format
-format: setup  ## Format the code, and mend what ruff can mend.
+format: setup  ## Format the code, and fix what ruff can fix.
 	@$(PYTHON) -m ruff check --fix --exit-zero --quiet .
 	@$(PYTHON) -m ruff format .
 
 .PHONY: lock
-lock: setup  ## Make requirements.lock anew; add ARGS=--upgrade to take newer versions.
+lock: setup  ## Make the lock files anew; add ARGS=--upgrade to take newer versions.
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 	@$(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --group dev --extra local --extra streams --extra spark --custom-compile-command 'make lock' $(ARGS) pyproject.toml -o requirements.lock
-	@# What goes into the images: the same versions, and of those only what is needed.
+	@# The images' locks: the same versions, and only the packages that the images need.
 	@pin() { $(PYTHON) -m uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --custom-compile-command 'make lock' --constraints requirements.lock "$$@"; }; \
 	  echo setuptools | pin pyproject.toml - -o docker/strandline.lock; \

@@ -1,4 +1,4 @@
-"""Exit status 0 if what listens on port 9092 of this container, a broker or a controller, says it serves."""
+"""Checks that the broker or controller on port 9092 of this container serves; exit status 0 if it does."""
 
 import sys
 
@@ -11,4 +11,4 @@ with grpc.insecure_channel("127.0.0.1:9092") as channel:
     except grpc.RpcError as error:
         sys.exit(f"no answer: {error.details()}")
 if answer.status != health_pb2.HealthCheckResponse.SERVING:
-    sys.exit("it says that it does not serve now")
+    sys.exit("it reports that it is not serving")
