@@ -53,7 +53,8 @@ def problems(root: Path) -> list[str]:
         capture_output=True,
         check=True,
     )
-    found: list[str] = [*crowded(listed.stdout.splitlines())]
+    files = [name for name in listed.stdout.splitlines() if not (root / name).is_symlink()]
+    found: list[str] = [*crowded(files)]
     for name in sorted(set(listed.stdout.splitlines())):
         path = root / name
         if name == THIS or not path.is_file():

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from strandline import Consumer, Producer, TopicPartition
+from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.broker.storage.inspect import dump, records, verify
 from strandline.config import MIB
 from strandline.errors import CorruptMessage, InvalidRecord
@@ -56,7 +57,9 @@ async def overwrite(
 def stored(folder: Path) -> list[tuple[int, bytes, bytes | None]]:
     """(offset, key, value) of what lies on a disk; nothing while segments are being swapped under it."""
     try:
-        return [(r.offset, r.key or b"", r.value) for batch in dump(folder) for r in records(batch)]
+        batches = dump(folder, files=SYSTEM_FILES)
+        found = [r for batch in batches for r in records(batch, files=SYSTEM_FILES)]
+        return [(r.offset, r.key or b"", r.value) for r in found]
     except (OSError, CorruptMessage):
         return []
 
@@ -153,7 +156,7 @@ def clean(folder: Path, expected: dict[bytes, tuple[int, bytes]]) -> bool:
     if last != expected or len(found) > COMPACTED_RECORDS_MAX:
         return False
     try:
-        return not list(verify(folder))
+        return not list(verify(folder, files=SYSTEM_FILES))
     except FileNotFoundError:  # swapped under it
         return False
 

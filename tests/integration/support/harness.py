@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from strandline import Admin, NewTopic
+from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.session import ZooKeeperSession, connect
 from strandline.broker.storage.inspect import BatchFacts, dump, verify
@@ -195,7 +196,10 @@ class Topic:
             watermark, _ = await self.end(number)
             logs = {broker: stored(self.folder(broker, number), watermark) for broker in replicas}
             for broker in replicas:
-                found += [f"broker {broker}: {finding}" for finding in verify(self.folder(broker, number))]
+                found += [
+                    f"broker {broker}: {finding}"
+                    for finding in verify(self.folder(broker, number), files=SYSTEM_FILES)
+                ]
             first = replicas[0]
             for broker in replicas[1:]:
                 found += _compare(f"{self.name}-{number}", first, logs[first], broker, logs[broker])
@@ -210,7 +214,7 @@ class Topic:
 def stored(folder: Path, below: int) -> list[tuple[BatchFacts, bytes]]:
     """Every batch below an offset, with its bytes."""
     found = []
-    for batch in dump(folder):
+    for batch in dump(folder, files=SYSTEM_FILES):
         if batch.last_offset < below:
             with Path(batch.file).open("rb") as segment:
                 segment.seek(batch.position)

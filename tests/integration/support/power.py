@@ -48,7 +48,9 @@ def tear(folder: Path, *, kept: float) -> int | None:
     state = LogState.load(folder, files=SYSTEM_FILES) or LogState()
     if state.synced_only:
         return None
-    unsynced = [batch for batch in dump(folder) if batch.base_offset >= state.recovery_point]
+    unsynced = [
+        batch for batch in dump(folder, files=SYSTEM_FILES) if batch.base_offset >= state.recovery_point
+    ]
     if not unsynced:
         return None
     torn = unsynced[min(int(len(unsynced) * kept), len(unsynced) - 1)]
