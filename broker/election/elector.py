@@ -391,8 +391,7 @@ class Elector:
             self._manager.reconfigure(replica, assignment, replica.config)
 
     async def _claim(self, candidacy: _Candidacy, epoch: LeaderEpoch) -> None:
-        """Claims in one `multi`: compares-and-sets the ISR, removes the old leader's znode, and creates its
-        own."""
+        """Claims in one `multi`: compares-and-sets the ISR, and replaces the old leader's znode."""
         vacancy, ballot = candidacy.vacancy, candidacy.ballot
         replica, name = vacancy.replica, vacancy.replica.name
         registration = self._registration.own

@@ -155,16 +155,15 @@ class Leadership:
     def certain(self) -> bool:
         """True if no other broker can lead now: the other in-sync replicas confirmed so recently that none of
         them can stand yet (`confirmation`). It does not cover replicas outside the ISR: an unclean election
-        needs the end of this broker's session.
-        """
+        needs the end of this broker's session."""
         if self.draining or self.core.handing_over or self.ended():
             return False
         others = self.core.isr.maximal() - {self.core.me}
         return followed_lately(self.followers, others, self._clock.monotonic())
 
     async def assured(self) -> bool:
-        """True if no other broker led before this call. Returns at once if that is certain, otherwise when
-        the other in-sync replicas confirm it, or ZooKeeper if one of them does not answer."""
+        """True if no other broker led before this call. If that is not `certain`, asks the other in-sync
+        replicas, and ZooKeeper if one of them does not answer."""
         if self.certain():
             return True
         others = self.core.isr.maximal() - {self.core.me}
@@ -175,8 +174,8 @@ class Leadership:
         return not self.ended()
 
     async def confirmed(self) -> bool:
-        """True if the other in-sync replicas confirm that none of them led before this call. A replica that
-        does not answer within KeepInSyncTime counts as a refusal."""
+        """True if the other in-sync replicas confirm that none of them led before this call. No answer
+        within KeepInSyncTime is a refusal."""
         others = self.core.isr.maximal() - {self.core.me}
         follow = await all_follow(self.followers, others, self._settings.keep_in_sync_ms / 1000)
         return follow and not self.ended()
@@ -300,7 +299,7 @@ class Leadership:
         self._set_timer(core.next_wakeup())
 
     def _cut_off(self, effect: CutOff) -> None:
-        """Stops waiting for a replica that does not close, so that it no longer delays its reassignment."""
+        """Stops waiting for a replica that does not close, so that its reassignment continues."""
         logger.error(
             "a replica did not close: the reassignment goes on without it",
             partition=str(self.replica.name),
@@ -360,8 +359,7 @@ class Leadership:
                 await self._reassign(move)
 
     async def _count(self) -> None:
-        """Counts the appended records, after a sync if one is required. The flush task may have synced them
-        already."""
+        """Counts the appended records, after a sync if one is required (unless the flush task synced)."""
         log = self.replica.log
         end = log.log_end_offset
         try:
@@ -382,8 +380,7 @@ class Leadership:
             self.turn()
 
     async def _write_isr(self, write: WriteIsr) -> None:
-        """Writes the ISR by compare-and-set, and continues from what ZooKeeper has then, whatever the outcome
-        (CORRECTNESS I4, E7).
+        """Writes the ISR by compare-and-set. Continues from what ZooKeeper then has (CORRECTNESS I4, E7).
 
         Changes of a registration are not watched. So a member may join only if its registration has its first
         version: the only other version announces a shutdown (I7).
