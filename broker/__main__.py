@@ -7,6 +7,7 @@ import sys
 
 import uvloop
 
+from strandline.adapters.service_host import service_host, stop_on_signals
 from strandline.adapters.system.descriptors import DESCRIPTORS_RESERVED, take_all
 from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.telemetry.logs import configure_logging
@@ -16,7 +17,9 @@ from strandline.errors import SettingsError
 
 
 async def _run(settings: BrokerSettings) -> None:
-    await Broker(settings).run()
+    host = service_host()
+    stop_on_signals(host)
+    await Broker(settings, host).run()
 
 
 def main() -> int:

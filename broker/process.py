@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from contextlib import AsyncExitStack
-from random import SystemRandom
+from functools import partial
 
 import structlog
 
-from strandline.adapters.rpc.grpc_listener import GrpcListener
 from strandline.adapters.rpc.member_key import MemberKey
-from strandline.adapters.rpc.transport import GrpcTransport
-from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.rpc.refused_requests import RefusedRequests
+from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.system.crash_points import arm
-from strandline.adapters.system.fail_fast import FailFast
-from strandline.adapters.system.files import SYSTEM_FILES
 from strandline.adapters.telemetry.metrics_server import serve_metrics
-from strandline.adapters.zookeeper import session as zookeeper
 from strandline.adapters.zookeeper.metrics import Sessions
 from strandline.broker.events.replica_events import Recorder
 from strandline.broker.groups.groups import Groups
@@ -39,6 +34,7 @@ from strandline.broker.state_changes.recorder import StateChangeRecorder
 from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.config import BrokerSettings
 from strandline.errors import SettingsError
+from strandline.host import CoordinationSession, ServiceHost
 from strandline.ids import BrokerId
 from strandline.tasks import group_caught
 from strandline.vocabulary.metadata import Endpoint
@@ -63,54 +59,58 @@ class Broker:
     A bug in any task ends the process at once: see `strandline.adapters.system.fail_fast`.
     """
 
-    def __init__(self, settings: BrokerSettings) -> None:
-        arm(settings.crash_points)
+    def __init__(self, settings: BrokerSettings, host: ServiceHost) -> None:
         self._settings = settings
-        self._clock = SystemClock()
-        self._stop = asyncio.Event()
-        self._fail_fast = FailFast(self._withdraw)
-        self._coordination: zookeeper.ZooKeeperSession | None = None
+        self._host = host
+        self._clock = host.clock
+        self._stop = host.stop_requested
+        self._fail_fast = host.fail_fast(self._withdraw)
+        self._coordination: CoordinationSession | None = None
         self._session: BrokerSession | None = None
         self._sessions = Sessions()
-        self._key = MemberKey()
-        self._listener = GrpcListener(settings, self._clock, *SERVICES)
+        self._key = MemberKey(host.new_id)
+        self._times = RequestTimes(host.clock)
+        self._refused = RefusedRequests(host.clock)
+        self._listener = host.listen(
+            settings, SERVICES, on_answered=self._times.observe, on_refused=self._refused.note
+        )
 
     async def run(self) -> None:
-        """Serves in one session after another until SIGTERM or SIGINT. Raises SettingsError."""
+        """Serves in one session after another until the host asks for a stop. Raises SettingsError."""
+        arm(self._settings.crash_points, self._host.die)
         self._fail_fast.install(asyncio.get_running_loop())
         async with AsyncExitStack() as stack:
             folder = DataFolder(
                 self._settings.data_dir,
                 BrokerId(self._settings.broker_id),
                 self._settings.boot_id_file,
-                SYSTEM_FILES,
+                self._host.files,
             )
             stack.callback(folder.close)
-            manager = ReplicaManager(self._settings, folder, self._clock)
+            manager = ReplicaManager(self._settings, folder, self._host)
             view = ClusterView(manager, self._settings, self._clock)
             producer_ids = ProducerIds(
-                lambda: None if manager.session is None else manager.session.coordination, SystemRandom()
+                lambda: None if manager.session is None else manager.session.coordination,
+                self._host.random,
             )
             handlers = Handlers(manager, view, self._settings, self._clock, self._holds_lease, producer_ids)
             followers = Followers(manager, view, self._settings, self._clock)
             endpoint = self._bind()
-            transport = GrpcTransport(self._key)
+            transport = self._host.transport(self._key.shown)
             stack.push_async_callback(transport.close)
             topics = InternalTopics(manager, view, transport)
             groups = await stack.enter_async_context(
-                Groups(
-                    manager, view, topics, endpoint, self._settings, self._clock, self._holds_lease, self._key
-                )
+                Groups(manager, view, topics, endpoint, self._settings, self._holds_lease, self._key)
             )
             recorder = await stack.enter_async_context(
-                StateChangeRecorder(manager, topics, endpoint, self._settings, self._clock, self._key)
+                StateChangeRecorder(manager, topics, endpoint, self._settings, self._key)
             )
             metrics = BrokerMetrics(
                 manager,
                 groups,
                 (groups.events, recorder.events),
-                self._listener.times,
-                self._listener.refused,
+                self._times,
+                self._refused,
                 self._sessions,
                 self._lease_s,
                 followers.throttle,
@@ -120,15 +120,12 @@ class Broker:
                     self._settings.host, self._settings.metrics_port, METRICS, metrics.read, self._clock
                 )
             )
-            log = log_calls(handlers, self._settings, self._listener.times, self._clock, self._key)
+            log = log_calls(handlers, self._settings, self._times, self._clock, self._key)
             await self._listener.start(
                 [*log, *group_calls(groups.handlers)],
                 internal=ReplicationService(followers, self._clock).calls(),
             )
             stack.push_async_callback(self._listener.stop)
-            loop = asyncio.get_running_loop()
-            for signum in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(signum, self._stop.set)
             await self._live(manager, view, endpoint, groups, recorder)
             await self._listener.stop()
             manager.close(clean=True)
@@ -195,7 +192,7 @@ class Broker:
                 manager,
                 coordination,
                 endpoint,
-                open_replica_stream,
+                partial(open_replica_stream, self._host.transport),
                 recorder,
                 self._key,
             )
@@ -229,14 +226,14 @@ class Broker:
         logger.info("serving", broker=self._settings.broker_id)
 
     async def _shut_down(self, session: BrokerSession) -> None:
-        """On SIGTERM, hands leadership over first, and then ends the session."""
+        """When the host asks for a stop, hands leadership over first, and then ends the session."""
         await self._stop.wait()
         logger.info("shutting down", broker=self._settings.broker_id)
         await self._listener.set_health(serving=False)
         await session.shut_down()
         raise SessionOver
 
-    async def _connect(self) -> zookeeper.ZooKeeperSession | None:
+    async def _connect(self) -> CoordinationSession | None:
         """Waits for a session as long as ZooKeeper needs; None if the broker is stopped meanwhile."""
 
         def waiting(seconds: float) -> None:
@@ -245,7 +242,7 @@ class Broker:
             )
 
         async with asyncio.TaskGroup() as tasks:
-            connecting = tasks.create_task(zookeeper.connect(self._settings, on_waiting=waiting))
+            connecting = tasks.create_task(self._host.connect_coordination(self._settings, waiting))
             parts = (connecting, tasks.create_task(self._stop.wait()))
             await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             for part in parts:

@@ -8,7 +8,7 @@ only from the logs (CORRECTNESS E10–E13).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 
@@ -19,7 +19,6 @@ from strandline.broker.election.balancing import Balancing
 from strandline.broker.election.elector import Elector
 from strandline.broker.election.handover import Handover
 from strandline.broker.events.replica_events import Recorder
-from strandline.broker.membership.probe import Heard, probe
 from strandline.broker.membership.registration import SessionRegistration, join_cluster
 from strandline.broker.membership.suspicion import Suspicion
 from strandline.broker.replicas.epoch_source import known_epoch, raise_epoch
@@ -34,6 +33,7 @@ from strandline.broker.state_changes.receiver import StateChangeReceiver
 from strandline.broker.state_changes.reconciler import Reconciler
 from strandline.broker.state_changes.sender import StateChangeSender
 from strandline.errors import StrandlineError
+from strandline.host import Heard
 from strandline.ids import BrokerId, LeaderEpoch, TopicPartition
 from strandline.ports import ConnectionLost, Coordination, LinkState, NoNode, SessionEnded
 from strandline.tasks import group_caught
@@ -59,7 +59,7 @@ class BrokerSession:
         manager: ReplicaManager,
         coordination: Coordination,
         endpoint: Endpoint,
-        open_stream: Callable[[Endpoint], ReplicaStream],
+        open_stream: Callable[[Endpoint], Awaitable[ReplicaStream]],
         recorder: Recorder,
         key: MemberKey,
     ) -> None:
@@ -109,7 +109,9 @@ class BrokerSession:
         async with asyncio.TaskGroup() as tasks:
             self._tasks = tasks
             tasks.create_task(self._until_ended())
-            self.cluster_id = await join_cluster(self.coordination, self._manager.folder)
+            self.cluster_id = await join_cluster(
+                self.coordination, self._manager.folder, self._manager.host.new_id
+            )
             await self._key.read(self.coordination)
             self._manager.load()
             await raise_epoch(self.coordination, known_epoch(self._manager.all()))
@@ -191,7 +193,7 @@ class BrokerSession:
             on_answered=self._answered,
             on_refused=self._refused,
             settings=self._settings,
-            clock=self._clock,
+            host=self._manager.host,
             recorder=self.recorder,
         )
         self._tasks.create_task(stream.run())
@@ -240,7 +242,7 @@ class BrokerSession:
         self._suspicion.ask(broker)
 
     async def _probe(self, registration: Registration) -> Heard:
-        return await probe(registration.endpoint, self._settings.probe_timeout_ms / 1000, self._clock)
+        return await self._manager.host.probe(registration.endpoint, self._settings.probe_timeout_ms / 1000)
 
     def peers_changed(self) -> None:
         self._suspicion.peers_changed()

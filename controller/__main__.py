@@ -6,11 +6,17 @@ import sys
 
 import uvloop
 
-from strandline.adapters.system.crash_points import arm
+from strandline.adapters.service_host import service_host, stop_on_signals
 from strandline.adapters.telemetry.logs import configure_logging
 from strandline.config import ControllerSettings, load
 from strandline.controller.process import serve
 from strandline.errors import SettingsError
+
+
+async def _run(settings: ControllerSettings) -> None:
+    host = service_host()
+    stop_on_signals(host)
+    await serve(settings, host)
 
 
 def main() -> int:
@@ -19,8 +25,7 @@ def main() -> int:
     try:
         settings = load(ControllerSettings)
         configure_logging(settings)
-        arm(settings.crash_points)
-        uvloop.run(serve(settings))
+        uvloop.run(_run(settings))
     except* SettingsError as group:  # raised alone, or inside a TaskGroup
         for error in group.exceptions:
             print(f"controller: {error}", file=sys.stderr)

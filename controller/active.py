@@ -34,8 +34,9 @@ from strandline.controller.upkeep.description import describe_cluster
 from strandline.controller.upkeep.health import Vitals
 from strandline.controller.upkeep.upkeep import Upkeep
 from strandline.errors import NotController, OutcomeUnknown, StrandlineError
+from strandline.host import Host
 from strandline.ids import BrokerId, TopicPartition
-from strandline.ports import Clock, NoNode
+from strandline.ports import NoNode
 from strandline.vocabulary.metadata import Endpoint
 
 T = TypeVar("T")
@@ -50,12 +51,12 @@ class ActiveController:
         session: FencedSession,
         endpoint: Endpoint,
         settings: ControllerSettings,
-        clock: Clock,
+        host: Host,
         key: MemberKey,
     ) -> None:
         self._session = session
         self._reconcile_s = settings.reconcile_ms / 1000
-        self._term = Term(session, endpoint, settings, clock, key)
+        self._term = Term(session, endpoint, settings, host, key)
         self._topics = Topics(self._term)
         self._reassignments = Reassignments(self._term)
         self._upkeep = Upkeep(self._term, self._reassignments)

@@ -12,21 +12,19 @@ no watch at all.
 from __future__ import annotations
 
 from collections.abc import Callable
-from uuid import uuid4
 
 import structlog
 
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.zookeeper import znodes
 from strandline.adapters.zookeeper.metrics import Sessions
-from strandline.adapters.zookeeper.session import ZooKeeperSession, connect
 from strandline.adapters.zookeeper.unreadable import UnreadableLog
 from strandline.config import ControllerSettings
 from strandline.controller.active import ActiveController
 from strandline.controller.term.fenced_session import Deposed, FencedSession, until_answered
 from strandline.errors import LeaderHint, NotController
+from strandline.host import CoordinationSession, ServiceHost
 from strandline.ports import (
-    Clock,
     ConnectionLost,
     Coordination,
     Create,
@@ -46,18 +44,23 @@ class Activity:
     """Tracks the active controller, and this controller's own role. `run` is its task."""
 
     def __init__(
-        self, endpoint: Endpoint, settings: ControllerSettings, clock: Clock, on_change: Callable[[], None]
+        self,
+        endpoint: Endpoint,
+        settings: ControllerSettings,
+        host: ServiceHost,
+        on_change: Callable[[], None],
     ) -> None:
         self.active: ActiveController | None = None
         """This controller's services while it is the active one."""
         self.known: znodes.ControllerNode | None = None
         """The active controller, as far as this one knows."""
         self.sessions = Sessions()
-        self._session: ZooKeeperSession | None = None
+        self._session: CoordinationSession | None = None
         self.endpoint = endpoint
-        self.key = MemberKey()
+        self.key = MemberKey(host.new_id)
         self._settings = settings
-        self._clock = clock
+        self._host = host
+        self._clock = host.clock
         self._on_change = on_change
 
     def require(self) -> ActiveController:
@@ -81,7 +84,7 @@ class Activity:
     async def run(self) -> None:
         """Contends until cancelled. Then the session ends at once, so that another controller takes over."""
         while True:
-            session = await connect(self._settings, on_waiting=_say_waiting)
+            session = await self._host.connect_coordination(self._settings, _say_waiting)
             self._session = session
             self.sessions.begin(session)
             try:
@@ -92,15 +95,15 @@ class Activity:
                 await session.close()
                 self._session = None
 
-    async def _live(self, session: ZooKeeperSession) -> None:
+    async def _live(self, session: Coordination) -> None:
         """Uses one session until it or the active role ends."""
         reason = await until_failure(
             (SessionEnded, ConnectionLost, Deposed), _until_ended(session), self._contend(session)
         )
         logger.warning("this controller starts over", reason=str(reason))
 
-    async def _contend(self, session: ZooKeeperSession) -> None:
-        await lay_ground(session)
+    async def _contend(self, session: Coordination) -> None:
+        await lay_ground(session, self._host.new_id)
         await self.key.read(session)
         epoch = await self._win(session)
         await self._be_active(FencedSession(session, epoch))
@@ -143,7 +146,7 @@ class Activity:
             logger.info("claim not confirmed", controller=self.endpoint.id, reason=str(error))
 
     async def _be_active(self, session: FencedSession) -> None:
-        active = ActiveController(session, self.endpoint, self._settings, self._clock, self.key)
+        active = ActiveController(session, self.endpoint, self._settings, self._host, self.key)
         await active.load()
         logger.info("active", controller=self.endpoint.id, epoch=session.epoch)
         self.active = active
@@ -159,12 +162,12 @@ class Activity:
             self._on_change()
 
 
-async def lay_ground(session: Coordination) -> None:
+async def lay_ground(session: Coordination, new_id: Callable[[], str]) -> None:
     """Creates the persistent paths of the layout and the cluster's id. Brokers do the same."""
     for path in znodes.SKELETON:
         await session.ensure_path(path)
     try:
-        await session.create(znodes.CLUSTER_ID, uuid4().hex.encode())
+        await session.create(znodes.CLUSTER_ID, new_id().encode())
     except NodeExists:
         return
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from typing import Final
 
 import structlog
 
-from strandline.adapters.rpc.grpc_listener import GrpcListener
-from strandline.adapters.system.clock import SystemClock
-from strandline.adapters.system.fail_fast import FailFast
+from strandline.adapters.rpc.refused_requests import RefusedRequests
+from strandline.adapters.rpc.request_times import RequestTimes
+from strandline.adapters.system.crash_points import arm
 from strandline.adapters.telemetry.metrics_server import serve_metrics
 from strandline.config import ControllerSettings
 from strandline.controller.activity import Activity
@@ -19,7 +18,7 @@ from strandline.controller.api.service import AdminService
 from strandline.controller.api.state_changes_stream import StateChangeStreams
 from strandline.controller.metrics import METRICS, ControllerMetrics
 from strandline.errors import SettingsError
-from strandline.ports import Clock
+from strandline.host import ServiceHost, ServiceListener
 
 logger = structlog.get_logger(__name__)
 
@@ -28,20 +27,18 @@ STOP_GRACE_S: Final = 1.0
 SERVICE: Final = "strandline.v1.Admin"
 
 
-async def serve(settings: ControllerSettings) -> None:
-    """Serves until SIGTERM or SIGINT. Raises SettingsError if it cannot listen on the address."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    clock = SystemClock()
-    listener = GrpcListener(settings, clock, SERVICE)
+async def serve(settings: ControllerSettings, host: ServiceHost) -> None:
+    """Serves until the host asks for a stop. Raises SettingsError if it cannot listen on the address."""
+    arm(settings.crash_points, host.die)
+    times, refused = RequestTimes(host.clock), RefusedRequests(host.clock)
+    listener = host.listen(settings, [SERVICE], on_answered=times.observe, on_refused=refused.note)
     activity_changed = asyncio.Event()
-    activity = Activity(listener.bind(settings.controller_id), settings, clock, activity_changed.set)
-    fail_fast = FailFast(activity.withdraw)
-    fail_fast.install(loop)
+    activity = Activity(listener.bind(settings.controller_id), settings, host, activity_changed.set)
+    metrics = ControllerMetrics(activity, times, refused, host.clock)
+    fail_fast = host.fail_fast(activity.withdraw)
+    fail_fast.install(asyncio.get_running_loop())
     try:
-        await _serve(listener, activity, activity_changed, settings, clock, stop)
+        await _serve(listener, activity, activity_changed, settings, host, metrics)
     except BaseExceptionGroup as group:
         if group.subgroup(SettingsError) is not None:
             raise
@@ -51,27 +48,26 @@ async def serve(settings: ControllerSettings) -> None:
 
 
 async def _serve(
-    listener: GrpcListener,
+    listener: ServiceListener,
     activity: Activity,
     activity_changed: asyncio.Event,
     settings: ControllerSettings,
-    clock: Clock,
-    stop: asyncio.Event,
+    host: ServiceHost,
+    metrics: ControllerMetrics,
 ) -> None:
     endpoint = activity.endpoint
-    streams = StateChangeStreams(activity.require, settings.state_change_streams_max, clock)
-    metrics = ControllerMetrics(activity, listener.times, listener.refused, clock)
+    streams = StateChangeStreams(activity.require, settings.state_change_streams_max, host)
     await listener.start(admin_calls(AdminService(activity), streams, activity.key))
     logger.info("listening", controller=endpoint.id, address=endpoint.address)
     async with (
-        serve_metrics(settings.host, settings.metrics_port, METRICS, metrics.read, clock),
+        serve_metrics(settings.host, settings.metrics_port, METRICS, metrics.read, host.clock),
         asyncio.TaskGroup() as tasks,
     ):
         running = [
             tasks.create_task(activity.run()),
             tasks.create_task(_publish_health(activity, activity_changed, listener)),
         ]
-        await stop.wait()
+        await host.stop_requested.wait()
         logger.info("stopping", controller=endpoint.id)
         streams.close()
         await listener.stop(STOP_GRACE_S)
@@ -79,7 +75,7 @@ async def _serve(
             task.cancel()
 
 
-async def _publish_health(activity: Activity, changed: asyncio.Event, listener: GrpcListener) -> None:
+async def _publish_health(activity: Activity, changed: asyncio.Event, listener: ServiceListener) -> None:
     """Reports SERVING while the active controller is known. A request is then answered here, or refused with
     the address of the active one."""
     while True:

@@ -45,9 +45,10 @@ class Host:
     files: Files
     threads: Threads
     new_id: Callable[[], str]
-    """Returns an identifier that no other call anywhere returns: 32 hexadecimal digits."""
+    """Returns an identifier that no other call anywhere returns, and that cannot be guessed: 32 hexadecimal
+    digits."""
     random: Random
-    """Draws the jitter of pauses, and producer ids."""
+    """Draws the jitter of pauses, and producer ids, which must not be guessed either."""
     transport: Callable[[ShownKey | None], Transport]
     """Returns a transport with connections of its own; the caller closes it. None: its calls show no key."""
 
@@ -110,21 +111,21 @@ class Listen(Protocol):
 
 
 class Heard(Enum):
-    """What was heard of a process at its port."""
+    """The result of a probe."""
 
     ALIVE = "alive"
-    """It sent something."""
+    """The process answered."""
     GONE = "gone"
     """Its host refuses connections to the port."""
     NOTHING = "nothing"
-    """Neither: it hangs, or the network does, or this host cannot connect. Its session decides."""
+    """Neither: the process or the network hangs, or this host cannot connect. The session decides."""
 
 
 class FailFast(Protocol):
     """Ends the process at its first defect."""
 
-    def install(self) -> None:
-        """Handle every defect of the running event loop, and of every thread of the process."""
+    def install(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Handle every defect of this process on its event loop, and of its threads."""
         ...
 
     def end(self, error: BaseException, where: str) -> NoReturn:

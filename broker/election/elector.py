@@ -232,7 +232,7 @@ class Elector:
         replica = vacancy.replica
         name = replica.name
         vacancy.due = float("inf")  # a new notice during this examination makes it due again
-        await anchor(replica)
+        await anchor(replica, self._manager.host.threads)
         if (
             replica.reassignment is not None
         ):  # a leader that gives up a leadership that it should not have changes AR in the same write

@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Final, Self
 
 from strandline.adapters.rpc.member_key import MemberKey
-from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.broker.core.groups.effects import GroupEvent
 from strandline.broker.core.groups.state.states import GroupState
 from strandline.broker.groups.coordinators import Coordinators
@@ -20,7 +19,6 @@ from strandline.broker.replicas.manager import ReplicaManager
 from strandline.client.events.writer import EventWriter
 from strandline.config import BrokerSettings
 from strandline.ids import GROUP_EVENTS_TOPIC
-from strandline.ports import Clock
 from strandline.vocabulary.metadata import Endpoint
 
 FLUSH_S_MAX: Final = 1.0
@@ -37,21 +35,21 @@ class Groups:
         topics: InternalTopics,
         endpoint: Endpoint,
         settings: BrokerSettings,
-        clock: Clock,
         holds_lease: Callable[[], bool],
         key: MemberKey,
     ) -> None:
-        self._clock = clock
+        host = manager.host
+        self._clock = host.clock
         events_topic = group_events_topic(settings)
         self.events = EventWriter(
             endpoint.address,
             GROUP_EVENTS_TOPIC,
             events_max=settings.events_waiting_max,
             prepare=lambda: topics.find(events_topic),
-            transport=GrpcTransport(key),
-            clock=clock,
+            transport=host.transport(key.shown),
+            clock=host.clock,
         )
-        self._coordinators = Coordinators(manager, settings, clock, self._publish, holds_lease)
+        self._coordinators = Coordinators(manager, settings, host.clock, self._publish, holds_lease)
         manager.watchers.append(self._coordinators)
         self.handlers = GroupHandlers(manager, view, self._coordinators, topics, settings)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence, Set
 from typing import Any, Final
-from uuid import uuid4
+from uuid import UUID
 
 from strandline.broker.core.groups.limits import check_group
 from strandline.broker.groups.coordinators import Coordinators
@@ -140,7 +140,8 @@ class GroupHandlers:
     async def join(self, request: JoinGroup, caller: Caller) -> Joined | MemberIdGiven:
         """Held until the group's next generation begins."""
         name = request.instance or request.client_id or "member"
-        new_member = f"{name[: GROUP_ID_LENGTH_MAX - _UUID_LENGTH - 1]}-{uuid4()}"
+        unique = UUID(hex=self._manager.host.new_id())
+        new_member = f"{name[: GROUP_ID_LENGTH_MAX - _UUID_LENGTH - 1]}-{unique}"
         answer: Joined | MemberIdGiven = await self._ask(
             request.group,
             lambda core, waiting, now: core.join(waiting, request, new_member, caller.host, now),

@@ -62,7 +62,7 @@ class Handlers:
         self._clock = clock
         self._holds_lease = holds_lease
         self._producer_ids = producer_ids
-        self._times = TimeLookup(clock)
+        self._times = TimeLookup(manager.host)
 
     # --- produce -----------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Final
 from strandline.broker.replicas.replica import Replica
 from strandline.broker.storage.time_search import SearchStep, first_not_older
 from strandline.errors import OffsetNotAvailable
-from strandline.ports import Clock
+from strandline.host import Host
 from strandline.records import Codec
 from strandline.tasks import Slices
 
@@ -23,8 +23,9 @@ RECORDS_AT_ONCE_MAX: Final = 1_000
 class TimeLookup:
     """Searches the logs of one broker."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, host: Host) -> None:
+        self._clock = host.clock
+        self._threads = host.threads
         self._slots = asyncio.Semaphore(SEARCHES_MAX)
 
     async def first_not_older(
@@ -48,7 +49,7 @@ class TimeLookup:
                     )
                 step = log.search_time(timestamp_ms, start=offset, below=below)
                 find = partial(first_not_older, step, timestamp_ms, start=start, below=below)
-                found = find() if _is_small(step) else await asyncio.to_thread(find)
+                found = find() if _is_small(step) else await self._threads.run(find)
                 if found is not None:
                     return found
                 offset = step.next_offset

@@ -162,7 +162,7 @@ def _described(answer: MetadataAnswer) -> bytes:
             )
     for name in answer.unknown:
         response.topics.add(topic=name, error=error_to_wire(_no_topic(name)))
-    return response.SerializeToString()
+    return response.SerializeToString(deterministic=True)  # it has maps
 
 
 def _no_topic(name: str) -> StrandlineError:

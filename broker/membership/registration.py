@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
-from uuid import uuid4
 
 import structlog
 
@@ -36,7 +35,7 @@ RENEWALS_PER_TIMEOUT: Final = 6
 RENEW_AGAIN_S_MIN: Final = 0.01
 
 
-async def join_cluster(session: Coordination, folder: DataFolder) -> str:
+async def join_cluster(session: Coordination, folder: DataFolder, new_id: Callable[[], str]) -> str:
     """Creates the layout where it is missing. Returns the cluster's id.
 
     Raises SettingsError if the data folder belongs to another cluster.
@@ -44,7 +43,7 @@ async def join_cluster(session: Coordination, folder: DataFolder) -> str:
     for path in znodes.SKELETON:
         await session.ensure_path(path)
     with contextlib.suppress(NodeExists):
-        await session.create(znodes.CLUSTER_ID, uuid4().hex.encode())
+        await session.create(znodes.CLUSTER_ID, new_id().encode())
     cluster_id = znodes.load_cluster_id((await session.get(znodes.CLUSTER_ID)).data)
     folder.check_cluster(cluster_id)
     return cluster_id

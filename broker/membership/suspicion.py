@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
 from strandline.broker.membership.peers import Peers
-from strandline.broker.membership.probe import Heard
+from strandline.host import Heard
 from strandline.ids import BrokerEpoch, BrokerId
 from strandline.ports import Clock
 from strandline.vocabulary.metadata import Registration

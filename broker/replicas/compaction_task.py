@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 import structlog
@@ -58,15 +57,15 @@ def _begin(manager: ReplicaManager, replica: Replica, *, continued: bool) -> Com
 
 
 async def _run(manager: ReplicaManager, replica: Replica, compaction: Compaction) -> None:
-    clock, log = manager.clock, replica.log
+    clock, threads, log = manager.clock, manager.host.threads, replica.log
     began, size, segments = clock.monotonic(), log.size_bytes, log.segment_count
     group: Replacement | None = None
     try:
-        await asyncio.to_thread(compaction.read_keys)
-        while (group := await asyncio.to_thread(compaction.write_group)) is not None:
+        await threads.run(compaction.read_keys)
+        while (group := await threads.run(compaction.write_group)) is not None:
             while not log.compactor.install(compaction, group):
                 await clock.sleep(LOOK_AGAIN_S)
-        await asyncio.to_thread(log.compactor.finish, compaction)
+        await threads.run(log.compactor.finish, compaction)
     except BaseException:
         compaction.cancel()  # asks a thread that still runs to end soon
         if group is not None:

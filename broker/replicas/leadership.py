@@ -47,11 +47,11 @@ from strandline.errors import (
     StorageFailed,
     StrandlineError,
 )
+from strandline.host import Host
 from strandline.ids import BrokerEpoch, BrokerId, Offset
 from strandline.ports import (
     BadVersion,
     Check,
-    Clock,
     ConnectionLost,
     Coordination,
     MultiFailed,
@@ -99,7 +99,7 @@ class Leadership:
         *,
         settings: BrokerSettings,
         session: Coordination,
-        clock: Clock,
+        host: Host,
         live: Mapping[BrokerId, Registration],
         suspects: Set[BrokerEpoch] = frozenset(),
         recorder: Recorder,
@@ -111,20 +111,20 @@ class Leadership:
         self.draining = False
         """True while leadership is being handed over: nothing new is accepted."""
         self._ended = False
-        self.followers: set[FollowerFlow] = set()
-        """Woken after each append."""
+        self.followers: dict[FollowerFlow, None] = {}
+        """Woken after each append, in the order in which they began."""
         self.in_sync_since: dict[IsrMember, float] = {}
         """For each member of the ISR of record: since when this leader knows it there."""
         self._members_seen: tuple[IsrMember, ...] = ()
         self._settings = settings
         self._session = session
-        self._clock = clock
+        self._clock, self._threads = host.clock, host.threads
         self._recorder = recorder
         self._on_step_down = on_step_down
         self._on_handed_over = on_handed_over
         self._isr_write: WriteIsr | None = None
         self._move: CloseReplicas | CompleteReassignment | None = None
-        self._reassigning = Reassigning(replica, session, recorder, clock)
+        self._reassigning = Reassigning(replica, session, recorder, host)
         self._wake = asyncio.Event()
         self._drained = asyncio.Event()
         self._timer: asyncio.Handle | None = None
@@ -144,7 +144,7 @@ class Leadership:
             keep_in_sync_s=settings.keep_in_sync_ms / 1000,
             close_s=settings.reassignment_close_ms / 1000,
             queue_entries_max=settings.commit_queue_entries_max,
-            now=clock.monotonic(),
+            now=host.clock.monotonic(),
             lossy_epoch=state.lossy_epoch,
         )
 
@@ -364,7 +364,7 @@ class Leadership:
         end = log.log_end_offset
         try:
             if log.needs_flush(self._clock.monotonic()):
-                await asyncio.to_thread(log.flush)
+                await self._threads.run(log.flush)
         except StorageBusy:
             await self._clock.sleep(STORAGE_RETRY_S)
             self._wake.set()

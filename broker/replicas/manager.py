@@ -6,11 +6,9 @@ no other task sees a change half done (decide, then act).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from uuid import uuid4
 
 import structlog
 
@@ -37,6 +35,7 @@ from strandline.errors import (
     StorageFailed,
     UnknownTopicOrPartition,
 )
+from strandline.host import ServiceHost
 from strandline.ids import (
     NO_BROKER,
     BrokerId,
@@ -45,7 +44,6 @@ from strandline.ids import (
     PartitionKey,
     TopicPartition,
 )
-from strandline.ports import Clock
 from strandline.vocabulary.metadata import PartitionState, Registration
 from strandline.vocabulary.topic_config import TopicConfig
 
@@ -55,12 +53,13 @@ logger = structlog.get_logger(__name__)
 class ReplicaManager:
     """The replicas of one broker process. It outlives ZooKeeper sessions, but leads only within one."""
 
-    def __init__(self, settings: BrokerSettings, folder: DataFolder, clock: Clock) -> None:
+    def __init__(self, settings: BrokerSettings, folder: DataFolder, host: ServiceHost) -> None:
         self.me = BrokerId(settings.broker_id)
         self.settings = settings
         self.folder = folder
-        self.clock = clock
-        self.peers = Peers(clock, self._peers_changed)
+        self.host = host
+        self.clock = host.clock
+        self.peers = Peers(host.clock, self._peers_changed)
         self.session: Session | None = None
         self.watchers: list[LeadershipWatcher] = []
         self.counts = Counts()
@@ -72,7 +71,7 @@ class ReplicaManager:
         """Closed replicas whose logs the next start must scan."""
         self._loaded = False
         self._watermarks = Checkpoint(folder.path / "watermarks", files=folder.files)
-        self.retention = RetentionClock(folder.path / "retention_time", clock, folder.files)
+        self.retention = RetentionClock(folder.path / "retention_time", host.clock, folder.files)
 
     # --- look-ups ----------------------------------------------------------------------------
 
@@ -250,7 +249,7 @@ class ReplicaManager:
             self._close(replica, clean=False)
         # A unique name: an earlier folder of this partition may still be being removed.
         aside = replica.log.directory.with_name(
-            f"{self._checkpoint_key(replica.key)}-{uuid4().hex}{DELETED_SUFFIX}"
+            f"{self._checkpoint_key(replica.key)}-{self.host.new_id()}{DELETED_SUFFIX}"
         )
         self.folder.files.rename_directory(replica.log.directory, aside)
         replica.become(ReplicaState.DELETED)
@@ -295,7 +294,7 @@ class ReplicaManager:
             version,
             settings=self.settings,
             session=session.coordination,
-            clock=self.clock,
+            host=self.host,
             live=self.peers.live,
             suspects=self.peers.suspects.lives,
             recorder=session.recorder,
@@ -432,7 +431,7 @@ class ReplicaManager:
         while True:
             await self.clock.sleep(self.settings.watermark_checkpoint_ms / 1000)
             try:
-                await asyncio.to_thread(self._watermarks.write, self._watermarks_now())
+                await self.host.threads.run(self._watermarks.write, self._watermarks_now())
             except OSError as error:  # the older file is lower but valid; try again later
                 logger.error("high watermarks were not checkpointed", reason=str(error))
 

@@ -11,7 +11,6 @@ import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
-from uuid import uuid4
 
 import structlog
 
@@ -25,10 +24,10 @@ from strandline.broker.facts.assignments import Assignments
 from strandline.broker.facts.isr_record import LOOK_AGAIN_S, read_isr
 from strandline.broker.replicas.leader_znodes import resign_operations
 from strandline.broker.replicas.replica import Replica
+from strandline.host import Host
 from strandline.ids import NO_BROKER, BrokerId, LeaderEpoch
 from strandline.ports import (
     Check,
-    Clock,
     ConnectionLost,
     Coordination,
     Create,
@@ -54,11 +53,12 @@ Requests = dict[BrokerId, StateChange]
 class Reassigning:
     """The reassignment of one leadership. Its commit task awaits these methods one at a time."""
 
-    def __init__(self, replica: Replica, session: Coordination, recorder: Recorder, clock: Clock) -> None:
+    def __init__(self, replica: Replica, session: Coordination, recorder: Recorder, host: Host) -> None:
         self._replica = replica
         self._session = session
         self._recorder = recorder
-        self._clock = clock
+        self._clock = host.clock
+        self._new_id = host.new_id
 
     async def close(self, move: CloseReplicas, me: BrokerId, epoch: LeaderEpoch) -> bool:
         """Asks AR − RAR to stop fetching. Returns False if the request may not have been written; the
@@ -169,7 +169,7 @@ class Reassigning:
         replica, now = self._replica, self._clock.wall_ms()
         return {
             broker: StateChange(
-                uuid4().hex, command, replica.name.topic, replica.key, epoch, me, now, reason=reason
+                self._new_id(), command, replica.name.topic, replica.key, epoch, me, now, reason=reason
             )
             for broker in brokers
         }

@@ -76,7 +76,8 @@ class Replica:
         self.trail = PartitionTrail(name, trail_events_max)
         self.counts = TopicCounts()
         """Shared with the other replicas of its topic, once it is among them."""
-        self._listeners: set[Listener] = set()
+        self._listeners: dict[Listener, None] = {}
+        """In the order in which they are called."""
 
     def become(self, wanted: ReplicaState) -> None:
         """Changes the state; raises IllegalTransition for an illegal change."""
@@ -106,10 +107,10 @@ class Replica:
 
     def listen(self, listener: Listener) -> None:
         """Calls `listener` whenever the HW moves, the leader changes or the replica closes."""
-        self._listeners.add(listener)
+        self._listeners[listener] = None
 
     def unlisten(self, listener: Listener) -> None:
-        self._listeners.discard(listener)
+        self._listeners.pop(listener, None)
 
     def announce(self) -> None:
         for listener in tuple(self._listeners):

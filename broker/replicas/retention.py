@@ -23,7 +23,7 @@ async def apply_retention(manager: ReplicaManager) -> None:
     while True:
         await manager.clock.sleep(manager.settings.retention_check_ms / 1000)
         try:
-            await asyncio.to_thread(manager.retention.save, manager.retention.now_ms())
+            await manager.host.threads.run(manager.retention.save, manager.retention.now_ms())
         except OSError as error:
             logger.error("retention's time was not written down", reason=str(error))
         for replica in manager:
@@ -56,7 +56,7 @@ async def flush_aged(manager: ReplicaManager) -> None:
                 log.needs_flush(now) or log.has_unflushed_segments or log.is_at_rest(now)
             ):
                 try:
-                    await asyncio.to_thread(log.flush)
+                    await manager.host.threads.run(log.flush)
                 except StorageBusy as error:
                     _later(replica, error)
                 except StorageFailed:

@@ -8,7 +8,7 @@ HW is taken only from a subscription that the leader accepted (T10).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,8 +27,8 @@ from strandline.errors import (
     StrandlineError,
     UnknownLeaderEpoch,
 )
+from strandline.host import Host
 from strandline.ids import BrokerId, Offset, PartitionKey
-from strandline.ports import Clock
 from strandline.tasks import until_failure
 from strandline.vocabulary.metadata import Endpoint
 
@@ -76,17 +76,17 @@ class LeaderStream:
         leader: BrokerId,
         hello: Hello,
         *,
-        open_stream: Callable[[Endpoint], ReplicaStream],
+        open_stream: Callable[[Endpoint], Awaitable[ReplicaStream]],
         endpoint: Callable[[BrokerId], Endpoint | None],
         on_lost: Callable[[BrokerId], None],
         on_answered: Callable[[BrokerId], None],
         on_refused: Callable[[Replica, StrandlineError], None],
         settings: BrokerSettings,
-        clock: Clock,
+        host: Host,
         recorder: Recorder,
     ) -> None:
         self.leader = leader
-        self._truncator = Truncator(hello.broker_id, recorder, clock)
+        self._truncator = Truncator(hello.broker_id, recorder, host.clock)
         self._hello = hello
         self._open_stream = open_stream
         self._endpoint = endpoint
@@ -94,7 +94,8 @@ class LeaderStream:
         self._on_answered = on_answered
         self._on_refused = on_refused
         self._settings = settings
-        self._clock = clock
+        self._clock = host.clock
+        self._threads = host.threads
         self._wanted: dict[PartitionKey, Replica] = {}
         self._by_key: dict[PartitionKey, _Following] = {}
         self._by_id: dict[int, _Following] = {}
@@ -179,7 +180,7 @@ class LeaderStream:
             endpoint = self._endpoint(self.leader)
             if endpoint is not None:
                 try:
-                    await self._exchange(self._open_stream(endpoint))
+                    await self._exchange(await self._open_stream(endpoint))
                 except StreamBroken as broken:
                     if self._answered:  # log once per outage, not once per attempt
                         logger.info("replication stream ended", leader=self.leader, reason=str(broken))
@@ -304,7 +305,7 @@ class LeaderStream:
         log = following.replica.log
         end = log.log_end_offset
         try:
-            await asyncio.to_thread(log.flush)
+            await self._threads.run(log.flush)
         except StorageFailed:
             self.unfollow(following.replica.key)  # the log's fence has reported it
             return

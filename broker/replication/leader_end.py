@@ -212,7 +212,7 @@ class FollowerStream:
             return
         self._subscriptions[opened.id] = opened
         leadership = opened.leadership
-        leadership.followers.add(opened)
+        leadership.followers[opened] = None
         opened.replica.listen(opened.wake)
         leadership.fetched(
             self.hello.broker_id, self.hello.broker_epoch, request.fetch_offset, subscription=opened.id
@@ -293,7 +293,7 @@ class FollowerStream:
         if subscription.asked is not None:
             subscription.asked.set_result(False)
             subscription.asked = None
-        subscription.leadership.followers.discard(subscription)
+        subscription.leadership.followers.pop(subscription, None)
         subscription.replica.unlisten(subscription.wake)
         subscription.leadership.stopped_fetching(
             self.hello.broker_id, self.hello.broker_epoch, subscription=subscription.id

@@ -1,29 +1,27 @@
-"""The follower's ReplicaFetch call over gRPC."""
+"""The follower's ReplicaFetch call over a `Transport`."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
-import grpc
-
-from strandline.adapters.rpc.transport import open_channel
-from strandline.broker.replication import wire
 from strandline.broker.replication.follower_end import StreamBroken
 from strandline.broker.replication.leader_end import Hello, Push, Subscribe
-from strandline.rpc import replication_pb2, replication_pb2_grpc
+from strandline.broker.replication.wire import FOLLOW, FollowerMessage
+from strandline.errors import StrandlineError
+from strandline.ports import Stream, Transport
 from strandline.vocabulary.metadata import Endpoint
 
-Call = grpc.aio.StreamStreamCall[replication_pb2.ReplicaFetchRequest, replication_pb2.ReplicaFetchResponse]
+CONNECT_S_MAX: Final = 1.0
+"""The limit for the connection. A leader whose host refuses it, or does not answer, is given up sooner."""
 
 
-class GrpcReplicaStream:
-    """Fulfils `fetcher.ReplicaStream`; owns its channel."""
+class TransportReplicaStream:
+    """Fulfils `follower_end.ReplicaStream`; owns its transport, and with it its connection."""
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        self._channel = channel
-        stub = replication_pb2_grpc.ReplicationStub(channel)
-        self._call: Call = stub.ReplicaFetch()
+    def __init__(self, transport: Transport, stream: Stream[FollowerMessage, tuple[int, list[Push]]]) -> None:
+        self._transport = transport
+        self._stream = stream
 
     async def send(
         self,
@@ -34,29 +32,33 @@ class GrpcReplicaStream:
         unsubscribe: Sequence[int],
         acknowledged: int,
     ) -> None:
+        message = FollowerMessage(hello, subscribe, progress, unsubscribe, acknowledged)
         try:
-            await self._call.write(
-                wire.replica_request(hello, subscribe, progress, unsubscribe, acknowledged)
-            )
-        except grpc.aio.AioRpcError as error:
-            raise StreamBroken(f"{error.code().name}: {error.details()}") from error
-        except asyncio.InvalidStateError as error:  # ended while the message was on its way out
-            raise StreamBroken(str(error)) from error
+            await self._stream.write(message)
+        except StrandlineError as error:
+            raise StreamBroken(error.message) from error
 
     async def receive(self) -> tuple[int, list[Push]]:
         try:
-            response = await self._call.read()
-        except grpc.aio.AioRpcError as error:
-            raise StreamBroken(f"{error.code().name}: {error.details()}") from error
-        if not isinstance(response, replication_pb2.ReplicaFetchResponse):
-            raise StreamBroken(f"{(await self._call.code()).name}: {await self._call.details()}")
-        return response.sequence, wire.pushes(response)
+            return await self._stream.read()
+        except StrandlineError as error:
+            raise StreamBroken(error.message) from error
 
     async def close(self) -> None:
-        self._call.cancel()
-        await self._channel.close()
+        self._stream.close()
+        await self._transport.close()
 
 
-def open_replica_stream(endpoint: Endpoint) -> GrpcReplicaStream:
-    """A stream on a channel of its own."""
-    return GrpcReplicaStream(open_channel(endpoint.address))
+async def open_replica_stream(
+    new_transport: Callable[[None], Transport], endpoint: Endpoint
+) -> TransportReplicaStream:
+    """A stream on a connection of its own. Raises StreamBroken."""
+    transport = new_transport(None)
+    try:
+        stream = await transport.open(endpoint.address, FOLLOW, timeout_s=CONNECT_S_MAX)
+    except BaseException as error:
+        await transport.close()
+        if isinstance(error, StrandlineError):
+            raise StreamBroken(error.message) from error
+        raise
+    return TransportReplicaStream(transport, stream)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,7 +12,7 @@ from strandline.adapters.rpc.wire_errors import error_from_wire, error_to_wire
 from strandline.broker.replication.leader_end import Hello, Push, Subscribe
 from strandline.config import REPLICAS_PER_BROKER_MAX
 from strandline.ids import BrokerEpoch, BrokerId, PartitionId, PartitionKey, TopicId
-from strandline.ports import Rpc
+from strandline.ports import Method, Rpc
 from strandline.rpc import replication_pb2
 
 ELEMENTS_MAX: Final = 4 * REPLICAS_PER_BROKER_MAX
@@ -94,15 +94,9 @@ def _hello_to_wire(h: Hello) -> replication_pb2.FollowerHello:
     )
 
 
-def replica_request(
-    h: Hello | None,
-    subscribe: Iterable[Subscribe],
-    progress: Iterable[tuple[int, int]],
-    unsubscribe: Iterable[int],
-    acknowledged: int,
-) -> replication_pb2.ReplicaFetchRequest:
-    return replication_pb2.ReplicaFetchRequest(
-        hello=None if h is None else _hello_to_wire(h),
+def _request(message: FollowerMessage) -> bytes:
+    request = replication_pb2.ReplicaFetchRequest(
+        hello=None if message.hello is None else _hello_to_wire(message.hello),
         subscribe=[
             replication_pb2.Subscribe(
                 subscription_id=s.subscription_id,
@@ -113,16 +107,20 @@ def replica_request(
                 fetch_offset=s.fetch_offset,
                 last_fetched_epoch=s.last_fetched_epoch,
             )
-            for s in subscribe
+            for s in message.subscribe
         ],
-        progress=[replication_pb2.Progress(subscription_id=i, log_end_offset=leo) for i, leo in progress],
-        unsubscribe=unsubscribe,
-        acknowledged=acknowledged,
+        progress=[
+            replication_pb2.Progress(subscription_id=i, log_end_offset=leo) for i, leo in message.progress
+        ],
+        unsubscribe=message.unsubscribe,
+        acknowledged=message.acknowledged,
     )
+    return request.SerializeToString()
 
 
-def pushes(response: replication_pb2.ReplicaFetchResponse) -> list[Push]:
-    return [
+def _pushes(data: bytes) -> tuple[int, list[Push]]:
+    response = parse(replication_pb2.ReplicaFetchResponse, data, elements_max=ELEMENTS_MAX)
+    pushes = [
         Push(
             p.subscription_id,
             p.high_watermark,
@@ -133,3 +131,8 @@ def pushes(response: replication_pb2.ReplicaFetchResponse) -> list[Push]:
         )
         for p in response.pushes
     ]
+    return response.sequence, pushes
+
+
+FOLLOW: Final = Method(REPLICA_FETCH.path, _request, _pushes)
+"""Responses are a sequence number and its pushes."""

@@ -10,7 +10,6 @@ between.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -211,7 +210,7 @@ class Executor:
         if replica.leadership is not None and replica.leadership.epoch < change.leader_epoch:
             self._manager.step_down(replica, record)
         try:
-            await asyncio.to_thread(replica.log.flush)
+            await self._manager.host.threads.run(replica.log.flush)
         except (StorageFailed, StorageBusy):
             logger.warning("closed without a sync", partition=str(replica.name))
         if replica.leadership is not None:  # it may have been elected meanwhile
@@ -239,7 +238,7 @@ class Executor:
     async def remove(self, replica: Replica) -> None:
         """Remove a replica from memory and disk. Raises OSError."""
         aside = self._manager.delete(replica)
-        await asyncio.to_thread(self._manager.folder.files.remove_directory, aside)
+        await self._manager.host.threads.run(self._manager.folder.files.remove_directory, aside)
 
     def _newer(self, change: StateChange) -> Outcome | None:
         """The outcome of a leader's request if a later epoch is known here. Requests of the controller have

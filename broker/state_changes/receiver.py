@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
@@ -117,7 +117,7 @@ class StateChangeReceiver:
 
     async def _execute_all(self, to_do: Sequence[Execute]) -> None:
         """A thousand requests that arrive together cost one reading of each of their topics."""
-        names = {effect.change.topic for effect in to_do}
+        names = dict.fromkeys(effect.change.topic for effect in to_do)
         topics, assignments = await self._until_connected(partial(self._read_topics, names))
         async with asyncio.TaskGroup() as tasks:  # its own: that of `run` may be ending by now
             for effect in to_do:
@@ -128,7 +128,7 @@ class StateChangeReceiver:
         crash_point("state_change.before_execute")
         while (outcome := await self._try(change, topic, assignments)) is None:
             await self._clock.sleep(TRY_AGAIN_S)
-            topics, assignments = await self._until_connected(partial(self._read_topics, {change.topic}))
+            topics, assignments = await self._until_connected(partial(self._read_topics, [change.topic]))
             topic = topics[change.topic]
         crash_point("state_change.after_execute")
         _log(change, outcome)
@@ -148,7 +148,7 @@ class StateChangeReceiver:
         except ConnectionLost:
             return None
 
-    async def _read_topics(self, names: set[str]) -> tuple[dict[str, Topic], Assignments]:
+    async def _read_topics(self, names: Iterable[str]) -> tuple[dict[str, Topic], Assignments]:
         found: dict[str, Topic] = {}
 
         async def read(name: str) -> None:

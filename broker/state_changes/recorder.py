@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import Final, Self
 
 from strandline.adapters.rpc.member_key import MemberKey
-from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.broker.events.replica_events import OnRecorded
 from strandline.broker.metadata.internal_topics import InternalTopics, state_changes_topic
 from strandline.broker.replicas.manager import ReplicaManager
@@ -15,7 +14,6 @@ from strandline.broker.state_changes.outbox import Outbox
 from strandline.client.events.writer import EventWriter
 from strandline.config import BrokerSettings
 from strandline.ids import STATE_CHANGES_TOPIC
-from strandline.ports import Clock
 from strandline.vocabulary.metadata import Endpoint
 from strandline.vocabulary.state_changes import StateChangeEvent, event_key, event_value
 
@@ -32,18 +30,18 @@ class StateChangeRecorder:
         topics: InternalTopics,
         endpoint: Endpoint,
         settings: BrokerSettings,
-        clock: Clock,
         key: MemberKey,
     ) -> None:
-        self._clock = clock
+        host = manager.host
+        self._clock = host.clock
         topic = state_changes_topic(settings)
         self.events = EventWriter(
             endpoint.address,
             STATE_CHANGES_TOPIC,
             events_max=settings.events_waiting_max,
             prepare=lambda: topics.find(topic),
-            transport=GrpcTransport(key),
-            clock=clock,
+            transport=host.transport(key.shown),
+            clock=host.clock,
         )
         self._outbox = Outbox(manager.folder.path / "state_changes.outbox", self, files=manager.folder.files)
 

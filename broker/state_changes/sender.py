@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
-from uuid import uuid4
 
 import structlog
 
@@ -44,6 +43,7 @@ class StateChangeSender:
         self._session = context.coordination
         self._recorder = context.recorder
         self._clock = context.clock
+        self._new_id = context.manager.host.new_id
         self._outbox: defaultdict[BrokerId, list[StateChange]] = defaultdict(list)
         self._sending: set[BrokerId] = set()
         self._wake = asyncio.Event()
@@ -71,7 +71,7 @@ class StateChangeSender:
             registration = live.get(broker)
             self._outbox[broker].append(
                 StateChange(
-                    uuid4().hex,
+                    self._new_id(),
                     command,
                     replica.name.topic,
                     replica.key,
@@ -123,7 +123,7 @@ class StateChangeSender:
             await self._session.create(znodes.state_entry_prefix(broker), data, sequential=True)
         except ConnectionLost:
             # They may be queued. Those that are have an end of their own; the next attempt gets new ids.
-            requests[:count] = [replace(change, request_id=uuid4().hex) for change in batch]
+            requests[:count] = [replace(change, request_id=self._new_id()) for change in batch]
             raise
         del requests[:count]
         self._recorder.record([life_of(change, broker)[0] for change in batch])

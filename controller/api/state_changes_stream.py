@@ -12,15 +12,14 @@ from typing import Final
 
 import structlog
 
-from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.client.events.positions import EventRecord
 from strandline.client.events.reader import EventReader
 from strandline.client.messages import StateChangesQuery
 from strandline.controller.active import ActiveController
 from strandline.controller.core.state_changes import EventSelection, SelectedEvents, check
 from strandline.errors import BrokerNotAvailable, NotController, ThrottlingQuotaExceeded
+from strandline.host import Host
 from strandline.ids import STATE_CHANGES_TOPIC
-from strandline.ports import Clock
 
 logger = structlog.get_logger(__name__)
 
@@ -33,12 +32,13 @@ PROGRESS_S: Final = 5.0
 class StateChangeStreams:
     """All streams of one controller. `active` raises NotController, which names the active controller."""
 
-    def __init__(self, active: Callable[[], ActiveController], streams_max: int, clock: Clock) -> None:
+    def __init__(self, active: Callable[[], ActiveController], streams_max: int, host: Host) -> None:
         self.malformed = 0
         """Records that were skipped because they are no state changes."""
         self._active = active
         self._streams_max = streams_max
-        self._clock = clock
+        self._host = host
+        self._clock = host.clock
         self._open = 0
         self._closed = False
 
@@ -60,7 +60,7 @@ class StateChangeStreams:
                 limit=self._streams_max,
             )
         self._open += 1
-        transport = GrpcTransport()
+        transport = self._host.transport(None)
         try:
             bootstrap = await self._bootstrap(active, query)
             async with EventReader(

@@ -12,7 +12,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
-from uuid import uuid4
 
 import structlog
 
@@ -31,7 +30,7 @@ from strandline.controller.term.placements import (
 from strandline.controller.term.reading import read_topic
 from strandline.controller.term.results import Ongoing, PartitionOutcome, for_user
 from strandline.controller.term.term import Term
-from strandline.controller.term.writes import Multi, Step, Subject, pack_each, requests
+from strandline.controller.term.writes import Multi, Stamp, Step, Subject, pack_each, requests
 from strandline.errors import InvalidRequest, OutcomeUnknown, StrandlineError, UnknownTopicOrPartition
 from strandline.ids import PartitionId, PartitionKey, TopicPartition
 from strandline.ports import BadVersion, Check, Create, MultiFailed, NodeExists, NoNode, Operation, SetData
@@ -122,7 +121,7 @@ class Reassignments:
     async def follow(self) -> None:
         """Finds out which reassignments have ended: leaders end them without notifying the controller."""
         before = dict(self._moving)
-        now = {TopicPartition(*place) for place in await read_moving(self._term.session)}
+        now = dict.fromkeys(TopicPartition(*place) for place in await read_moving(self._term.session))
 
         async def look(name: TopicPartition) -> None:
             node = await read_topic(self._term.session, name.topic)
@@ -130,8 +129,9 @@ class Reassignments:
             if node is not None and assigned is not None:
                 self._term.picture.place(name.topic, node.topic_id, name.partition, assigned.value)
 
-        await pipelined(look, before.keys() - now, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
-        for name in before.keys() - now:
+        ended = [name for name in before if name not in now]
+        await pipelined(look, ended, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
+        for name in ended:
             if self._moving.get(name) is before[name]:  # otherwise a new one has begun meanwhile
                 del self._moving[name]
         for name in now:
@@ -155,12 +155,12 @@ class Reassignments:
 
         found = await pipelined(read, numbers, in_flight_max=TOPIC_CHANGES_IN_FLIGHT_MAX)
         topics = dict(zip(numbers, found, strict=True))
-        at_ms = self._term.clock.wall_ms()
+        stamp = self._term.stamp()
         planned: list[tuple[Step, _Planned]] = []
         settled: list[PartitionOutcome] = []
         for move in moves:
             topic = topics[move.name.topic]
-            asked = Asked(uuid4().hex, at_ms, throttle_bytes_per_s)
+            asked = Asked(stamp.new_id(), stamp.at_ms, throttle_bytes_per_s)
             try:
                 if isinstance(topic, StrandlineError):
                     raise topic
@@ -173,7 +173,7 @@ class Reassignments:
             else:
                 now = topic.partitions[move.name.partition]
                 planned.append(
-                    (_step(move.name, topic, now, wanted, at_ms), _Planned(move.name, now, wanted))
+                    (_step(move.name, topic, now, wanted, stamp), _Planned(move.name, now, wanted))
                 )
         return planned, settled
 
@@ -267,7 +267,7 @@ class Reassignments:
 
 
 def _step(
-    name: TopicPartition, topic: PlacedPartitions, now: Placed, wanted: Reassignment, at_ms: int
+    name: TopicPartition, topic: PlacedPartitions, now: Placed, wanted: Reassignment, stamp: Stamp
 ) -> Step:
     """The operations that start a reassignment, or change its target.
 
@@ -287,7 +287,7 @@ def _step(
     )
     subject = Subject(name.topic, _key(name, wanted), now.state.leader_epoch)
     reason = "reassignment taken back" if wanted.reverting else "replicas reassigned"
-    return Step(operations, requests(Command.START_REPLICA, subject, assigned, at_ms, reason))
+    return Step(operations, requests(Command.START_REPLICA, subject, assigned, stamp, reason))
 
 
 def _key(name: TopicPartition, wanted: Reassignment) -> PartitionKey:

@@ -11,11 +11,10 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from strandline.adapters.rpc.member_key import MemberKey
-from strandline.adapters.rpc.transport import GrpcTransport
 from strandline.client.events.writer import Done, EventWriter
 from strandline.config import ControllerSettings
+from strandline.host import Host
 from strandline.ids import STATE_CHANGES_TOPIC
-from strandline.ports import Clock
 from strandline.vocabulary.metadata import Registration
 from strandline.vocabulary.state_changes import StateChangeEvent, event_key, event_value
 
@@ -24,10 +23,11 @@ class Recorder:
     """Records one epoch's events. `record` never waits and never fails. The epoch's owner calls `meet` and
     `close`."""
 
-    def __init__(self, settings: ControllerSettings, clock: Clock, key: MemberKey) -> None:
+    def __init__(self, settings: ControllerSettings, host: Host, key: MemberKey) -> None:
         self._settings = settings
         self._key = key
-        self._clock = clock
+        self._host = host
+        self._clock = host.clock
         self.events: EventWriter | None = None
         """None until it has found a broker."""
         self._early: deque[tuple[Sequence[StateChangeEvent], Done | None]] = deque()
@@ -64,7 +64,7 @@ class Recorder:
             STATE_CHANGES_TOPIC,
             events_max=self._settings.events_waiting_max,
             prepare=_wait_for_it,
-            transport=GrpcTransport(self._key),
+            transport=self._host.transport(self._key.shown),
             clock=self._clock,
         )
         while self._early:

@@ -14,9 +14,10 @@ from strandline.controller.core.topics import Brokers
 from strandline.controller.term.fenced_session import FencedSession, Happened
 from strandline.controller.term.reading import read_brokers
 from strandline.controller.term.recorder import Recorder
-from strandline.controller.term.writes import Multi, Step, pack
+from strandline.controller.term.writes import Multi, Stamp, Step, pack
+from strandline.host import Host
 from strandline.ids import BrokerId
-from strandline.ports import Clock, Operation
+from strandline.ports import Operation
 from strandline.vocabulary.metadata import Endpoint
 
 
@@ -28,15 +29,16 @@ class Term:
         session: FencedSession,
         endpoint: Endpoint,
         settings: ControllerSettings,
-        clock: Clock,
+        host: Host,
         key: MemberKey,
     ) -> None:
         self.session = session
         self.endpoint = endpoint
         self.settings = settings
-        self.clock = clock
+        self.clock = host.clock
+        self.new_id = host.new_id
         self.picture = ClusterPicture()
-        self.recorder = Recorder(settings, clock, key)
+        self.recorder = Recorder(settings, host, key)
         self._queues: set[BrokerId] = set()
         """Brokers whose two queues are known to exist."""
 
@@ -52,6 +54,10 @@ class Term:
         await self.recorder.meet(found.live.values())
         drains = await read_drains(self.session)
         return replace(found, emptied={broker for broker, drain in drains.items() if drain.replicas})
+
+    def stamp(self) -> Stamp:
+        """For requests that are made now."""
+        return Stamp(self.clock.wall_ms(), self.new_id)
 
     def pack(self, steps: Iterable[Step]) -> list[Multi]:
         """Packs these steps into as few multis as possible; at least one, which may be empty."""

@@ -4,10 +4,9 @@ same one. The requests take one znode a broker."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
-from uuid import uuid4
 
 from strandline.adapters.zookeeper import queue_znodes, znodes
 from strandline.config import KIB, MULTI_BYTES_MAX, STATE_ENTRY_BYTES_MAX
@@ -36,6 +35,16 @@ HEAD_BYTES_MAX: Final = 64 * KIB
 
 
 @dataclass(frozen=True, slots=True)
+class Stamp:
+    """What the requests of one change get: their time, and an identifier each."""
+
+    at_ms: int
+    """Milliseconds since the Unix epoch."""
+    new_id: Callable[[], str]
+    """See `strandline.host.Host`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """The writes for one partition: its operations, and one request for each broker named."""
 
@@ -47,7 +56,7 @@ def creation_steps(
     name: str,
     topic: PlacedTopic,
     brokers: Mapping[BrokerId, Registration],
-    at_ms: int,
+    stamp: Stamp,
     *,
     first: int = 0,
     reason: str = "topic created",
@@ -63,16 +72,21 @@ def creation_steps(
             Create(znodes.isr(name, number), znodes.dump_isr(PartitionState(NO_BROKER, NO_EPOCH, members))),
         )
         subject = Subject(name, PartitionKey(topic.topic_id, PartitionId(number)), NO_EPOCH)
-        steps.append(Step(operations, requests(Command.START_REPLICA, subject, assignment, at_ms, reason)))
+        steps.append(Step(operations, requests(Command.START_REPLICA, subject, assignment, stamp, reason)))
     return steps
 
 
 def restart_step(
-    name: str, topic_id: TopicId, number: int, assignment: Assignment, epoch: LeaderEpoch, at_ms: int
+    name: str,
+    topic_id: TopicId,
+    number: int,
+    assignment: Assignment,
+    epoch: LeaderEpoch,
+    stamp: Stamp,
 ) -> Step:
     """The step that has all replicas of a partition read its topic's config again."""
     subject = Subject(name, PartitionKey(topic_id, PartitionId(number)), epoch)
-    return Step((), requests(Command.START_REPLICA, subject, assignment, at_ms, "config altered"))
+    return Step((), requests(Command.START_REPLICA, subject, assignment, stamp, "config altered"))
 
 
 def deletion_step(
@@ -81,13 +95,13 @@ def deletion_step(
     number: int,
     znodes_left: Iterable[Delete],
     assignment: Assignment,
-    at_ms: int,
+    stamp: Stamp,
     reason: str,
 ) -> Step:
     """The step that deletes a partition with its present znodes. Dead brokers find the request when they
     return."""
     subject = Subject(name, PartitionKey(topic_id, PartitionId(number)), NO_EPOCH)
-    return Step(tuple(znodes_left), requests(Command.DELETE_REPLICA, subject, assignment, at_ms, reason))
+    return Step(tuple(znodes_left), requests(Command.DELETE_REPLICA, subject, assignment, stamp, reason))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +114,22 @@ class Subject:
 
 
 def requests(
-    command: Command, subject: Subject, brokers: Iterable[BrokerId], at_ms: int, reason: str
+    command: Command,
+    subject: Subject,
+    brokers: Iterable[BrokerId],
+    stamp: Stamp,
+    reason: str,
 ) -> dict[BrokerId, StateChange]:
     """The controller's own request for each of these brokers."""
     return {
         broker: StateChange(
-            uuid4().hex,
+            stamp.new_id(),
             command,
             subject.topic,
             subject.key,
             subject.epoch,
             NO_BROKER,
-            at_ms,
+            stamp.at_ms,
             reason=reason,
         )
         for broker in brokers

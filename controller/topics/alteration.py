@@ -46,9 +46,9 @@ async def _alter(term: Term, name: str, set_: Mapping[str, str], unset: Collecti
     replication_factor = min((len(placed.settled) for placed in partitions), default=1)
     config = change_config(topic.node.config, set_, unset, replication_factor)
     altered = replace(topic.node, config=config)
-    at_ms = term.clock.wall_ms()
+    stamp = term.stamp()
     first, *rest = term.pack(
-        restart_step(name, altered.topic_id, placed.number, placed.assigned, placed.state.leader_epoch, at_ms)
+        restart_step(name, altered.topic_id, placed.number, placed.assigned, placed.state.leader_epoch, stamp)
         for placed in partitions
     )
 

@@ -34,7 +34,7 @@ async def create_topic(term: Term, plan: TopicPlan, topic_id: TopicId, brokers: 
     """
     name = plan.name
     placed = PlacedTopic(topic_id, plan.assignments)
-    multis = term.pack(creation_steps(name, placed, brokers.staying, term.clock.wall_ms()))
+    multis = term.pack(creation_steps(name, placed, brokers.staying, term.stamp()))
     node = znodes.TopicNode(topic_id, len(plan.assignments), plan.config)
 
     async def stands() -> bool:

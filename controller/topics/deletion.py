@@ -121,8 +121,7 @@ async def removal_steps(
         versions = {znodes.replicas(name, number): version}
         inside = (f"{path}/{child}" for child in sorted(children))
         operations = [*(Delete(each, versions.get(each, -1)) for each in inside), Delete(path)]
-        at_ms = term.clock.wall_ms()
-        return deletion_step(name, topic_id, number, operations, assigned, at_ms, reason)
+        return deletion_step(name, topic_id, number, operations, assigned, term.stamp(), reason)
 
     found = await pipelined(read, numbers, in_flight_max=ZOOKEEPER_READS_IN_FLIGHT_MAX)
     return [step for step in found if step is not None]

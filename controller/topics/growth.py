@@ -132,7 +132,7 @@ class Growth:
             name,
             PlacedTopic(node.topic_id, added),
             brokers.staying,
-            self._term.clock.wall_ms(),
+            self._term.stamp(),
             first=node.partitions,
             reason="partitions added",
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from uuid import uuid4
 
 import structlog
 
@@ -117,7 +116,7 @@ class Topics:
             return TopicOutcome(new.name, error)
         if validate_only:
             return TopicOutcome(new.name)
-        topic_id = TopicId(uuid4().hex)
+        topic_id = TopicId(self._term.new_id())
         picture.add(plan.name, PlacedTopic(topic_id, plan.assignments))
         self._under_way.add(topic_id)
         return _Creation(plan, topic_id)

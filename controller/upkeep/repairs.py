@@ -80,11 +80,11 @@ class Mending:
                 broker=mend.broker,
             )
             brokers.setdefault(mend.partition.key, []).append(mend.broker)
-        at_ms = self._term.clock.wall_ms()
+        stamp = self._term.stamp()
         steps = []
         for key, partition in partitions.items():
             subject = Subject(partition.topic, key, partition.state.leader_epoch)
-            asked = requests(Command.START_REPLICA, subject, brokers[key], at_ms, "it looks not started")
+            asked = requests(Command.START_REPLICA, subject, brokers[key], stamp, "it looks not started")
             steps.append(Step((), asked))
         if steps:
             for multi in self._term.pack(steps):

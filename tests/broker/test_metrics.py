@@ -37,6 +37,7 @@ from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.support.replicas import (
     ASSIGNED,
     CLOCK,
+    HOST,
     KEY,
     LIVE,
     NAME,
@@ -204,7 +205,7 @@ def managed(tmp_path: Path) -> Iterator[ReplicaManager]:
     boot = tmp_path / "boot"
     boot.write_text("this one")
     folder = DataFolder(tmp_path / "data", BrokerId(1), boot, SYSTEM_FILES)
-    manager = ReplicaManager(settings(data_dir=folder.path), folder, CLOCK)
+    manager = ReplicaManager(settings(data_dir=folder.path), folder, HOST)
     try:
         manager.load()
         yield manager
@@ -224,7 +225,7 @@ def metrics_of(manager: ReplicaManager) -> BrokerMetrics:
     throttle = ReassignmentThrottle(manager.settings, CLOCK)
     topics = InternalTopics(manager, view, GrpcTransport())
     groups = Groups(
-        manager, view, topics, Endpoint(1, "h", 1), manager.settings, CLOCK, lambda: True, MemberKey()
+        manager, view, topics, Endpoint(1, "h", 1), manager.settings, lambda: True, MemberKey(HOST.new_id)
     )
     return BrokerMetrics(
         manager,

@@ -19,9 +19,8 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
 from strandline.adapters.rpc.listeners import answer_for
 from strandline.adapters.rpc.member_key import shown_key
+from strandline.adapters.rpc.parsed_requests import ParsedRequests
 from strandline.adapters.rpc.parsing import MalformedRequest
-from strandline.adapters.rpc.refused_requests import RefusedRequests
-from strandline.adapters.rpc.request_times import RequestTimes
 from strandline.adapters.rpc.served_stream import write
 from strandline.adapters.rpc.wire_errors import abort
 from strandline.adapters.system.descriptors import connection_options
@@ -33,16 +32,27 @@ from strandline.tasks import group_caught
 from strandline.vocabulary.metadata import Endpoint
 
 Context = grpc.aio.ServicerContext[bytes, bytes]
+OnAnswered = Callable[[str, float], None]
+OnRefused = Callable[[StrandlineError, str], None]
 
 
 class GrpcListener:
     """All gRPC servers of one process. Nothing is served before `start`."""
 
-    def __init__(self, settings: ListenerSettings, clock: Clock, *services: str) -> None:
-        """The health service answers for the process and for each of these services; all fare alike."""
+    def __init__(
+        self,
+        settings: ListenerSettings,
+        services: Sequence[str],
+        clock: Clock,
+        on_answered: OnAnswered,
+        on_refused: OnRefused,
+    ) -> None:
+        """The health service answers for the process and for each of these services; all fare alike. See
+        `strandline.host.Listen` for the two functions."""
         self._settings = settings
-        self.times = RequestTimes(clock)
-        self.refused = RefusedRequests(clock)
+        self._clock = clock
+        self._on_answered = on_answered
+        self._on_refused = on_refused
         self._servers: dict[Listener, grpc.aio.Server] = {}
         self._health = health.aio.HealthServicer()
         self._health_names = ("", *services)
@@ -59,7 +69,7 @@ class GrpcListener:
         return replace(endpoint, external=(settings.external_host, port))
 
     def _listen(self, listener: Listener, setting: str, port: int) -> int:
-        server = new_server(self._settings, self.refused)
+        server = new_server(self._settings, self._on_refused)
         address = f"{self._settings.host}:{port}"
         try:
             bound = server.add_insecure_port(address)
@@ -76,7 +86,7 @@ class GrpcListener:
         await self.set_health(serving=False)
         for listener, server in self._servers.items():
             calls = [*served, *internal] if listener is Listener.INTERNAL else served
-            add_calls(server, calls, listener, self.times, self.refused)
+            add_calls(server, calls, listener, self._clock, self._on_answered, self._on_refused)
             health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
             await server.start()
 
@@ -92,7 +102,7 @@ class GrpcListener:
                 stopping.create_task(server.stop(grace_s))
 
 
-def new_server(settings: ListenerSettings, refused: RefusedRequests) -> grpc.aio.Server:
+def new_server(settings: ListenerSettings, on_refused: OnRefused) -> grpc.aio.Server:
     """A server without a port, with the bounds that all brokers and controllers set their clients."""
     options = (
         *connection_options(1 if settings.external_port is None else 2),
@@ -110,7 +120,7 @@ def new_server(settings: ListenerSettings, refused: RefusedRequests) -> grpc.aio
         ("grpc.absolute_max_metadata_size", settings.call_headers_bytes_max),
     )
     return grpc.aio.server(
-        options=options, interceptors=[refused], maximum_concurrent_rpcs=settings.calls_max
+        options=options, interceptors=[ParsedRequests(on_refused)], maximum_concurrent_rpcs=settings.calls_max
     )
 
 
@@ -118,17 +128,18 @@ def add_calls(
     server: grpc.aio.Server,
     served: Sequence[Served],
     listener: Listener,
-    times: RequestTimes,
-    refused: RefusedRequests,
+    clock: Clock,
+    on_answered: OnAnswered,
+    on_refused: OnRefused,
 ) -> None:
     """Serve these calls on one server, which listens at the given kind of address."""
     services: defaultdict[str, dict[str, grpc.RpcMethodHandler[bytes, bytes]]] = defaultdict(dict)
     for each in served:
         _, service, name = each.rpc.path.split("/")
-        call = _Call(each.rpc, listener, refused)
+        call = _Call(each.rpc, listener, on_refused)
         handler: grpc.RpcMethodHandler[bytes, bytes]
         if isinstance(each, ServedCall):
-            handler = grpc.unary_unary_rpc_method_handler(call.unary(each, times))
+            handler = grpc.unary_unary_rpc_method_handler(call.unary(each, clock, on_answered))
         else:
             handler = grpc.stream_stream_rpc_method_handler(call.stream(each))
         services[service][name] = handler
@@ -147,26 +158,26 @@ def host_of(peer: str) -> str:
 class _Call:
     """One kind of call to one server."""
 
-    def __init__(self, rpc: Rpc[Any, Any], listener: Listener, refused: RefusedRequests) -> None:
+    def __init__(self, rpc: Rpc[Any, Any], listener: Listener, on_refused: OnRefused) -> None:
         self._rpc = rpc
         self._listener = listener
-        self._refused = refused
+        self._on_refused = on_refused
 
     def unary(
-        self, served: ServedCall[Any, Any], times: RequestTimes
+        self, served: ServedCall[Any, Any], clock: Clock, on_answered: OnAnswered
     ) -> Callable[[bytes, Context], Awaitable[bytes]]:
         rpc, handle = self._rpc, served.handle
         name = rpc.path.rpartition("/")[2]
 
         async def serve(data: bytes, context: Context) -> bytes:
-            caller, began = self._caller(context), times.now()
+            caller, began = self._caller(context), clock.monotonic()
             with self._defects_reported():
                 try:
                     request = rpc.decode(data)
                     try:
                         return rpc.encode(await handle(request, caller))
                     finally:
-                        times.of(name).observe(times.since_ms(began))
+                        on_answered(name, (clock.monotonic() - began) * 1000)
                 except StrandlineError as error:
                     refusal = error
             return await self._refuse(context, refusal)
@@ -216,7 +227,7 @@ class _Call:
 
     async def _refuse(self, context: Context, refusal: StrandlineError) -> bytes:
         """The answer that carries the refusal; ends the call if there is no such answer."""
-        self._refused.note(refusal, context.peer())
+        self._on_refused(refusal, context.peer())
         rpc = self._rpc
         malformed = isinstance(refusal, MalformedRequest)
         if rpc.refuse is None or (malformed and not rpc.refuses_malformed):

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import hmac
-import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from strandline.adapters.zookeeper import znodes
@@ -21,7 +20,6 @@ from strandline.errors import BrokerNotAvailable, InvalidTopic, StrandlineError
 from strandline.ports import Coordination, NodeExists
 
 METADATA_NAME: Final = "strandline-member-bin"
-KEY_BYTES: Final = 32
 
 Metadata = tuple[tuple[str, bytes], ...]
 
@@ -32,21 +30,28 @@ def shown_key(metadata: Iterable[tuple[str, str | bytes]] | None) -> bytes | Non
     return shown if isinstance(shown, bytes) else None
 
 
+def key_metadata(key: bytes | None) -> Metadata:
+    """The metadata of a call that shows the key."""
+    return () if key is None else ((METADATA_NAME, key),)
+
+
 class MemberKey:
     """The key as this process last read it; empty before its first ZooKeeper session."""
 
-    def __init__(self) -> None:
+    def __init__(self, new_id: Callable[[], str]) -> None:
+        """`new_id` as in `strandline.host.Host`."""
         self._key = b""
+        self._new_id = new_id
 
     async def read(self, session: Coordination) -> None:
         """Read the key at the start of a session; the first member of a cluster creates it."""
         with contextlib.suppress(NodeExists):
-            await session.create(znodes.MEMBER_KEY, secrets.token_hex(KEY_BYTES).encode())
+            await session.create(znodes.MEMBER_KEY, f"{self._new_id()}{self._new_id()}".encode())
         self._key = (await session.get(znodes.MEMBER_KEY)).data
 
-    def metadata(self) -> Metadata:
-        """The metadata of a call that shows the key."""
-        return ((METADATA_NAME, self._key),) if self._key else ()
+    def shown(self) -> bytes | None:
+        """The key that a call of this process shows; None before its first ZooKeeper session."""
+        return self._key or None
 
     def refusal(self, shown: bytes | None) -> StrandlineError | None:
         """Why a caller that shows this key, or none, may not touch internal topics; None if it may.

@@ -1,21 +1,14 @@
-"""Counts and logs malformed requests.
-
-It is also an interceptor for services that are not our own, as the health service: it parses their requests
-in gRPC's place, so that malformed bytes get a typed answer and cost no traceback.
-"""
+"""Counts and logs malformed requests."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import Sequence
+from typing import Final
 
-import grpc
 import structlog
-from google.protobuf.message import Message
 
-from strandline.adapters.rpc.parsing import MalformedRequest, parse
-from strandline.adapters.rpc.wire_errors import abort
+from strandline.adapters.rpc.parsing import MalformedRequest
 from strandline.adapters.telemetry.metrics import Sample, counter
 from strandline.errors import StrandlineError
 from strandline.ports import Clock
@@ -30,14 +23,8 @@ MALFORMED: Final = counter(
     "request",
 )
 
-Request = TypeVar("Request")
-Response = TypeVar("Response")
-Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"  # not one that can be subscripted at run time
-OneRequest = Callable[[Any, Any], Awaitable[Any]]
-Context = Any  # grpc.aio.ServicerContext, of whatever the handler takes and answers
 
-
-class RefusedRequests(grpc.aio.ServerInterceptor):
+class RefusedRequests:
     """The malformed requests of one process."""
 
     def __init__(self, clock: Clock) -> None:
@@ -63,38 +50,3 @@ class RefusedRequests(grpc.aio.ServerInterceptor):
 
     def read(self) -> Sequence[Sample]:
         return [MALFORMED.is_now(count, kind) for kind, count in self._counts.items()]
-
-    async def intercept_service(
-        self,
-        continuation: Callable[
-            [grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Request, Response] | None]
-        ],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> grpc.RpcMethodHandler[Request, Response] | None:
-        handler: Handler | None = await continuation(handler_call_details)
-        if handler is None or handler.request_deserializer is None:
-            return handler  # not served, or one of our own calls
-        kind = getattr(handler.request_deserializer, "__self__", None)
-        assert kind is not None, f"{handler_call_details.method} is not parsed by a message's FromString"
-        if handler.unary_unary is not None:
-            return grpc.unary_unary_rpc_method_handler(
-                self._parsed(handler.unary_unary, kind), None, handler.response_serializer
-            )
-        call: Any = handler.unary_stream  # gRPC's stubs know no coroutines that write to the context
-        assert call is not None, f"{handler_call_details.method} takes a stream of requests"
-        return grpc.unary_stream_rpc_method_handler(
-            self._parsed(call, kind), None, handler.response_serializer
-        )
-
-    def _parsed(self, call: OneRequest, kind: type[Message]) -> OneRequest:
-        async def served(data: bytes, context: Context) -> Any:
-            try:
-                request = parse(kind, data)
-            except MalformedRequest as error:
-                refusal = error
-            else:
-                return await call(request, context)
-            self.note(refusal, context.peer())
-            return await abort(context, refusal)
-
-        return served

@@ -34,6 +34,10 @@ class RequestTimes:
             found = self._histograms[request] = Histogram()
         return found
 
+    def observe(self, request: str, milliseconds: float) -> None:
+        """Count one request of this kind, and its duration."""
+        self.of(request).observe(milliseconds)
+
     def now(self) -> float:
         """Seconds; an argument of `since_ms`."""
         return self._clock.monotonic()

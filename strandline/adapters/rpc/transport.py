@@ -11,10 +11,11 @@ from typing import Final, Generic
 
 import grpc
 
-from strandline.adapters.rpc.member_key import MemberKey
+from strandline.adapters.rpc.member_key import Metadata, key_metadata
 from strandline.adapters.rpc.wire_errors import error_of_call, never_sent
 from strandline.config import MESSAGE_BYTES_MAX
 from strandline.errors import BrokerNotAvailable, InvalidRequest, OutcomeUnknown, StrandlineError
+from strandline.host import ShownKey
 from strandline.ports import Method, Request, Response, Stream, StreamEnded
 
 CHANNEL_OPTIONS: Final = (
@@ -102,11 +103,10 @@ class GrpcStream(Generic[Request, Response]):
 
 
 class GrpcTransport:
-    """`Transport` over gRPC, one channel for each address. Brokers and controllers send their `key`
-    with each call."""
+    """`Transport` over gRPC, one channel for each address. Each call shows the key that `key` returns."""
 
-    def __init__(self, key: MemberKey | None = None) -> None:
-        self._key = key or MemberKey()
+    def __init__(self, key: ShownKey | None = None) -> None:
+        self._key = key
         self._channels: dict[str, grpc.aio.Channel] = {}
 
     async def call(
@@ -117,7 +117,7 @@ class GrpcTransport:
         channel = await self._connected(address, timeout_s)
         call: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method.path)
         try:
-            received = await call(sent, timeout=timeout_s, metadata=self._key.metadata())
+            received = await call(sent, timeout=timeout_s, metadata=self._metadata())
         except grpc.aio.AioRpcError as error:
             raise _translated(address, error) from error
         return method.decode(received)
@@ -127,13 +127,16 @@ class GrpcTransport:
     ) -> Stream[Request, Response]:
         channel = await self._connected(address, timeout_s)
         call: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(method.path)
-        return GrpcStream(address, method, call(metadata=self._key.metadata()))
+        return GrpcStream(address, method, call(metadata=self._metadata()))
 
     async def close(self) -> None:
         channels = list(self._channels.values())
         self._channels.clear()
         for channel in channels:
             await channel.close()
+
+    def _metadata(self) -> Metadata:
+        return key_metadata(None if self._key is None else self._key())
 
     async def _connected(self, address: str, timeout_s: float) -> grpc.aio.Channel:
         """The channel, once it is connected. A request is sent only then, so that a failure to

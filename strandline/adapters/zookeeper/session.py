@@ -75,7 +75,7 @@ _NOT_THE_CULPRIT: Final = (zk.RolledBackError, zk.RuntimeInconsistency)
 
 
 async def connect(
-    settings: ZooKeeperSettings, *, on_waiting: Callable[[float], None] | None = None
+    settings: ZooKeeperSettings, on_waiting: Callable[[float], None] | None = None
 ) -> ZooKeeperSession:
     """Begin a session; waits for ZooKeeper without a time limit.
 

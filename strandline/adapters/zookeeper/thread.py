@@ -26,6 +26,7 @@ import threading
 from asyncio import AbstractEventLoop
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextvars import copy_context
 from typing import Any, Final
 
 from strandline.ports import Clock
@@ -48,10 +49,11 @@ version."""
 
 class LoopQueue:
     """A queue of calls from any thread to the event loop, in order, with one wake-up for all
-    waiting calls."""
+    waiting calls. They see the context variables of the queue's creator."""
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
+        self._context = copy_context()
         self._lock = threading.Lock()
         self._waiting: deque[tuple[Callable[..., None], tuple[Any, ...]]] = deque()
         self._woken = False
@@ -64,7 +66,7 @@ class LoopQueue:
                 return
             self._woken = True
         if not self._loop.is_closed():  # after the end of the loop no call is needed
-            self._loop.call_soon_threadsafe(self._drain)
+            self._loop.call_soon_threadsafe(self._drain, context=self._context)
 
     def _drain(self) -> None:
         with self._lock:

@@ -20,7 +20,7 @@ from strandline.ports import SetData
 from strandline.vocabulary.metadata import IsrMember, LogCondition, LogStatement
 from strandline.vocabulary.state_changes import Happening
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.support.replicas import CLOCK, KEY, LIVE, NAME, settings, write
+from tests.broker.support.replicas import HOST, KEY, LIVE, NAME, settings, write
 from tests.broker.support.seat import ME, Seat, led_by, seated
 from tests.waiting import eventually
 
@@ -36,10 +36,10 @@ async def seat(tmp_path: Path) -> AsyncIterator[Seat]:
     boot = tmp_path / "boot"
     boot.write_text("that one")
     folder = DataFolder(tmp_path / "data", ME, boot, SYSTEM_FILES)
-    manager = ReplicaManager(settings(broker_id=ME, data_dir=folder.path), folder, CLOCK)
+    manager = ReplicaManager(settings(broker_id=ME, data_dir=folder.path), folder, HOST)
     folder.begin_life(BEFORE)
     replica = manager.create(NAME, KEY, TopicConfig())
-    await anchor(replica)
+    await anchor(replica, HOST.threads)
     write(replica, 5, *"abc")
     replica.watermark_known = Offset(COMMITTED)
     manager.close(clean=False)

@@ -33,7 +33,7 @@ from strandline.vocabulary.groups import CommittedOffset, OffsetCommit, OffsetFe
 from strandline.vocabulary.metadata import IsrMember, PartitionState
 from strandline.vocabulary.topic_config import TopicConfig
 from tests.broker.groups.live import refusal
-from tests.broker.support.replicas import CLOCK, Recorded, settings
+from tests.broker.support.replicas import CLOCK, HOST, Recorded, settings
 from tests.simulation.znode_tree import MemorySession, ZnodeTree
 from tests.waiting import eventually
 
@@ -109,7 +109,7 @@ async def broker(tmp_path: Path) -> AsyncIterator[Broker]:
     boot.write_text("this one")
     folder = DataFolder(tmp_path / "data", ME, boot, SYSTEM_FILES)
     given = settings(data_dir=folder.path, reconcile_ms=50)
-    manager = ReplicaManager(given, folder, CLOCK)
+    manager = ReplicaManager(given, folder, HOST)
     manager.load()
     folder.begin_life(BrokerEpoch(1))
     coordinators = Coordinators(manager, given, CLOCK, lambda _: None, lambda: True)

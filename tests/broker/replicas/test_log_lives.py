@@ -17,7 +17,7 @@ from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.broker.storage.state_files.partition_folder import DESCRIPTION
 from strandline.ids import BrokerEpoch, BrokerId, Offset
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.support.replicas import CLOCK, KEY, NAME, settings, write
+from tests.broker.support.replicas import CLOCK, HOST, KEY, NAME, settings, write
 
 EACH = TopicConfig(flush_messages=1)
 NEVER = TopicConfig()
@@ -29,7 +29,7 @@ def life(tmp_path: Path, epoch: int, *, boot: int = 1, clean: bool = False) -> I
     boot_id_file = tmp_path / "boot"
     boot_id_file.write_text(f"boot {boot}")
     folder = DataFolder(tmp_path / "data", BrokerId(1), boot_id_file, SYSTEM_FILES)
-    manager = ReplicaManager(settings(data_dir=folder.path), folder, CLOCK)
+    manager = ReplicaManager(settings(data_dir=folder.path), folder, HOST)
     try:
         manager.load()
         folder.begin_session(epoch)
@@ -43,7 +43,7 @@ def life(tmp_path: Path, epoch: int, *, boot: int = 1, clean: bool = False) -> I
 async def created(manager: ReplicaManager, config: TopicConfig) -> Replica:
     """The replica, on the medium, with three committed records that count as the config wants it."""
     replica = manager.create(NAME, KEY, config)
-    await anchor(replica)
+    await anchor(replica, HOST.threads)
     for value in "abc":
         write(replica, 1, value)
         if replica.log.needs_flush(CLOCK.monotonic()):
@@ -140,7 +140,7 @@ async def test_a_folder_that_is_lost_is_no_log_of_an_earlier_life(
     with life(tmp_path, 2, boot=boot) as manager:
         replica = manager.create(NAME, KEY, EACH)
         assert replica.watermark_known == 3
-        await anchor(replica)
+        await anchor(replica, HOST.threads)
         assert counted(manager) == present(manager) == {2}
     with life(tmp_path, 3, boot=boot) as manager:
         assert counted(manager) == present(manager) == {2, 3}
@@ -160,7 +160,7 @@ async def test_a_folder_that_lost_its_description_is_scanned_and_counts_for_no_e
     with life(tmp_path, 2) as manager:
         assert manager.get(KEY) is None
         replica = manager.create(NAME, KEY, NEVER)
-        await anchor(replica)
+        await anchor(replica, HOST.threads)
         assert replica.log.log_end_offset == 3
         assert replica.log.scanned_bytes > 0
         assert (counted(manager), present(manager)) == ({2}, {1, 2})
@@ -183,6 +183,6 @@ async def test_the_description_is_on_the_medium_before_anything_counts(tmp_path:
     with life(tmp_path, 1) as manager:
         replica = manager.create(NAME, KEY, NEVER)
         assert not (replica.log.directory / "log.json").exists()
-        await anchor(replica)
+        await anchor(replica, HOST.threads)
         assert replica.log.provenance.anchored
         assert (replica.log.directory / "log.json").exists()

@@ -21,7 +21,7 @@ from strandline.broker.storage.state_files.checkpoint import Checkpoint
 from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.ids import NO_BROKER, BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionId, TopicPartition
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.support.replicas import ASSIGNED, CLOCK, KEY, NAME, settings, write
+from tests.broker.support.replicas import ASSIGNED, HOST, KEY, NAME, settings, write
 from tests.waiting import eventually
 
 OTHER = TopicPartition("others", 1), KEY._replace(partition=PartitionId(1))
@@ -33,7 +33,7 @@ def life(tmp_path: Path, epoch: int, *, clean: bool = True, **given: int) -> Ite
     boot = tmp_path / "boot"
     boot.write_text("this one")
     folder = DataFolder(tmp_path / "data", BrokerId(1), boot, SYSTEM_FILES)
-    manager = ReplicaManager(settings(data_dir=folder.path, **given), folder, CLOCK)
+    manager = ReplicaManager(settings(data_dir=folder.path, **given), folder, HOST)
     try:
         manager.load()
         folder.begin_life(BrokerEpoch(epoch))

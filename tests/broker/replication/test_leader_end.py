@@ -189,7 +189,7 @@ async def test_the_end_of_a_leadership_is_told() -> None:
         leader.leadership.end()
         link.acknowledge(1)
         assert isinstance(await _error(link), NotLeaderOrFollower)
-        assert leader.leadership.followers == set()
+        assert leader.leadership.followers == {}
 
 
 async def test_a_stream_that_broke_stops_nothing_that_a_younger_one_began() -> None:

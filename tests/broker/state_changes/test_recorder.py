@@ -19,7 +19,7 @@ from strandline.broker.storage.state_files.data_folder import DataFolder
 from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.vocabulary.metadata import Endpoint, IsrMember, PartitionState
 from strandline.vocabulary.state_changes import StateChangeEvent
-from tests.broker.support.replicas import CLOCK, KEY, NAME, settings
+from tests.broker.support.replicas import CLOCK, HOST, KEY, NAME, settings
 from tests.waiting import eventually
 
 NOWHERE = Endpoint(1, "127.0.0.1", 1)
@@ -36,9 +36,9 @@ def open_recorder(tmp_path: Path) -> Iterator[Open]:
 
     def open_one() -> StateChangeRecorder:
         given = settings(data_dir=folder.path, events_waiting_max=2)
-        manager = ReplicaManager(given, folder, CLOCK)
+        manager = ReplicaManager(given, folder, HOST)
         topics = InternalTopics(manager, ClusterView(manager, given, CLOCK), GrpcTransport())
-        return StateChangeRecorder(manager, topics, NOWHERE, given, CLOCK, MemberKey())
+        return StateChangeRecorder(manager, topics, NOWHERE, given, MemberKey(HOST.new_id))
 
     yield open_one
     folder.close()

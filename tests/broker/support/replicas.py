@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.service_host import service_host
 from strandline.adapters.system.memory_files import MemoryFiles
 from strandline.adapters.zookeeper import znodes
 from strandline.broker.core.replication.reassignment import Assignment
@@ -75,7 +75,8 @@ NAME = TopicPartition("orders", 0)
 KEY = PartitionKey(TopicId("0" * 32), PartitionId(0))
 ASSIGNED = tuple(BrokerId(b) for b in (1, 2, 3))
 LIVE = {b: Registration(Endpoint(b, "h", 1), BrokerEpoch(b * 10)) for b in ASSIGNED}
-CLOCK = SystemClock()
+HOST = service_host()
+CLOCK = HOST.clock
 
 
 def settings(**given: Any) -> BrokerSettings:
@@ -200,7 +201,7 @@ async def leading(
     replica.learn_leader(BrokerId(1), LeaderEpoch(epoch))
     replica.log.begin_epoch(epoch)
     leadership = Leadership(
-        replica, state, version, settings=settings(**given), session=session, clock=CLOCK, live=LIVE,
+        replica, state, version, settings=settings(**given), session=session, host=HOST, live=LIVE,
         recorder=recorded, on_step_down=step_down, on_handed_over=hand_over,
     )  # fmt: skip
     replica.become(ReplicaState.LEADER)
@@ -247,7 +248,7 @@ async def following(
     recorded = Recorded()
     async with asyncio.TaskGroup() as tasks:
 
-        def open_stream(_: Endpoint) -> MemoryStream:
+        async def open_stream(_: Endpoint) -> MemoryStream:
             stream = MemoryStream()
             streams.append(stream)
             if leader is not None:
@@ -263,7 +264,7 @@ async def following(
             on_answered=answered.append,
             on_refused=lambda _, error: refused.append(error),
             settings=settings(**given),
-            clock=CLOCK,
+            host=HOST,
             recorder=recorded,
         )
         replica.learn_leader(BrokerId(1), LeaderEpoch(epoch))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from strandline.ids import BrokerEpoch, BrokerId, LeaderEpoch
 from strandline.ports import Clock, SetData
 from strandline.vocabulary.metadata import Endpoint, IsrMember, PartitionState
 from strandline.vocabulary.topic_config import TopicConfig
-from tests.broker.support.replicas import ASSIGNED, CLOCK, KEY, LIVE, NAME, Recorded, settings
+from tests.broker.support.replicas import ASSIGNED, CLOCK, HOST, KEY, LIVE, NAME, Recorded, settings
 from tests.simulation.znode_tree import MemorySession, ZnodeTree
 from tests.waiting import eventually
 
@@ -150,7 +150,7 @@ async def seated(tmp_path: Path, *, clock: Clock = CLOCK, **given: Any) -> Async
     registration = SessionRegistration(session, folder, own, CLOCK, Endpoint(ME, "h", 1))
     registration.own, registration.live = LIVE[ME], LIVE
     folder.begin_life(LIVE[ME].epoch)
-    manager = ReplicaManager(own, folder, clock)
+    manager = ReplicaManager(own, folder, replace(HOST, clock=clock))
     manager.peers.live_changed(LIVE)
     try:
         async with asyncio.TaskGroup() as tasks:

@@ -11,7 +11,7 @@ from typing import Any
 
 import grpc
 
-from strandline.adapters.system.clock import SystemClock
+from strandline.adapters.service_host import service_host
 from strandline.config import KIB, ControllerSettings
 from strandline.controller.activity import Activity
 from strandline.controller.api.service import AdminService
@@ -58,7 +58,7 @@ async def running(zookeeper: str, controller_id: int = 1, **settings: Any) -> As
     activity = Activity(
         Endpoint(controller_id, "localhost", 7000 + controller_id),
         ControllerSettings(**given),
-        SystemClock(),
+        service_host(),
         lambda: None,
     )
     async with asyncio.TaskGroup() as tasks:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from strandline.adapters.system_host import new_id
 from strandline.adapters.zookeeper import queue_znodes
 from strandline.config import MULTI_BYTES_MAX, ZNODE_BYTES_MAX
 from strandline.controller.core.cluster import PlacedTopic
@@ -12,6 +13,7 @@ from strandline.controller.term.writes import (
     HEAD_BYTES_MAX,
     OPERATION_BYTES,
     Multi,
+    Stamp,
     creation_steps,
     pack,
     pack_each,
@@ -22,6 +24,7 @@ from strandline.vocabulary.metadata import Endpoint, Registration
 from strandline.vocabulary.state_changes import RequestState
 
 TOPIC_ID = TopicId("0" * 32)
+STAMP = Stamp(2**41, new_id)
 
 
 @settings(deadline=None, max_examples=20)
@@ -38,7 +41,7 @@ def test_all_is_written_once_in_multis_below_the_limit_each_partition_whole_in_o
     assigned = tuple(BrokerId(b) for b in range(replication_factor))
     live = {b: Registration(Endpoint(b, "h", 1), BrokerEpoch(2**40)) for b in assigned}
     topic = PlacedTopic(TOPIC_ID, [assigned] * partitions)
-    multis = pack(creation_steps(name, topic, live, at_ms=2**41))
+    multis = pack(creation_steps(name, topic, live, STAMP))
     placed, requested = [], []
     for multi in multis:
         creates = [op for op in multi.operations if isinstance(op, Create)]
@@ -66,7 +69,7 @@ def test_no_step_is_one_empty_multi() -> None:
 
 def test_each_multi_comes_with_what_its_steps_stand_for() -> None:
     """Whoever wrote several partitions at once has to say of each what became of it."""
-    steps = creation_steps("t", PlacedTopic(TOPIC_ID, [(BrokerId(1),)] * 3_000), {}, at_ms=0)
+    steps = creation_steps("t", PlacedTopic(TOPIC_ID, [(BrokerId(1),)] * 3_000), {}, STAMP)
     packed = pack_each(zip(steps, range(len(steps)), strict=True))
     assert len(packed) > 1
     assert [number for _, numbers in packed for number in numbers] == list(range(3_000))
@@ -76,7 +79,7 @@ def test_each_multi_comes_with_what_its_steps_stand_for() -> None:
 
 def test_it_is_told_that_what_a_multi_queues_was_requested() -> None:
     """Seed 002, goal 7: the life of a request begins with who asked whom, and why."""
-    (multi,) = pack(creation_steps("t", PlacedTopic(TOPIC_ID, [(BrokerId(1), BrokerId(2))]), {}, at_ms=7))
+    (multi,) = pack(creation_steps("t", PlacedTopic(TOPIC_ID, [(BrokerId(1), BrokerId(2))]), {}, STAMP))
     told = [(event.broker, event.state, event.requester, event.at_ms) for event in multi.events()]
-    assert told == [(broker, RequestState.REQUESTED, NO_BROKER, 7) for broker in (1, 2)]
+    assert told == [(broker, RequestState.REQUESTED, NO_BROKER, STAMP.at_ms) for broker in (1, 2)]
     assert {event.reason for event in multi.events()} == {"topic created"}

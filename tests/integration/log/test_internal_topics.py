@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from strandline import Admin
-from strandline.adapters.rpc.member_key import KEY_BYTES, METADATA_NAME
+from strandline.adapters.rpc.member_key import METADATA_NAME, key_metadata
 from strandline.adapters.rpc.wire_errors import error_of_call
 from strandline.errors import ErrorCode
 from strandline.ids import GROUP_EVENTS_TOPIC, OFFSETS_TOPIC
@@ -20,7 +20,7 @@ from tests.integration.support.harness import Harness
 from tests.integration.support.raw import CALL_S_MAX
 
 Metadata = Sequence[tuple[str, bytes]]
-GUESSED = ((METADATA_NAME, os.urandom(2 * KEY_BYTES)),)
+GUESSED = ((METADATA_NAME, os.urandom(64)),)
 
 
 async def written(shared: Harness, topic: str, metadata: Metadata, *, internal: bool = True) -> int:
@@ -42,7 +42,7 @@ async def test_only_members_write_to_internal_topics(shared: Harness, topic: str
     """CORRECTNESS X3: `internal` is not the client's to say, from the address of a broker neither."""
     assert await written(shared, topic, ()) == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert await written(shared, topic, GUESSED) == ErrorCode.BROKER_NOT_AVAILABLE
-    shown = (await member_key(shared.cluster)).metadata()
+    shown = key_metadata((await member_key(shared.cluster)).shown())
     allowed = await written(shared, topic, shown)
     assert allowed not in (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.BROKER_NOT_AVAILABLE)
     assert await written(shared, topic, shown, internal=False) == ErrorCode.INVALID_TOPIC_EXCEPTION

@@ -61,6 +61,16 @@ class Stored:
     last_epoch: int = NO_EPOCH
 
 
+class Folders(MemoryFiles):
+    """Folders of replicas, which hold nothing."""
+
+    def rename_directory(self, source: Path, target: Path) -> None:
+        cast(Folder, source).remove()
+
+    def remove_directory(self, path: Path) -> None:
+        pass
+
+
 @dataclass(slots=True)
 class Disk:
     """What a broker keeps when it dies. Fulfils as much of `DataFolder` as its session asks for."""
@@ -68,6 +78,7 @@ class Disk:
     broker_id: BrokerId
     replicas: dict[PartitionKey, Stored] = field(default_factory=dict)
     outbox: MemoryFiles = field(default_factory=MemoryFiles)
+    files: Folders = field(default_factory=Folders)
     lives: frozenset[BrokerEpoch] = frozenset()
     previous_sessions: frozenset[int] = frozenset()
     sessions: frozenset[int] = frozenset()
@@ -101,7 +112,7 @@ class Folder:
     def with_name(self, name: str) -> str:
         return name
 
-    def rename(self, _: str) -> None:
+    def remove(self) -> None:
         self._removed(self._disk.replicas.pop(self.key).name)
 
 
@@ -156,7 +167,7 @@ class Manager(ReplicaManager):
     """The real one, but for what it does to files."""
 
     def __init__(self, settings: BrokerSettings, disk: Disk, world: World) -> None:
-        super().__init__(settings, cast(DataFolder, disk), world.clock)
+        super().__init__(settings, cast(DataFolder, disk), world.host)
         self._disk = disk
         self._world = world
 
@@ -212,7 +223,7 @@ class Session(BrokerSession):
             endpoint,
             _no_stream,
             process.recording,
-            MemberKey(),
+            MemberKey(manager.host.new_id),
         )
         self.flows: dict[PartitionKey, Flow] = {}
         self._process = process
@@ -267,7 +278,7 @@ class Session(BrokerSession):
             leadership.turn()
 
 
-def _no_stream(_: Endpoint) -> ReplicaStream:
+async def _no_stream(_: Endpoint) -> ReplicaStream:
     raise AssertionError("followers here have no streams")
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from strandline.adapters.rpc.member_key import MemberKey
-from strandline.adapters.zookeeper.session import ZooKeeperSession
 from strandline.config import ControllerSettings
 from strandline.controller.active import ActiveController
 from strandline.controller.activity import Activity
 from strandline.errors import StrandlineError
+from strandline.host import Host
 from strandline.vocabulary.metadata import Endpoint
 from tests.simulation.state_changes.loop import VirtualClock
 from tests.simulation.state_changes.recording import Recording
@@ -35,10 +36,11 @@ class ControllerClock(VirtualClock):
         self.process = process
 
 
-def recorder(_: ControllerSettings, clock: ControllerClock, key: MemberKey) -> Recording:
+def recorder(_: ControllerSettings, host: Host, key: MemberKey) -> Recording:
     """Stands in for `strandline.controller.term.recorder.Recorder`: each epoch has its own."""
-    clock.process.recording = Recording(clock.process.world.truth)
-    return clock.process.recording
+    process = cast(ControllerClock, host.clock).process
+    process.recording = Recording(process.world.truth)
+    return process.recording
 
 
 class ControllerProcess:
@@ -66,12 +68,12 @@ class ControllerProcess:
         self._task = self.world.loop.create_task(self._run())
 
     async def _run(self) -> None:
-        clock = ControllerClock(self)
+        host = replace(self.world.host, clock=ControllerClock(self))
         while True:
             endpoint = Endpoint(self.id, "host", 100 + self.id)
-            self._activity = Activity(endpoint, SETTINGS, clock, lambda: None)
+            self._activity = Activity(endpoint, SETTINGS, host, lambda: None)
             self.coordination = self.world.zookeeper.open_session(f"controller {self.id}")
-            await self._activity._live(cast(ZooKeeperSession, self.coordination))
+            await self._activity._live(self.coordination)
             self.coordination.close_at_server()
 
     def ask(self, request: Request) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Final
 
 import pytest
 import structlog
 
+from strandline.adapters.service_host import service_host
 from strandline.adapters.zookeeper import znodes
-from strandline.broker.state_changes import execution
 from strandline.controller.core.reassignment import Move
 from strandline.controller.core.topics import Alteration, NewTopic
 from strandline.controller.term import term
@@ -44,6 +44,7 @@ class World:
         self.broken = broken
         self.loop = VirtualLoop()
         self.clock = VirtualClock(self.loop)
+        self.host = replace(service_host(), clock=self.clock)
         self.truth = Truth(broken)
         self.zookeeper = SimulatedZooKeeper(self.truth)
         self.truth.watch(self.zookeeper.tree)
@@ -55,7 +56,6 @@ class World:
     def opened(self) -> Iterator[World]:
         with pytest.MonkeyPatch.context() as patches, breaking(self):
             patches.setattr(term, "Recorder", recorder)
-            patches.setattr(execution, "shutil", SimpleNamespace(rmtree=lambda _: None))
             structlog_before = structlog.get_config()
             structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from strandline.adapters.rpc.member_key import MemberKey
 from strandline.adapters.rpc.transport import GrpcTransport
+from strandline.adapters.system_host import new_id
 from strandline.adapters.zookeeper.session import connect
 from strandline.config import ZooKeeperSettings
 from strandline.local.cluster import LocalCluster
@@ -11,7 +12,7 @@ from strandline.local.cluster import LocalCluster
 
 async def member_key(cluster: LocalCluster) -> MemberKey:
     """The key that the members of this cluster share."""
-    key = MemberKey()
+    key = MemberKey(new_id)
     session = await connect(ZooKeeperSettings(zookeeper=cluster.zookeeper))
     try:
         await key.read(session)
@@ -22,4 +23,4 @@ async def member_key(cluster: LocalCluster) -> MemberKey:
 
 async def member_transport(cluster: LocalCluster) -> GrpcTransport:
     """A transport that shows the key. The caller closes it."""
-    return GrpcTransport(await member_key(cluster))
+    return GrpcTransport((await member_key(cluster)).shown)

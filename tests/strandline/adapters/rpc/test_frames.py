@@ -12,7 +12,7 @@ from strandline.broker.replication.leader_end import Push
 from strandline.client.wire.produce import PRODUCE, Entry
 from strandline.errors import NotLeaderOrFollower, OffsetOutOfRange
 from strandline.ids import TopicPartition
-from strandline.rpc import log_pb2, replication_pb2
+from strandline.rpc import log_pb2
 
 NAME = TopicPartition("tides", 3)
 SIZES = [0, 1, 127, 128, 16_383, 16_384, 524_288]
@@ -51,11 +51,8 @@ def test_a_replication_message_reads_back_as_it_was_meant(size: int) -> None:
         Push(2, error=OffsetOutOfRange("begins at 7", limit=7)),
         Push(3, diverging=(-1, -1)),
     ]
-    message = replication_pb2.ReplicaFetchResponse.FromString(
-        replication_wire.REPLICA_FETCH.encode((4, pushes))
-    )
-    assert message.sequence == 4
-    read = replication_wire.pushes(message)
+    sequence, read = replication_wire.FOLLOW.decode(replication_wire.REPLICA_FETCH.encode((4, pushes)))
+    assert sequence == 4
     assert (read[0], read[2]) == (pushes[0], pushes[2])
     assert read[1].error is not None
     assert (read[1].error.message, read[1].error.limit) == ("begins at 7", 7)

@@ -50,8 +50,9 @@ SERVED: Sequence[Served] = [
 
 @asynccontextmanager
 async def served(refused: RefusedRequests) -> AsyncIterator[Any]:
-    server = new_server(ControllerSettings(), refused)
-    add_calls(server, SERVED, Listener.INTERNAL, RequestTimes(ManualClock()), refused)
+    server = new_server(ControllerSettings(), refused.note)
+    clock = ManualClock()
+    add_calls(server, SERVED, Listener.INTERNAL, clock, RequestTimes(clock).observe, refused.note)
     health_pb2_grpc.add_HealthServicer_to_server(health.aio.HealthServicer(), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()

@@ -60,7 +60,8 @@ async def serving(**handles: Handle) -> AsyncIterator[tuple[grpc.aio.Channel, li
         for name, handle in handles.items()
     ]
     clock = SystemClock()
-    add_calls(server, served, Listener.INTERNAL, RequestTimes(clock), RefusedRequests(clock))
+    times, refused = RequestTimes(clock), RefusedRequests(clock)
+    add_calls(server, served, Listener.INTERNAL, clock, times.observe, refused.note)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     try:

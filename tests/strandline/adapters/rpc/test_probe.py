@@ -14,8 +14,9 @@ import grpc.aio
 import pytest
 import uvloop
 
+from strandline.adapters.rpc.probe import probe
 from strandline.adapters.system.clock import SystemClock
-from strandline.broker.membership.probe import Heard, probe
+from strandline.host import Heard
 from strandline.ids import BrokerId
 from strandline.local.ports import LOOPBACK
 from strandline.vocabulary.metadata import Endpoint

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from enum import Enum
 from typing import Final
 
 import structlog
 
+from strandline.host import Heard
 from strandline.ports import Clock
 from strandline.vocabulary.metadata import Endpoint
 
@@ -21,17 +21,6 @@ logger = structlog.get_logger(__name__)
 RETRY_S: Final = 0.01
 _NO_WAY_THERE: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.ENETUNREACH)
 """Errors of a single address to which this machine has no route, because it has no network of that kind."""
-
-
-class Heard(Enum):
-    """The result of a probe."""
-
-    ALIVE = "alive"
-    """The process answered."""
-    GONE = "gone"
-    """Its host refuses connections to the port."""
-    NOTHING = "nothing"
-    """Neither: the process or the network hangs, or this machine cannot connect. The session decides."""
 
 
 async def probe(endpoint: Endpoint, timeout_s: float, clock: Clock) -> Heard:
