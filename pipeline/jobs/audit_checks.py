@@ -280,7 +280,7 @@ def watermark_too_low(known: Known) -> DataFrame:
     return known.finding(
         watermarks.withColumn("known", certain).where("offset < known"),
         checks.WATERMARK,
-        checks.TOLD_LESS,
+        checks.WATERMARK_TOO_LOW,
         history=known.name(F.col("history")),
         watermark=F.col("offset"),
         known=F.col("known"),

@@ -1,1 +1,1 @@
-"""What clients saw of topics, held against the topics: what each check means, once, without any engine."""
+"""Compares clients' histories with topics. It defines each check once, independent of any engine."""

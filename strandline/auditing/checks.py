@@ -1,11 +1,11 @@
-"""The checks of an audit: their names, what each means, and what is said of an offender.
+"""The checks of an audit: their names, their meanings, and the sentences about findings.
 
-A log keeps its promise if none of them finds anything (CORRECTNESS: lost write, duplicate, non-monotonic send
-and poll, poll-skip, aborted read, inconsistent offsets, a high watermark that goes back). What the sentences
-say is decided in `reference.py` for histories in memory, and by the pipeline's audit for those that are not.
+A log keeps its guarantees if no check has a finding (CORRECTNESS: lost write, duplicate, non-monotonic send
+and poll, poll-skip, aborted read, inconsistent offsets, a high watermark that goes back). `reference.py`
+decides the findings for histories in memory, and the pipeline's audit for larger ones.
 
-A cluster can be held to more than what clients saw of a topic: `cluster.py`, `ownership.py`, `commits.py`,
-`handling.py` and `requests.py` decide what that is, and `chaos/replica_logs.py` what is on the disks.
+More checks apply to a whole cluster: `cluster.py`, `ownership.py`, `commits.py`, `handling.py` and
+`requests.py` decide them, and `chaos/replica_logs.py` those of the disks.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Final, NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One way in which a log breaks its promise.
+    """One way in which a log breaks its guarantees.
 
-    `within_assignment`: only what one reader does between being assigned a partition and losing it is
-    judged. Where readers hand a partition over, the next one begins where the group has committed, and may
-    receive again what the last one had.
+    `within_assignment`: judges a reader only between the assignment of a partition and its loss. When readers
+    hand a partition over, the next one begins at the group's committed offset, and may receive records again
+    that the previous one received.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Check:
 
 
 class Finding(NamedTuple):
-    """An offender. Where nobody knows its partition or offset, they are None."""
+    """A violation of a check. Its partition or offset is None if unknown."""
 
     check: str
     topic: str
@@ -57,12 +57,12 @@ DUPLICATED: Final = Check(
 REORDERED: Final = Check(
     "reordered",
     "Records that one producer sent to a partition were acknowledged at offsets that fall, or a reader was "
-    "given offsets of a partition that do not rise.",
+    "returned offsets of a partition that do not rise.",
     within_assignment=True,
 )
 UNSEEN: Final = Check(
     "unseen",
-    "A reader was given a record from before a record of the log, and next one from behind it.",
+    "A reader received a record from before a record of the log, and next one from after it.",
     within_assignment=True,
 )
 ABORTED: Final = Check(
@@ -71,22 +71,22 @@ ABORTED: Final = Check(
 )
 INCONSISTENT: Final = Check(
     "inconsistent",
-    "An offset has two values: for two readers, for a reader and the log, or for who got an acknowledgement "
-    "and either of them.",
+    "An offset has two values: for two readers, for a reader and the log, or for a producer with an "
+    "acknowledgement and either of them.",
 )
 WATERMARK: Final = Check(
     "watermark",
-    "A high watermark went back: a reader was told one that is not above a record that it had received, or "
-    "less than one it was told before, or received a record where the log ends.",
+    "A high watermark went back: a reader received one that is not above a record that it had received, or "
+    "less than an earlier one, or it received a record where the log ends.",
 )
 AMBIGUOUS: Final = Check(
     "ambiguous",
-    "A value was sent twice, so nobody can tell whether it is duplicated. No fault of the log: give each "
+    "A value was sent twice, so it is unknown whether it is duplicated. No fault of the log: give each "
     "producer a --value-prefix of its own.",
 )
 
 CHECKS: Final = (LOST, DUPLICATED, REORDERED, UNSEEN, ABORTED, INCONSISTENT, WATERMARK, AMBIGUOUS)
-"""Of histories and the log."""
+"""The checks of histories and the log."""
 
 REPLICAS: Final = Check(
     "replicas",
@@ -96,11 +96,11 @@ REPLICAS: Final = Check(
 LEADERSHIP: Final = Check(
     "leadership",
     "A leader is not in its own ISR or came from outside it, epochs fell, one epoch had two leaders or none, "
-    "or a change of the ISR was not told.",
+    "or a change of the ISR was not reported.",
 )
 FELL: Final = Check(
     "fell",
-    "A leader told a high watermark below one that a leader of the same or an earlier epoch had told before.",
+    "A leader reported a high watermark below one that a leader of the same or an earlier epoch had.",
 )
 TWO_OWNERS: Final = Check(
     "two-owners",
@@ -108,12 +108,12 @@ TWO_OWNERS: Final = Check(
 )
 HANDOVER: Final = Check(
     "handover",
-    "A member was given a partition that it held already, or gave one up that it did not hold.",
+    "A member was assigned a partition that it held already, or gave one up that it did not hold.",
 )
 COMMITTED: Final = Check(
     "committed",
     "The committed offset of a group fell, or passed a record that no member of the group had received, or "
-    "is below one of which a member's commit was acknowledged.",
+    "is below an acknowledged commit of a member.",
 )
 HANDLED: Final = Check(
     "handled",
@@ -121,11 +121,11 @@ HANDLED: Final = Check(
 )
 REQUESTS: Final = Check(
     "requests",
-    "A state-change request has two ends, or none though all had time to settle, or nobody asked for it.",
+    "A state-change request has two ends, or none though the cluster has settled, or was never requested.",
 )
 
 CLUSTER_CHECKS: Final = (REPLICAS, LEADERSHIP, FELL, TWO_OWNERS, HANDOVER, COMMITTED, HANDLED, REQUESTS)
-"""Of what a cluster says of itself and has on disk."""
+"""The checks of a cluster's reports and disks."""
 
 ALL_CHECKS: Final = (*CHECKS, *CLUSTER_CHECKS)
 
@@ -139,11 +139,11 @@ GAP: Final = Check(
 )
 
 CLOSED_TOPIC_CHECKS: Final = (FOREIGN, GAP)
-"""Of topics whose producers are all known and whose log is complete."""
+"""The checks of topics whose producers are all known and whose log is complete."""
 
 
 def in_order(found: Iterable[Finding]) -> list[Finding]:
-    """By check, topic, partition and offset; what has none of these before what has."""
+    """Sorts by check, topic, partition and offset; unknown values come first."""
     order = {check.name: number for number, check in enumerate((*ALL_CHECKS, *CLOSED_TOPIC_CHECKS))}
 
     def key(each: Finding) -> tuple[int, str, int, int, str]:
@@ -154,7 +154,7 @@ def in_order(found: Iterable[Finding]) -> list[Finding]:
     return sorted(found, key=key)
 
 
-# --- what is said of an offender: names in braces stand for facts ------------------------------
+# --- sentences about findings: names in braces stand for facts ---------------------------------
 
 NOT_IN_LOG: Final = (
     "record {record} of {history} was acknowledged here, and the log, from {start} to {end}, does not have it"
@@ -169,8 +169,8 @@ SENT_OUT_OF_ORDER: Final = (
     "record {record} of {history} was acknowledged here, and record {earlier}, sent before it, at {offset}"
 )
 LOGGED_OUT_OF_ORDER: Final = "the log has record {record} of {history} here, and record {later} before it"
-READ_OUT_OF_ORDER: Final = "{history} was given this offset after {offset}, within one assignment"
-PASSED_OVER: Final = "{history} was given offsets {before} and {after}, one after the other"
+READ_OUT_OF_ORDER: Final = "{history} received this offset after {offset}, within one assignment"
+PASSED_OVER: Final = "{history} received offsets {before} and {after}, one after the other"
 DENIED_IN_LOG: Final = "record {record} of {history} failed as {outcome}, and the log has it here"
 DENIED_RECEIVED: Final = "record {record} of {history} failed as {outcome}, and {reader} received it here"
 ACKED_OTHERWISE: Final = (
@@ -178,7 +178,7 @@ ACKED_OTHERWISE: Final = (
 )
 RECEIVED_OTHERWISE: Final = "{history} received a value here, and the log has another one"
 DISAGREEING: Final = "{history} and {other} have two values for this offset, and the log has none"
-TOLD_LESS: Final = "{history} was told {watermark} as the high watermark, after {known} was certain"
+WATERMARK_TOO_LOW: Final = "{history} received {watermark} as the high watermark, after {known} was certain"
 BEYOND_END: Final = "{history} received this record, and the log ends at {end}"
 NEVER_SENT: Final = "the log has a value here that no producer sent"
 SENT_ELSEWHERE: Final = (

@@ -1,6 +1,6 @@
 """Judges topics whose producers are all known and whose log is complete. Pure.
 
-`reference.py` judges topics that others may write to as well. Where every producer has a history, and no
+`reference.py` judges topics that unknown producers may write to. If every producer has a history, and no
 record was deleted, more must hold:
 
 * Each value in the log was sent, and to that partition if its producer chose one.
@@ -32,7 +32,7 @@ class _Send(NamedTuple):
 
 
 _Sends = Mapping[tuple[str, bytes | None], Sequence[_Send]]
-"""By topic and value."""
+"""Sends by topic and value."""
 
 
 def findings(histories: Sequence[History], log: Iterable[Logged], spans: Spans) -> list[Finding]:

@@ -1,15 +1,14 @@
-"""What observers were told of partitions, and which elections were recorded. Pure.
+"""Judges observations of partitions, and recorded elections. Pure.
 
-What is judged, for each partition:
+For each partition:
 
 * An observation that names a leader has it among its in-sync replicas.
-* One epoch has one leader, whoever tells of it: an observation, or the record of an election.
-* The epochs of elections rise in the order in which they were recorded. (An observer may ask one broker
-  after the other, and be told by the second what the first knows better; so its epochs may fall.)
-* To one observer, a high watermark told in an epoch is not below one that it was told before in the same
-  epoch or an earlier one. What a leader of an older epoch says later is not held against a newer one's
-  words: it does not know yet that it was replaced, and clients that know the newer epoch do not listen to
-  it.
+* One epoch has one leader, in all observations and election records.
+* The epochs of elections rise in the order of their records. (An observer may ask brokers that know the state
+  of different times, so the epochs that it observes may fall.)
+* The high watermarks that one observer sees do not fall within an epoch, or from an older to a newer epoch. A
+  later answer of a leader of an older epoch is not compared with those of a newer one: it does not know yet
+  that it was replaced, and clients that know the newer epoch ignore it.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ NOBODY = -1
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What an observer was told of a partition at a moment. `leader` is NOBODY if there was none;
-    `watermark` and `end` (of the leader's log) are None if nobody answered."""
+    """The state of a partition that an observer received at a moment. `leader` is NOBODY if there was none;
+    `watermark` and `end` (of the leader's log) are None if the leader did not answer."""
 
     at_ms: int
     observer: str
@@ -45,7 +44,7 @@ class Observation:
 
 
 def findings(observations: Iterable[Observation], changes: Iterable[StateChangeEvent] = ()) -> list[Finding]:
-    """All that is wrong. Observations in the order in which they were made, `changes` in that of the
+    """All findings. Observations are in the order in which they were made, `changes` in the order of the
     topic."""
     seen = list(observations)
     elections = [change for change in changes if change.command is Happening.ELECT_LEADER]
@@ -60,12 +59,12 @@ def findings(observations: Iterable[Observation], changes: Iterable[StateChangeE
 
 
 def _outside_isr(seen: Iterable[Observation]) -> Iterator[Finding]:
-    """Of each partition and epoch the first."""
-    told: set[tuple[TopicPartition, int]] = set()
+    """The first such observation of each partition and epoch."""
+    seen_before: set[tuple[TopicPartition, int]] = set()
     for each in seen:
-        if each.leader == NOBODY or each.leader in each.isr or (each.place, each.epoch) in told:
+        if each.leader == NOBODY or each.leader in each.isr or (each.place, each.epoch) in seen_before:
             continue
-        told.add((each.place, each.epoch))
+        seen_before.add((each.place, each.epoch))
         isr = ", ".join(map(str, each.isr))
         yield Finding(
             LEADERSHIP.name,
@@ -119,13 +118,13 @@ def _watermarks_fell(seen: Iterable[Observation]) -> Iterator[Finding]:
         if each.watermark is None or each.leader == NOBODY:
             continue
         by_epoch = highest.setdefault((each.observer, each.place), {})
-        told = max(((mark, epoch) for epoch, mark in by_epoch.items() if epoch <= each.epoch), default=None)
-        if told is not None and each.watermark < told[0]:
+        bound = max(((mark, epoch) for epoch, mark in by_epoch.items() if epoch <= each.epoch), default=None)
+        if bound is not None and each.watermark < bound[0]:
             yield Finding(
                 FELL.name,
                 *each.place,
                 each.watermark,
-                f"{each.observer} was told {each.watermark} in epoch {each.epoch}, at {each.at_ms}, after "
-                f"{told[0]} in epoch {told[1]}",
+                f"{each.observer} received {each.watermark} in epoch {each.epoch}, at {each.at_ms}, after "
+                f"{bound[0]} in epoch {bound[1]}",
             )
         by_epoch[each.epoch] = max(each.watermark, by_epoch.get(each.epoch, 0))

@@ -1,14 +1,14 @@
-"""What groups have committed, held against what their members received. Pure.
+"""Compares the commits of groups with the records that their members received. Pure.
 
-A committed offset is that of the record to be read next. It never falls: the members of two generations are
-told apart, and who is no member any more commits nothing. (Resetting a group on purpose is another matter:
-do not ask while that is done.)
+A committed offset is that of the next record to read. It never falls: the coordinator distinguishes the
+members of two generations, and rejects commits from former members. (An operator may reset a group; do not
+audit meanwhile.)
 
-A commit that a member was told to be done is: no offset that was asked for later is below it.
+An acknowledged commit is durable: no offset that is read later is below it.
 
-And a group commits what it has processed: from the first record of a partition that any of its members
-received, each one below the committed offset was received by one of them. Records that the log does not
-have any more, and offsets that never had one, are not missed.
+A group commits what it has processed: from the first record of a partition that any of its members received,
+each record below the committed offset was received by one of them. Records that the log no longer has, and
+offsets without a record, are not required.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Partition = tuple[str, int]
 """Topic and partition."""
 
 ASKED_BEFORE_MS_MAX: Final = 3_000
-"""Longest time between a question for committed offsets and the moment at which its answer is noted."""
+"""Longest time between a request for committed offsets and the time noted for its answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What a group's coordinator said at a moment."""
+    """A coordinator's answer at a moment."""
 
     at_ms: int
     group: str
@@ -49,16 +49,16 @@ def findings(
     log: Mapping[Partition, Sequence[int]],
     acknowledged: Iterable[Committed] = (),
 ) -> list[Finding]:
-    """All that is wrong. `commits` in the order in which they were told; `received`: by group what its
-    members received, of groups of which all histories are there (others are not held to it); `log`: the
-    offsets that have a record, rising; `acknowledged`: commits that members were told to be done."""
-    told = list(commits)
-    return in_order({*_fell(told), *_passed(told, received, log), *_forgotten(told, acknowledged)})
+    """All findings. `commits`: in the order of their answers. `received`: by group, the offsets that its
+    members received; only for groups with all histories (others are not compared). `log`: the offsets that
+    have a record, ascending. `acknowledged`: acknowledged commits of members."""
+    commits = list(commits)
+    return in_order({*_fell(commits), *_passed(commits, received, log), *_forgotten(commits, acknowledged)})
 
 
-def _fell(told: Iterable[Committed]) -> Iterator[Finding]:
+def _fell(commits: Iterable[Committed]) -> Iterator[Finding]:
     highest: dict[tuple[str, Partition], Committed] = {}
-    for each in told:
+    for each in commits:
         key = (each.group, each.place)
         before = highest.get(key, each)
         if each.offset < before.offset:
@@ -72,11 +72,11 @@ def _fell(told: Iterable[Committed]) -> Iterator[Finding]:
             highest[key] = each
 
 
-def _forgotten(told: Iterable[Committed], acknowledged: Iterable[Committed]) -> Iterator[Finding]:
-    """Offsets below a commit that had been acknowledged when they were asked for. The last ones tell: an
-    offset that falls is found by itself."""
+def _forgotten(commits: Iterable[Committed], acknowledged: Iterable[Committed]) -> Iterator[Finding]:
+    """Offsets below a commit that had been acknowledged at their request. The last offset suffices, since
+    `_fell` finds one that falls."""
     last: dict[tuple[str, Partition], Committed] = {}
-    for each in told:
+    for each in commits:
         last[each.group, each.place] = each
     for acked in acknowledged:
         found = last.get((acked.group, acked.place))
@@ -87,22 +87,22 @@ def _forgotten(told: Iterable[Committed], acknowledged: Iterable[Committed]) -> 
 
 
 def _passed(
-    told: Iterable[Committed],
+    commits: Iterable[Committed],
     received: Mapping[str, Mapping[Partition, Collection[int]]],
     log: Mapping[Partition, Sequence[int]],
 ) -> Iterator[Finding]:
     highest: dict[tuple[str, Partition], Committed] = {}
-    for each in told:
+    for each in commits:
         key = (each.group, each.place)
         if key not in highest or each.offset > highest[key].offset:
             highest[key] = each
-    for (group, lane), each in highest.items():
+    for (group, place), each in highest.items():
         if group not in received:
             continue
-        known = received[group].get(lane, ())
-        stored = log.get(lane, ())
+        known = received[group].get(place, ())
+        stored = log.get(place, ())
         first = min(known, default=None)
-        # Without any, the group can have begun at this very offset.
+        # Without any received record, the group can have begun at this very offset.
         below = (
             stored[bisect_left(stored, first) : bisect_left(stored, each.offset)] if first is not None else ()
         )
@@ -111,7 +111,7 @@ def _passed(
             detail = (
                 f"group {group} has committed {each.offset}, and none of its members received this record"
             )
-            yield Finding(COMMITTED.name, *lane, missing, detail)
+            yield Finding(COMMITTED.name, *place, missing, detail)
         elif stored and each.offset > stored[-1] + 1:
             detail = f"group {group} has committed this, and the last record of the log is {stored[-1]}"
-            yield Finding(COMMITTED.name, *lane, each.offset, detail)
+            yield Finding(COMMITTED.name, *place, each.offset, detail)

@@ -1,8 +1,8 @@
-"""Whether a member finished its work on a record before it gave the partition up. Pure.
+"""Checks that a member finished its work on a record before it gave the partition up. Pure.
 
-A member that tells when it has finished with a record (`handled`) has it in hand from `received` until then.
-Within that time a partition may be lost, since nobody can wait for a member that is out of its group; but it
-is never revoked: the next owner would work on the partition at the same time.
+A member that reports finished records (`handled`) works on a record from `received` until then. The partition
+may be lost within that time, since a group does not wait for a member that it has removed. But it must not be
+revoked: the next owner would work on the partition at the same time.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Partition = tuple[str, int]
 
 
 def findings(histories: Iterable[History]) -> list[Finding]:
-    """All that is wrong, in histories of members that tell of their work; others are passed over."""
-    telling = (each for each in histories if any(isinstance(event, Handled) for event in each.events))
-    return in_order({finding for history in telling for finding in _of_one(history)})
+    """All findings in histories of members that report finished records; ignores other histories."""
+    reporting = (each for each in histories if any(isinstance(event, Handled) for event in each.events))
+    return in_order({finding for history in reporting for finding in _of_one(history)})
 
 
 def _of_one(history: History) -> Iterator[Finding]:

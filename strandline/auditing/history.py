@@ -1,7 +1,7 @@
-"""Histories: what `strandline verify produce` and `verify consume` told, line by line, as typed events.
+"""Histories: the lines of `strandline verify produce` and `verify consume` as typed events.
 
-A history is one run of one client, in one file. A client that was killed may leave half a line at the end,
-which counts for nothing; anything else that cannot be read is an error with its place.
+A history is one run of one client, in one file. A killed client may leave half a line at the end, which is
+ignored. Any other unreadable line is an error that names its place.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class InvalidHistory(StrandlineError):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`seq` rises by one a line."""
+    """An event of a history. `seq` rises by one a line."""
 
     seq: int
     topic: str
@@ -31,8 +31,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Sent(Event):
-    """A producer sends record number `record`, which is not answered yet. `partition` is the one that the
-    producer chose; None if it chose none, or the history does not say."""
+    """A producer sends record number `record`, which has no answer yet. `partition` is the producer's choice;
+    None if it chose none, or the history does not have it."""
 
     record: int
     value: bytes | None
@@ -41,7 +41,7 @@ class Sent(Event):
 
 @dataclass(frozen=True, slots=True)
 class Acked(Event):
-    """A record was acknowledged. `offset` is -1 where the broker no longer knew it."""
+    """A record was acknowledged. `offset` is -1 if the broker no longer knew it."""
 
     record: int
     partition: int
@@ -50,7 +50,7 @@ class Acked(Event):
 
 @dataclass(frozen=True, slots=True)
 class Failed(Event):
-    """A record failed. Only an unknown outcome leaves open whether it was appended."""
+    """A record failed. Only with an unknown outcome may it have been appended."""
 
     record: int
     outcome: Outcome
@@ -58,7 +58,7 @@ class Failed(Event):
 
 @dataclass(frozen=True, slots=True)
 class Assigned(Event):
-    """A reader begins to read these partitions, each from wherever its position is then."""
+    """A reader begins to read these partitions, each from its present position."""
 
     partitions: tuple[int, ...]
 
@@ -73,7 +73,7 @@ class Unassigned(Event):
 
 @dataclass(frozen=True, slots=True)
 class Received(Event):
-    """A reader was given a record."""
+    """A reader received a record."""
 
     partition: int
     offset: int
@@ -82,7 +82,7 @@ class Received(Event):
 
 @dataclass(frozen=True, slots=True)
 class Handled(Event):
-    """A member has finished with a record that it received. One that tells this tells it of all."""
+    """A member has finished with a record that it received. A member reports either all of them or none."""
 
     partition: int
     offset: int
@@ -90,7 +90,7 @@ class Handled(Event):
 
 @dataclass(frozen=True, slots=True)
 class CommitAcked(Event):
-    """A member's commit was acknowledged. `offset` is that of the record to be read next."""
+    """A member's commit was acknowledged. `offset` is that of the next record to read."""
 
     partition: int
     offset: int
@@ -98,8 +98,8 @@ class CommitAcked(Event):
 
 @dataclass(frozen=True, slots=True)
 class Watermark(Event):
-    """A reader was told the high watermark `offset`. When it asked, it had received what lies below
-    `proven`, so that the high watermark was at least that; 0 if it had received nothing."""
+    """A reader received the high watermark `offset`. Before its request, it had received all records below
+    `proven`, so the high watermark is at least that; 0 if it had received none."""
 
     partition: int
     offset: int
@@ -108,12 +108,12 @@ class Watermark(Event):
 
 @dataclass(frozen=True, slots=True)
 class Ended(Event):
-    """A client's last words: its `error`, or its `summary`."""
+    """A client's last line: its `error`, or its `summary`."""
 
 
 @dataclass(slots=True)
 class History:
-    """All that one client told, in its order. `name` is what findings call it: the file's path."""
+    """All events of one client, in order. `name` is its name in findings: the file's path."""
 
     name: str
     events: list[Event] = field(default_factory=list)
@@ -135,34 +135,34 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "error": (),
     "summary": (),
 }
-"""The fields that count, by event; all events have `seq` and `topic` too. Only `value` may be null."""
+"""The fields that are read, by event; all events also have `seq` and `topic`. Only `value` may be null."""
 
 LOST: Final = "lost"
 
 BIG: Final = 64
 SMALL: Final = 32
-"""Bits of a number, with its sign: partitions are small, all others big."""
+"""Bits of a number with its sign: partition numbers are small, all others big."""
 
 OUTCOMES: Final = {outcome.value: outcome for outcome in Outcome}
 
 
 class Line(NamedTuple):
-    """A line: its event, and all of its fields, also those that no audit of a log uses."""
+    """A line: its event, and all of its fields, including those that no audit of a log uses."""
 
     event: Event
     fields: Mapping[str, Any]
 
 
 def parse(line: bytes) -> Event:
-    """The event of a line. Raises ValueError with what is wrong."""
+    """The event of a line. Raises ValueError, which describes the error."""
     return parse_whole(line).event
 
 
 def parse_whole(line: bytes) -> Line:
-    """A line. Raises ValueError with what is wrong."""
+    """A line. Raises ValueError, which describes the error."""
     try:
         fields = json.loads(line)
-    except (ValueError, RecursionError) as error:  # also what is not UTF-8, or nested without end
+    except (ValueError, RecursionError) as error:  # also if it is not UTF-8, or nested too deeply
         raise ValueError(f"not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise ValueError("not a JSON object")
@@ -170,7 +170,7 @@ def parse_whole(line: bytes) -> Line:
 
 
 def event_of(fields: Mapping[str, Any]) -> Event:
-    """The event of a line's fields. Raises ValueError with what is wrong."""
+    """The event of a line's fields. Raises ValueError, which describes the error."""
     name = fields.get("event")
     if not isinstance(name, str) or name not in FIELDS:
         raise ValueError(f"there is no event {name!r}; known are {', '.join(FIELDS)}")
@@ -181,8 +181,8 @@ def event_of(fields: Mapping[str, Any]) -> Event:
 
 
 def read_lines(name: str, lines: Iterable[bytes]) -> Iterator[Event]:
-    """The events of a file's lines. Raises InvalidHistory for one that cannot be read, the last one excepted,
-    and for a second beginning: two runs in one file are not one history."""
+    """The events of a file's lines. Raises InvalidHistory for an unreadable line, except the last one, and
+    for a second beginning: two runs in one file are not one history."""
     return (line.event for line in read_whole_lines(name, lines))
 
 
@@ -209,7 +209,7 @@ def read_whole_lines(name: str, lines: Iterable[bytes]) -> Iterator[Line]:
 
 
 def read(path: Path, name: str | None = None) -> History:
-    """A file. Raises InvalidHistory, OSError."""
+    """Reads a file. Raises InvalidHistory, OSError."""
     with path.open("rb") as lines:
         called = name or str(path)
         return History(called, list(read_lines(called, lines)))
@@ -257,7 +257,7 @@ def _outcome(fields: Mapping[str, Any], name: str) -> Outcome:
 
 
 def _bytes(fields: Mapping[str, Any], name: str) -> bytes | None:
-    """Text, or base64 where a field says so (as `strandline.cli.shell.output.shown` writes it)."""
+    """Text, or base64 if a field says so (as `strandline.cli.shell.output.shown` writes it)."""
     encoding = fields.get(f"{name}_encoding")
     if encoding not in (None, "base64"):
         raise ValueError(f"{name}_encoding is {encoding!r}, not base64")

@@ -26,7 +26,7 @@ class LeaderEpoch:
 
     elections: list[StateChangeEvent] = field(default_factory=list)
     changes: list[StateChangeEvent] = field(default_factory=list)
-    """In the order of the versions that they gave the `isr` znode."""
+    """The changes in the order of the versions that they gave the `isr` znode."""
     resignations: list[StateChangeEvent] = field(default_factory=list)
 
     @property
@@ -39,11 +39,11 @@ class LeaderEpoch:
 
 
 Epochs = Mapping[PartitionKey, Mapping[int, LeaderEpoch]]
-"""By epoch, rising."""
+"""The leader epochs by number, ascending."""
 
 
 def epochs_in(events: Iterable[StateChangeEvent]) -> Epochs:
-    """`events` in the order of the topic, each step once."""
+    """Groups `events`, in the order of the topic, by partition and leader epoch; each step once."""
     found: defaultdict[PartitionKey, dict[int, LeaderEpoch]] = defaultdict(dict)
     for event in events:
         if event.command not in (Happening.ELECT_LEADER, Happening.CHANGE_ISR, Happening.RESIGN_LEADER):

@@ -1,11 +1,11 @@
-"""Who held which partition of a group when, and whether ever two did: from `__group_events`. Pure.
+"""Determines from `__group_events` which member held which partition of a group, and finds overlaps. Pure.
 
-docs/use/groups.md has the events. This says what the job on Spark finds in more than memory holds
+docs/use/groups.md describes the events. This module defines the results of the Spark job for larger data
 (`pipeline/jobs/ownership.py`), in the same steps: times are moved into the bounds that the coordinator's
-clock sets, holdings are made of them, and overlaps of these.
+clock sets, then combined to holdings, and those to overlaps.
 
-What a coordinator did not live to write down is missing there, so that an overlap in the events may be none:
-`member_ownership.py` judges.
+Events are missing if a coordinator died before it wrote them, so an overlap in the events may be no real one:
+`member_ownership.py` decides.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ STARTED, STABLE = "generation_started", "generation_stable"
 
 @dataclass(frozen=True, slots=True)
 class GroupEvent:
-    """One event, as far as it says who held what. `told_ms` is when the coordinator wrote it down, by its
-    own clock; None if that is not known. `partitions` by topic."""
+    """One event, as far as it concerns ownership. `recorded_ms`: when the coordinator recorded it, by its own
+    clock; None if unknown. `partitions` are by topic."""
 
     event: str
     group: str
@@ -30,7 +30,7 @@ class GroupEvent:
     at_ms: int
     member: str = ""
     partitions: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    told_ms: int | None = None
+    recorded_ms: int | None = None
 
 
 class Holder(NamedTuple):
@@ -44,8 +44,8 @@ class Holder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A time for which a member held a partition, up to, without, `to_ms`. `from_ms` is None if it began
-    before all that is told; `to_ms` None and `ended` empty if it goes on. `ended` is an event: revoked,
+    """A time for which a member held a partition, until before `to_ms`. `from_ms` is None if it began before
+    the first event. If it has not ended, `to_ms` is None and `ended` is empty. `ended` is an event: revoked,
     lost, member_left."""
 
     holder: Holder
@@ -56,7 +56,8 @@ class Holding:
 
 
 class Overlap(NamedTuple):
-    """A time for which the same members, two or more, held a partition. `to_ms` is None if they still do."""
+    """A time for which the same members, two or more, held a partition. `to_ms` is None if it has not
+    ended."""
 
     group: str
     topic: str
@@ -74,7 +75,7 @@ class _Moment:
 
 
 def holdings(events: Iterable[GroupEvent]) -> list[Holding]:
-    """All that members held, from all events in the order of the topic, each once."""
+    """All holdings, from all events in the order of the topic, each once."""
     found: list[Holding] = []
     for holder, moments in _moments(list(events)).items():
         found += _of_one(holder, moments)
@@ -82,7 +83,8 @@ def holdings(events: Iterable[GroupEvent]) -> list[Holding]:
 
 
 def _moments(events: Sequence[GroupEvent]) -> dict[Holder, list[_Moment]]:
-    """What became of each holder, in the order of the topic. Who left left all that it ever had."""
+    """The assignments and releases of each holder, in the order of the topic. A member that left released all
+    that it ever had."""
     bounds = _bounds(events)
     had: defaultdict[tuple[str, str], dict[Holder, None]] = defaultdict(dict)
     for each in events:
@@ -111,7 +113,7 @@ def _holders(event: GroupEvent) -> list[Holder]:
 
 
 def _bounds(events: Iterable[GroupEvent]) -> dict[tuple[str, int], tuple[int | None, int | None]]:
-    """By group and generation: when it was stable, and when the next one that began did."""
+    """By group and generation: when it became stable, and when the next generation that began did so."""
     first: defaultdict[str, dict[tuple[str, int], int]] = defaultdict(dict)
     known: defaultdict[str, set[int]] = defaultdict(set)
     for each in events:
@@ -129,15 +131,16 @@ def _bounds(events: Iterable[GroupEvent]) -> dict[tuple[str, int], tuple[int | N
 
 
 def _placed(event: GroupEvent, stable_ms: int | None, next_started_ms: int | None) -> int:
-    """Its time, not before its generation was stable, and not after the next one began or it was told."""
-    told_ms = event.at_ms if event.told_ms is None else event.told_ms
-    latest = min(told_ms, told_ms if next_started_ms is None else next_started_ms)
+    """The event's time, moved to be not before its generation was stable, nor after the next one began or the
+    event was recorded."""
+    recorded_ms = event.at_ms if event.recorded_ms is None else event.recorded_ms
+    latest = min(recorded_ms, recorded_ms if next_started_ms is None else next_started_ms)
     return min(latest, max(event.at_ms, event.at_ms if stable_ms is None else stable_ms))
 
 
 def _of_one(holder: Holder, moments: Sequence[_Moment]) -> list[Holding]:
-    """Of several begins in a row, and of several ends, the first counts; that somebody left says nothing of
-    what it had given up."""
+    """The holdings of one holder. Of several begins or several ends in a row, the first counts. A leave does
+    not change partitions that the member had released before."""
     found: list[Holding] = []
     begun: _Moment | None = None
     before = ""
@@ -145,7 +148,7 @@ def _of_one(holder: Holder, moments: Sequence[_Moment]) -> list[Holding]:
         if each.event == ASSIGNED:
             begun = begun if before == ASSIGNED else each
         elif begun is not None:
-            ended_ms = max(begun.at_ms, each.at_ms)  # whatever two coordinators' clocks say
+            ended_ms = max(begun.at_ms, each.at_ms)  # the clocks of two coordinators may differ
             found.append(Holding(holder, begun.at_ms, ended_ms, each.event, begun.generation))
             begun = None
         elif not before and each.event != LEFT:
@@ -157,9 +160,9 @@ def _of_one(holder: Holder, moments: Sequence[_Moment]) -> list[Holding]:
 
 
 def overlaps(holdings: Iterable[Holding]) -> list[Overlap]:
-    """Times at which a partition had two holders or more, from each change to the next. Who gives up and
-    who takes in the same millisecond do not hold together; what began before all that is told counts for
-    nothing."""
+    """Times at which a partition had two holders or more, from each change to the next. A release and an
+    assignment in the same millisecond do not overlap. Holdings that began before the first event are
+    ignored."""
     held: defaultdict[tuple[str, str, int], list[Holding]] = defaultdict(list)
     for each in holdings:
         if each.from_ms is not None and (each.to_ms is None or each.to_ms > each.from_ms):

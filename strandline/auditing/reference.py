@@ -1,6 +1,6 @@
-"""What each check finds in complete histories and the records of the log, all in memory. Pure.
+"""Decides the checks for complete histories and the records of the log, all in memory. Pure.
 
-This is what the checks mean. Whoever checks more than memory holds must find the same.
+It defines the checks: an implementation for larger data must have the same findings.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from strandline.errors import Outcome
 
 
 class Span(NamedTuple):
-    """Where the log of a partition starts, and its high watermark: asked after the histories were written."""
+    """The start of a partition's log, and its high watermark, read after the histories were written."""
 
     start: int
     end: int
@@ -41,17 +41,17 @@ class Place(NamedTuple):
 
 
 Spans = Mapping[tuple[str, int], Span]
-"""By topic and partition. Topics that are not in here are not judged."""
+"""Spans by topic and partition. Other topics are not judged."""
 
 NO_LOG: Final = Span(0, 0)
-"""Of a partition that the topic does not have."""
+"""The span of a partition that the topic does not have."""
 
 
 def findings(histories: Sequence[History], log: Iterable[Logged], spans: Spans) -> list[Finding]:
-    """All that is wrong, by check, topic and place; each offender once.
+    """All findings, by check, topic and place; each violation once.
 
-    `log` is all that the topics have within `spans`, which nothing but the deletion of old records takes
-    anything from: in a compacted topic, records are missing for good reasons.
+    `log` has all records of the topics within `spans`. Only the deletion of old records may remove records:
+    in a compacted topic, missing records are normal.
     """
     run = _Run(histories, log, spans)
     found = {
@@ -61,7 +61,7 @@ def findings(histories: Sequence[History], log: Iterable[Logged], spans: Spans) 
         *_read_out_of_order(run),
         *_aborted(run),
         *_inconsistent(run),
-        *_watermarks_told(run),
+        *_watermarks_received(run),
         *_beyond_end(run),
         *_ambiguous(run),
     }
@@ -73,13 +73,13 @@ def findings(histories: Sequence[History], log: Iterable[Logged], spans: Spans) 
 
 @dataclass(slots=True)
 class _Fate:
-    """A record that a producer sent, and what became of it."""
+    """A record that a producer sent, and its outcome."""
 
     history: int
     topic: str
     record: int
     sent: bool = False
-    """False: only its end is known, and not its value."""
+    """False: only its outcome is known, and not its value."""
     value: bytes | None = None
     partition: int | None = None
     offset: int | None = None
@@ -87,29 +87,29 @@ class _Fate:
 
     @property
     def denied(self) -> bool:
-        """Its producer was told that it was not appended."""
+        """True if its producer was informed that it was not appended."""
         return self.outcome is not Outcome.UNKNOWN
 
     @property
     def place(self) -> Place | None:
-        """Where it was acknowledged, if that is known."""
+        """The place at which it was acknowledged, if known."""
         if self.partition is None or self.offset is None or self.offset < 0:
             return None
         return Place(self.topic, self.partition, self.offset)
 
 
 class _Witness(NamedTuple):
-    """Who said that a value is at a place. Ordered by who counts as the first to say so."""
+    """The source of a value at a place. The order of sources decides which one a finding names first."""
 
     history: int
     received: bool
     number: int
-    """The record's, or the line's."""
+    """The number of the record or of the line."""
     value: bytes | None
 
 
 class _Run:
-    """Histories by what they tell, and the log by place and by value."""
+    """Histories by type of event, and the log by place and by value."""
 
     def __init__(self, histories: Sequence[History], log: Iterable[Logged], spans: Spans) -> None:
         self.spans = spans
@@ -139,7 +139,7 @@ class _Run:
         return self.spans.get((topic, partition), NO_LOG)
 
     def _fates(self) -> list[_Fate]:
-        """In the order of histories and records."""
+        """The records' fates, in the order of histories and records."""
         fates: dict[tuple[int, str, int], _Fate] = {}
         for history, event in self.events:
             if not isinstance(event, Sent | Acked | Failed):
@@ -165,7 +165,7 @@ class _Run:
         return place not in self.log or self.log[place] != value
 
     def witnesses(self) -> dict[Place, list[_Witness]]:
-        """All who know a value for a place, in order."""
+        """All sources of a value for a place, in order."""
         found: defaultdict[Place, list[_Witness]] = defaultdict(list)
         for fate in self.fates:
             if fate.place is not None and fate.sent:
@@ -225,7 +225,7 @@ def _sent_out_of_order(run: _Run) -> Iterator[Finding]:
 
 
 def _read_out_of_order(run: _Run) -> Iterator[Finding]:
-    """Also what was passed over."""
+    """Also finds skipped records."""
     last: dict[tuple[int, str, int], int] = {}
     for history, event in run.events:
         match event:
@@ -247,14 +247,14 @@ def _read_out_of_order(run: _Run) -> Iterator[Finding]:
 
 
 def _between(run: _Run, event: Received, before: int) -> Iterator[Place]:
-    """The records of the log behind offset `before` and before the one that was received."""
+    """The records of the log after offset `before` and before the received one."""
     offsets = run.offsets.get((event.topic, event.partition), [])
     for offset in offsets[bisect_right(offsets, before) : bisect_left(offsets, event.offset)]:
         yield Place(event.topic, event.partition, offset)
 
 
 def _aborted(run: _Run) -> Iterator[Finding]:
-    """Only of values that nobody sent with another outcome."""
+    """Judges only values that were never sent with another outcome."""
     denied = {key: sends for key, sends in run.sends.items() if all(fate.denied for fate in sends)}
     for key, sends in denied.items():
         for fate in sends:
@@ -298,7 +298,7 @@ def _inconsistent(run: _Run) -> Iterator[Finding]:
                 yield _at(checks.INCONSISTENT, place, checks.ACKED_OTHERWISE, **facts)
 
 
-def _watermarks_told(run: _Run) -> Iterator[Finding]:
+def _watermarks_received(run: _Run) -> Iterator[Finding]:
     highest: dict[tuple[int, str, int], int] = {}
     for history, event in run.events:
         if isinstance(event, Watermark):
@@ -307,12 +307,12 @@ def _watermarks_told(run: _Run) -> Iterator[Finding]:
             if event.offset < known:
                 facts = {"history": run.names[history], "watermark": event.offset, "known": known}
                 place = Place(event.topic, event.partition, event.offset)
-                yield _at(checks.WATERMARK, place, checks.TOLD_LESS, **facts)
+                yield _at(checks.WATERMARK, place, checks.WATERMARK_TOO_LOW, **facts)
             highest[key] = max(event.offset, highest.get(key, 0))
 
 
 def _beyond_end(run: _Run) -> Iterator[Finding]:
-    """Of each reader the highest such offset of a partition."""
+    """The highest such offset of each reader and partition."""
     highest: dict[tuple[int, str, int], int] = {}
     for history, event in run.received():
         key = (history, event.topic, event.partition)

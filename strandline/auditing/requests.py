@@ -1,10 +1,10 @@
-"""How requests of the state queue ended. Pure.
+"""Checks the ends of requests in the state queues. Pure.
 
-Every request was asked for, and has exactly one end: completed, superseded or failed; so has every
-reassignment. A record that was written twice, of one id and one state, is one step: of it the first counts.
+Every request was recorded as requested, and has exactly one end: completed, superseded or failed. The same
+holds for every reassignment. Records with the same id and state are one step; the first of them counts.
 
-None is left without an end, save what was asked for once all had settled, and what was asked of a broker
-that is gone for good.
+Every request has an end, except those made after the cluster had settled, and those to a broker that is gone
+for good.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class _Life:
 def findings(
     changes: Iterable[StateChangeEvent], *, settled_ms: int | None = None, gone: Collection[int] = ()
 ) -> list[Finding]:
-    """All that is wrong. `settled_ms`: when all had settled; None if they have not, and requests may wait
-    still. `gone` are brokers that do not come back."""
+    """All findings. `settled_ms`: when the cluster had settled; None if it has not, and requests may still
+    wait. `gone`: brokers that do not return."""
     lives: dict[str, _Life] = {}
     for change in changes:
         if not isinstance(change.command, Command) and change.command is not Happening.REASSIGN:

@@ -1,8 +1,8 @@
-"""How long it took until what was acknowledged could be read. Pure; a fact of a run, and no fault.
+"""Measures how long it took until acknowledged records could be read. Pure; a fact of a run, not a fault.
 
-An acknowledged record is below the high watermark, so whoever reads a partition by assignment, and has
-received all before it, can be given it at once. What is measured is more than the log's part: how far
-behind the reader was, and what the network did to it, are in it.
+An acknowledged record is below the high watermark, so a reader by assignment that has received all records
+before it can receive it at once. The measured time includes more than the log's part: the reader's lag and
+the delays of the network.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Partition = tuple[str, int]
 
 
 class Reading(NamedTuple):
-    """A reader was given a record of a partition, to which it was assigned at `since_ms`."""
+    """A reader received a record of a partition that was assigned to it at `since_ms`."""
 
     reader: str
     topic: str
@@ -26,7 +26,8 @@ class Reading(NamedTuple):
 
 
 class Staleness(NamedTuple):
-    """For so long a record had been acknowledged, and `reader` assigned, when it was given it."""
+    """The time between a record's acknowledgement, or the assignment of `reader` if that was later, and its
+    receipt."""
 
     topic: str
     partition: int
@@ -36,11 +37,11 @@ class Staleness(NamedTuple):
 
 
 def longest(acked: Mapping[Partition, Mapping[int, float]], readings: Iterable[Reading]) -> list[Staleness]:
-    """For each partition the longest time. `acked`: when each offset was acknowledged, by the clock of the
+    """The longest time for each partition. `acked`: when each offset was acknowledged, by the clock of the
     readings.
 
-    What was given before its acknowledgement had arrived took no time; what was never given is not in here:
-    that is for the checks.
+    A record that was received before its acknowledgement arrived took no time. A record that was never
+    received is not included; the checks cover it.
     """
     found: dict[Partition, Staleness] = {}
     for each in readings:

@@ -1,1 +1,2 @@
-"""The command line: one file a family of commands. Nothing heavy is imported before a command needs it."""
+"""The command line: one file for each family of commands. Commands import heavy modules only when they
+run."""

@@ -43,16 +43,16 @@ for _command in (
 
 
 def main() -> None:
-    """Run the command line and exit with its status."""
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its C core prints lines that are not for users
+    """Runs the command line and exits with its status."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # gRPC's C core prints lines that are not for users
     _open_standard_streams()
     cli()
 
 
 def _open_standard_streams() -> None:
-    """Put /dev/null where a standard stream is closed.
+    """Opens /dev/null for each standard stream that is closed.
 
-    Else the event loop's own descriptors would be given these numbers, and libuv aborts when it closes one.
+    Otherwise the event loop's own descriptors would get these numbers, and libuv aborts when it closes one.
     """
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= STDERR:
         os.set_inheritable(descriptor, True)

@@ -1,4 +1,4 @@
-"""`strandline chaos`: harm a cluster on purpose, under load, and see whether it keeps its promise."""
+"""`strandline chaos`: injects faults into a cluster under load, and checks that it keeps its guarantees."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ DEFAULT_OUT: Final = Path(".chaos")
 
 
 class FaultsType(click.ParamType["frozenset[str]"]):
-    """Kinds of faults, with commas."""
+    """Kinds of faults, separated by commas."""
 
     name = "faults"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> frozenset[str]:
-        """Read the names; one that is not known is wrong usage."""
+        """Reads the names; an unknown one is wrong usage."""
         from strandline.chaos.core.faults import FaultKind
 
         if isinstance(value, frozenset):
@@ -43,16 +43,18 @@ class FaultsType(click.ParamType["frozenset[str]"]):
 @click.command(cls=Command)
 @click.option(
     "--seconds", type=FiniteRange(min=5, max=SECONDS_MAX), default=60.0, show_default=True, metavar="S",
-    help="How long faults are done; healing and judging come after it.",
+    help="Time for faults; healing and judging come after it.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(0, SEED_MAX), help="Do again what this one did; default: any.")
+@click.option(
+    "--seed", type=click.IntRange(0, SEED_MAX), help="Repeat the round of this seed; default: random."
+)
 @click.option("--rounds", type=click.IntRange(min=1), default=1, show_default=True, help="Seeds count up.")
 @click.option("--brokers", type=click.IntRange(min=2, max=9), default=3, show_default=True)
 @click.option("--controllers", type=click.IntRange(min=1, max=5), default=2, show_default=True)
-@click.option("--faults", type=FaultsType(), help="Only these kinds, with commas; default: all there are.")
+@click.option("--faults", type=FaultsType(), help="Only these kinds, separated by commas; default: all.")
 @click.option(
     "--out", type=click.Path(file_okay=False, path_type=Path), default=DEFAULT_OUT, show_default=True,
-    help="Where each round leaves its folder, seed-N.",
+    help="Folder for the rounds' folders, seed-N.",
 )  # fmt: skip
 @pass_invocation
 def chaos(
@@ -65,10 +67,11 @@ def chaos(
     faults: frozenset[str] | None,
     out: Path,
 ) -> None:
-    """Kill, hang and fill a cluster of its own while clients write and read, and judge what they saw.
+    """Kill, stop and fill the disks of a temporary cluster while clients write and read, and judge the
+    result.
 
-    Exits with 0 if all is well, 2 if something was found or the cluster did not recover, 1 if it could not
-    be run.
+    Exits with 0 if all is well, 2 if a problem was found or the cluster did not recover, 1 if it could not be
+    run.
     """
     import secrets
 

@@ -445,7 +445,7 @@ async def _serving(service: Service, timeout_s: float) -> None:
 
 
 async def _all(waits: Iterable[Awaitable[None]]) -> None:
-    """Wait for all concurrently; the first failure ends the others and is raised by itself."""
+    """Waits for all concurrently; the first failure ends the others and is raised without a group."""
 
     async def wait(one: Awaitable[None]) -> None:
         await one

@@ -1,4 +1,4 @@
-"""`strandline broker`: list brokers, empty one, and ask whether one may be stopped."""
+"""`strandline broker`: lists and drains brokers, and checks if one may be stopped."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 LOOK_AGAIN_S: Final = 0.5
 STUCK_S: Final = 30.0
-"""A drain of which so long nothing moves, with problems told, is not waited for any longer."""
+"""Time without progress after which a drain with reported problems is not waited for."""
 
 WAY_OUT_OF_DRAIN: Final = (
-    "no waiting moves that: give such a partition another replica (`topic reassign`), or go on with "
-    "--except-permanent: nobody serves it while the broker is down"
+    "waiting does not change that: give such a partition another replica (`topic reassign`), or use "
+    "--except-permanent: no broker serves it while this one is down"
 )
 WAY_OUT_OF_READY: Final = (
-    "no waiting mends that: give such a partition more replicas (`topic reassign`) or a lower "
-    "min.insync.replicas, or go on with --except-permanent: it takes no records with acks=all while the "
+    "waiting does not change that: give such a partition more replicas (`topic reassign`) or a lower "
+    "min.insync.replicas, or use --except-permanent: it takes no records with acks=all while the "
     "broker is down"
 )
 
@@ -41,13 +41,13 @@ BROKER_ID: Final = click.IntRange(0, 2**31 - 1)
 
 @click.group(cls=Group)
 def broker() -> None:
-    """List brokers, drain them, and ask whether they may be stopped."""
+    """List brokers, drain them, and check if they may be stopped."""
 
 
 @broker.command("list")
 @pass_invocation
 def list_(invocation: Invocation) -> None:
-    """List the brokers, also those that are gone and have a queue of state changes."""
+    """List the brokers, including dead ones that have a queue of state changes."""
     from strandline import Admin
     from strandline.adapters.system.clock import SystemClock
 
@@ -68,7 +68,7 @@ def list_(invocation: Invocation) -> None:
 
 
 def broker_row(each: BrokerDescription, now_ms: int) -> dict[str, Any]:
-    """A broker as `broker list` shows it; where one that is gone was reached, nobody knows."""
+    """A broker as `broker list` shows it; the address of a dead broker is unknown."""
     end, oldest_ms = each.endpoint, each.oldest_queued_at_ms or None
     return {
         "broker": end.id,
@@ -90,14 +90,14 @@ def broker_row(each: BrokerDescription, now_ms: int) -> dict[str, Any]:
 @click.option("--replicas", is_flag=True, help="Move its replicas away too, not only its leaderships.")
 @click.option(
     "--throttle", type=click.IntRange(min=1), metavar="BYTES",
-    help="Send each partition's new replica at most so many bytes a second. Asked for again with another "
-         "number, it is also that of the moves that this drain has under way.",
+    help="Limit for each partition's new replica, bytes a second. If it is given again, it also applies to "
+         "the moves of this drain that are under way.",
 )  # fmt: skip
-@click.option("--undo", is_flag=True, help="Take the drain back; what moves already goes on to do so.")
+@click.option("--undo", is_flag=True, help="Undo the drain; moves that have begun continue.")
 @click.option("--wait/--no-wait", default=True, show_default=True, help="Wait until nothing is left.")
 @click.option(
     "--except-permanent", is_flag=True,
-    help="Succeed also if all that is left is to lead partitions that have no other replica.",
+    help="Also succeed if only partitions without another replica are left to lead.",
 )  # fmt: skip
 @pass_invocation
 def drain(
@@ -109,19 +109,19 @@ def drain(
     wait: bool,
     except_permanent: bool,
 ) -> None:
-    """Have the broker ID lead nothing, and with --replicas have nothing either.
+    """Move all leaderships away from the broker ID, and with --replicas all of its replicas.
 
-    It goes on without this command, whatever becomes of the broker: until --undo. A drain of leaderships also
-    ends when the broker was restarted and `broker ready` finds it ready. Exits with 1 if something cannot be
-    moved; at once if that is all that is left and no waiting helps, for the partitions have no other replica.
+    The drain continues without this command until --undo, even if the broker restarts. A drain of leaderships
+    also ends when the broker was restarted and `broker ready` finds it ready. Exits with 1 if something
+    cannot be moved; at once if only partitions without another replica are left, since waiting does not help.
     """
     if throttle is not None and not replicas:
-        raise click.UsageError("--throttle is for the replicas that move: give --replicas as well")
+        raise click.UsageError("--throttle limits replicas that move: give --replicas as well")
     if undo and replicas:
-        raise click.UsageError("--undo takes the whole drain back: leave --replicas out")
+        raise click.UsageError("--undo undoes the whole drain: leave out --replicas")
     if except_permanent and (undo or not wait):
         raise click.UsageError(
-            "--except-permanent is for what is left after waiting: not with --undo or --no-wait"
+            "--except-permanent applies to what is left after waiting: leave out --undo and --no-wait"
         )
     from strandline import Admin
 
@@ -169,7 +169,7 @@ def drain(
 
 
 def _only_permanent_left(progress: DrainProgress) -> bool:
-    """A drain of replicas leaves nothing that is permanent: it moves those too."""
+    """True if only partitions without another replica are left. A drain of replicas moves those too."""
     return 0 < progress.leaderships == progress.permanent
 
 
@@ -180,7 +180,7 @@ def _counted(number: int, what: str) -> str:
 async def _drained(
     admin: Admin, invocation: Invocation, broker_id: int, replicas: bool, throttle: int
 ) -> DrainProgress:
-    """Its progress once nothing is left, or nothing moves any more."""
+    """Waits until nothing is left, or nothing moves. Returns the progress then."""
     from strandline.adapters.system.clock import SystemClock
     from strandline.errors import StrandlineError
 
@@ -194,7 +194,7 @@ async def _drained(
         except StrandlineError as error:
             if not error.retriable or clock.monotonic() - moved_at >= STUCK_S:
                 raise
-            waits.tell(f"not known how far broker {broker_id} is: {error.message}")
+            waits.show(f"not known how far broker {broker_id} is: {error.message}")
             await clock.sleep(LOOK_AGAIN_S)
             continue
         left = progress.leaderships, progress.replicas if replicas else 0
@@ -207,14 +207,14 @@ async def _drained(
                 what += f" and {_counted(left[1], 'replica')}"
             invocation.out.note(f"broker {broker_id} still has {what}")
         if progress.problems:
-            waits.tell(f"waiting: {_first(progress.problems)}")
+            waits.show(f"waiting: {_first(progress.problems)}")
         if progress.problems and clock.monotonic() - moved_at >= STUCK_S:
             return progress
         await clock.sleep(LOOK_AGAIN_S)
 
 
 def still_leaving(broker_id: int, moving: Sequence[OngoingReassignment]) -> str | None:
-    """What a drain that was taken back leaves under way; None: nothing."""
+    """A message about moves that still run after a drain was undone; None if there are none."""
     leaving = [
         each
         for each in moving
@@ -239,21 +239,21 @@ def _first(problems: Sequence[str]) -> str:
 @click.argument("broker_id", metavar="ID", type=BROKER_ID)
 @click.option(
     "--wait", "wait_s", type=FiniteRange(min=0), metavar="S", default=0.0,
-    help="Ask again for so many seconds, while waiting may help.",
+    help="Ask again for at most this many seconds, while waiting may help.",
 )  # fmt: skip
 @click.option(
     "--except-permanent", is_flag=True,
-    help="Succeed also if nothing is in the way but partitions that need all their replicas in sync.",
+    help="Also succeed if only partitions that need all their replicas in sync are in the way.",
 )  # fmt: skip
 @pass_invocation
 def ready(invocation: Invocation, broker_id: int, wait_s: float, except_permanent: bool) -> None:
-    """Ask whether the broker ID is caught up and may be stopped safely.
+    """Check if the broker ID is caught up and may be stopped safely.
 
-    It is if it is in the ISR of all that it is assigned, nothing waits in its queue, and each of these
-    partitions has min.insync.replicas members in sync without it. Exits with 0 only then; with 1 it says
-    what is in the way: at once if no waiting helps, for all that is left are partitions that need all their
-    replicas in sync. A broker that is ready, and was restarted since it was drained of its leaderships, may
-    lead again: that drain ends here.
+    It may be stopped if it is in the ISR of all its assigned partitions, its queue is empty, and each of
+    these partitions has min.insync.replicas members in sync without it. Exits with 0 only then. Otherwise
+    exits with 1 and lists the problems: at once if only partitions that need all their replicas in sync are
+    left, since waiting does not help. A ready broker that was restarted since its leaderships were drained
+    may lead again: this ends the drain.
     """
     from strandline import Admin
 
@@ -294,8 +294,8 @@ def ready(invocation: Invocation, broker_id: int, wait_s: float, except_permanen
 
 
 async def _checked(admin: Admin, broker_id: int, wait_s: float, note: Callable[[str], None]) -> BrokerCheck:
-    """The last answer: the first that says it is ready, or that waiting is in vain, or the one when the time
-    was up. `note` is told now and then what is waited for."""
+    """The last answer: the first one that is ready or that waiting cannot change, or the one at the end of
+    the time. `note` gets the current reason from time to time."""
     from strandline.adapters.system.clock import SystemClock
     from strandline.errors import StrandlineError
 
@@ -312,5 +312,5 @@ async def _checked(admin: Admin, broker_id: int, wait_s: float, note: Callable[[
             if not error.retriable or clock.monotonic() >= deadline:
                 raise
             waiting = error.message
-        waits.tell(f"not ready yet: {waiting}")
+        waits.show(f"not ready yet: {waiting}")
         await clock.sleep(LOOK_AGAIN_S)

@@ -1,4 +1,4 @@
-"""`strandline log`: look into segment files with no cluster."""
+"""`strandline log`: reads segment files without a cluster."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ path_argument = click.argument("path", type=click.Path(exists=True, path_type=Pa
 
 @click.group(cls=Group)
 def log() -> None:
-    """Read segment files with no cluster."""
+    """Read segment files without a cluster."""
 
 
 @log.command()
 @path_argument
-@click.option("--records", is_flag=True, help="Show the records of each batch too.")
+@click.option("--records", is_flag=True, help="Also show the records of each batch.")
 @pass_invocation
 def dump(invocation: Invocation, path: Path, records: bool) -> None:
     """Show the batches of a segment file, or of all segments of a partition's folder."""
@@ -44,7 +44,7 @@ def dump(invocation: Invocation, path: Path, records: bool) -> None:
 @path_argument
 @pass_invocation
 def verify(invocation: Invocation, path: Path) -> None:
-    """Check every batch of a segment file or a partition's folder; exits with 1 if anything is wrong."""
+    """Check every batch of a segment file or a partition's folder; exits with 1 if one is damaged."""
     from strandline.broker.storage import inspect
 
     findings = list(inspect.verify(path, files=SYSTEM_FILES))

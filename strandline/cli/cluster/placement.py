@@ -1,4 +1,4 @@
-"""`strandline topic reassign`, `reassignments` and `elect-preferred`: where replicas are, and who leads."""
+"""`strandline topic reassign`, `reassignments` and `elect-preferred`: moves replicas and leaders."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 LOOK_AGAIN_S: Final = 0.2
 SETTLE_S_MAX: Final = 5.0
-"""After a reassignment is over, until the broker that is asked knows of it."""
+"""Time after a reassignment until the broker that is asked knows its result."""
 
 
 def _replicas(_context: click.Context, _parameter: click.Parameter, value: str | None) -> tuple[int, ...]:
-    """`1,2,3` as broker ids."""
+    """Reads `1,2,3` as broker ids."""
     try:
         return () if value is None else tuple(int(each) for each in value.split(","))
     except ValueError:
@@ -34,14 +34,14 @@ def _replicas(_context: click.Context, _parameter: click.Parameter, value: str |
 @click.option("--partition", type=click.IntRange(min=0), required=True)
 @click.option(
     "--replicas", metavar="ID,…", callback=_replicas,
-    help="Brokers that are to have the partition; the first is the preferred leader.",
+    help="Brokers that should have the partition; the first is the preferred leader.",
 )  # fmt: skip
 @click.option(
     "--throttle", type=click.IntRange(min=1), metavar="BYTES",
-    help="Send the new replicas at most so many bytes a second.",
+    help="Limit for the new replicas, bytes a second.",
 )  # fmt: skip
-@click.option("--cancel", is_flag=True, help="Take back what is under way: the replicas stay as they were.")
-@click.option("--wait", is_flag=True, help="Wait until it is over.")
+@click.option("--cancel", is_flag=True, help="Cancel the reassignment: the replicas stay as they were.")
+@click.option("--wait", is_flag=True, help="Wait until it is complete.")
 @pass_invocation
 def reassign(
     invocation: Invocation,
@@ -52,14 +52,14 @@ def reassign(
     cancel: bool,
     wait: bool,
 ) -> None:
-    """Have a partition of the topic NAME get other replicas, or the same in another order.
+    """Give a partition of the topic NAME other replicas, or the same ones in another order.
 
-    It goes on without this command. To ask again while it is under way gives it another target.
+    The reassignment continues without this command. Another request while it is under way changes its target.
     """
     if cancel == bool(replicas):
         raise click.UsageError("give either --replicas ID,… or --cancel")
     if cancel and throttle is not None:
-        raise click.UsageError("--throttle is for new replicas: leave it out with --cancel")
+        raise click.UsageError("--throttle limits new replicas: leave it out with --cancel")
     from strandline import Admin
 
     where = TopicPartition(name, partition)
@@ -85,7 +85,8 @@ def reassign(
 async def _settled(
     admin: Admin, invocation: Invocation, where: TopicPartition, wanted: tuple[int, ...]
 ) -> Sequence[int]:
-    """The partition's replicas once nothing is under way. Raises OutcomeUnknown if they are not these."""
+    """Waits until the partition has no reassignment. Returns its replicas. Raises OutcomeUnknown if they are
+    not the requested ones."""
     from strandline.adapters.system.clock import SystemClock
 
     clock = SystemClock()
@@ -106,7 +107,7 @@ async def _settled(
             shown = moving.isr
             invocation.out.note(f"{where}: in sync are {_listed(moving.isr)}")
         if waits.due:
-            waits.tell(await _waiting(admin, moving))
+            waits.show(await _waiting(admin, moving))
         await clock.sleep(LOOK_AGAIN_S)
     deadline = clock.monotonic() + SETTLE_S_MAX
     while True:
@@ -123,14 +124,14 @@ async def _settled(
 
 
 async def _waiting(admin: Admin, moving: OngoingReassignment) -> str:
-    """Raises as the controller's answer does."""
+    """Describes what the reassignment waits for. Raises as the controller's answer does."""
     alive = {each.endpoint.id for each in (await admin.describe_cluster()).brokers if each.alive}
     (topic,) = (await admin.metadata([moving.name.topic])).topics
     return waiting_for(moving, alive, topic.partitions[moving.name.partition].leader)
 
 
 def waiting_for(moving: OngoingReassignment, alive: Collection[int], leader: int) -> str:
-    """What stands between a reassignment and its end, as far as brokers and controller tell."""
+    """The reason why a reassignment is not complete, as far as brokers and controller report it."""
     target = moving.original if moving.reverting else moving.replicas
     if leader == NO_BROKER:
         dead = [broker for broker in moving.isr if broker not in alive]
@@ -166,7 +167,7 @@ async def _moving(admin: Admin, where: TopicPartition) -> OngoingReassignment | 
 @click.command(cls=Command)
 @pass_invocation
 def reassignments(invocation: Invocation) -> None:
-    """List the partitions whose replicas are on their way."""
+    """List the partitions whose replicas are moving."""
     from strandline import Admin
 
     async def main() -> Sequence[OngoingReassignment]:
@@ -196,12 +197,13 @@ def _row(each: OngoingReassignment) -> dict[str, Any]:
 
 @click.command("elect-preferred", cls=Command)
 @click.argument("names", nargs=-1)
-@click.option("--partition", type=click.IntRange(min=0), help="Only this one, of the one topic NAME.")
+@click.option("--partition", type=click.IntRange(min=0), help="Only this partition of the one topic NAME.")
 @pass_invocation
 def elect_preferred(invocation: Invocation, names: tuple[str, ...], partition: int | None) -> None:
-    """Have preferred leaders, the first of each partition's replicas, lead: of the topics NAMES, or of all.
+    """Let preferred leaders (the first of each partition's replicas) lead the partitions of the topics NAMES,
+    or of all.
 
-    Shows the partitions that others led, and exits with 1 if one of them could not change.
+    Shows the partitions that other brokers led, and exits with 1 if one of them could not change.
     """
     if partition is not None and len(names) != 1:
         raise click.UsageError("--partition is of one topic: name it, and no other")

@@ -1,4 +1,5 @@
-"""`strandline state-changes`: the life of every state change, and what waits in the brokers' queues."""
+"""`strandline state-changes`: shows the life of every state change, and the contents of the brokers'
+queues."""
 
 from __future__ import annotations
 
@@ -19,15 +20,15 @@ if TYPE_CHECKING:
 
 
 class TimeType(click.ParamType[datetime]):
-    """A time in ISO 8601, local if it names no zone."""
+    """A time in ISO 8601, local if it has no zone."""
 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Read one value; a wrong one is wrong usage."""
+        """Reads one value; an invalid one is wrong usage."""
         if isinstance(value, datetime):
             return value
-        with contextlib.suppress(ValueError, OverflowError):  # also a time that no clock of this zone shows
+        with contextlib.suppress(ValueError, OverflowError):  # also a local time that does not exist
             time = datetime.fromisoformat(value)
             if time.timestamp() >= 0:
                 return time
@@ -37,13 +38,17 @@ class TimeType(click.ParamType[datetime]):
 @click.command("state-changes", cls=Command)
 @click.option(
     "--broker", "brokers", type=click.IntRange(min=0), multiple=True, metavar="N",
-    help="Only what is about this broker; may be repeated.",
+    help="Only events about this broker; may be repeated.",
 )  # fmt: skip
-@click.option("--topic", metavar="T", help="Only of this topic, which may be gone.")
-@click.option("--partition", type=click.IntRange(min=0), metavar="P", help="Only of this one; with --topic.")
-@click.option("--since", type=TimeType(), metavar="TIME", help="Only from then on; TIME in ISO 8601.")
-@click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
-@click.option("--backlog", is_flag=True, help="Show instead how much waits in each broker's queue.")
+@click.option("--topic", metavar="T", help="Only this topic, which may be deleted.")
+@click.option(
+    "--partition", type=click.IntRange(min=0), metavar="P", help="Only this partition; with --topic."
+)
+@click.option(
+    "--since", type=TimeType(), metavar="TIME", help="Only events from this time on; TIME in ISO 8601."
+)
+@click.option("--follow", is_flag=True, help="Also show new events, until Ctrl-C.")
+@click.option("--backlog", is_flag=True, help="Show the length of each broker's queue instead.")
 @pass_invocation
 def state_changes(
     invocation: Invocation,
@@ -56,14 +61,14 @@ def state_changes(
 ) -> None:
     """Show what happened to replicas and partitions: requests, elections, ISR changes, lost records.
 
-    As JSON a line is a record of the topic __state_changes. With --backlog a line is a broker, alive or
-    not: how many requests are in its queue, and since when the oldest.
+    As JSON, a line is a record of the topic __state_changes. With --backlog a line is a broker, alive or not:
+    the number of requests in its queue, and the time of the oldest.
     """
     if partition is not None and topic is None:
-        raise click.UsageError("--partition is one of a topic: give --topic too")
+        raise click.UsageError("--partition selects a partition of a topic: give --topic too")
     if backlog:
         if topic is not None or since is not None or follow:
-            raise click.UsageError("--backlog is about brokers: of the others it goes with --broker only")
+            raise click.UsageError("--backlog is about brokers: of the other options it allows only --broker")
         _show_backlog(invocation, brokers)
         return
     from strandline import Admin
@@ -92,13 +97,13 @@ def state_changes(
     except KeyboardInterrupt:
         if not follow:
             raise
-        click.get_current_context().exit(INTERRUPTED)  # there is no other end: nothing to be said of it
+        click.get_current_context().exit(INTERRUPTED)  # the usual end of --follow, so there is no message
 
 
 async def _why_nothing(
     admin: Admin, brokers: Collection[int], topic: str | None, partition: int | None
 ) -> str:
-    """What to say of a question that nothing answers: its topic, partition or broker may never have been."""
+    """The message if there are no events: the topic, partition or broker may not exist."""
     from strandline.errors import UnknownTopicOrPartition
 
     reasons = []
@@ -150,7 +155,7 @@ def _show_backlog(invocation: Invocation, brokers: Collection[int]) -> None:
 
 
 def age(age_ms: int | None) -> str | None:
-    """As a person says it: the first two units that matter."""
+    """A duration with its two largest units."""
     if age_ms is None:
         return None
     minutes, seconds = divmod(age_ms // 1000, 60)

@@ -1,4 +1,4 @@
-"""State changes as lines for people, after the list in seed 002."""
+"""Formats state changes as lines for people, after the list in seed 002."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CONTROLLER: Final = -1
 
 
 def line_of(event: StateChangeEvent, today: date) -> str:
-    """When it happened, by this machine's clock and zone, and what."""
+    """The line of an event: its time, by this machine's clock and zone, and what happened."""
     at = datetime.fromtimestamp(event.at_ms / 1000)
     time = at.isoformat(" ", timespec="milliseconds")
     if at.date() == today:
@@ -48,7 +48,7 @@ def _what(event: StateChangeEvent) -> str:
 
 
 def _step(event: StateChangeEvent, command: Command, name: str) -> str:
-    """One step of a request: from whom to whom."""
+    """Formats one step of a request."""
     requester = event.requester
     by_controller = requester is None or requester == CONTROLLER
     if event.state is RequestState.REQUESTED:

@@ -1,4 +1,4 @@
-"""`strandline topic`: create, list, describe, alter, delete and place topics."""
+"""`strandline topic`: creates, lists, describes, alters, deletes and places topics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def topic() -> None:
 
 
 def _configs(_context: click.Context, _parameter: click.Parameter, values: Iterable[str]) -> dict[str, str]:
-    """`k=v` pairs as a mapping."""
+    """Reads `k=v` pairs as a mapping."""
     configs: dict[str, str] = {}
     for value in values:
         name, equals, setting = value.partition("=")
@@ -34,7 +34,7 @@ def _configs(_context: click.Context, _parameter: click.Parameter, values: Itera
 
 config_option = click.option(
     "--config", "configs", multiple=True, metavar="NAME=VALUE", callback=_configs,
-    help="A topic config under Kafka's name, such as min.insync.replicas=2; may be repeated.",
+    help="A topic config by its Kafka name, such as min.insync.replicas=2; may be repeated.",
 )  # fmt: skip
 
 
@@ -88,7 +88,7 @@ def list_(invocation: Invocation) -> None:
 
 
 def partition_rows(description: TopicDescription) -> list[dict[str, Any]]:
-    """A topic's partitions as `status` and `topic describe` show them; what nobody knows is null."""
+    """A topic's partitions as `status` and `topic describe` show them; unknown values are null."""
     return [
         {
             "partition": partition.partition,
@@ -138,7 +138,9 @@ def describe(invocation: Invocation, names: tuple[str, ...]) -> None:
 @click.argument("name")
 @config_option
 @click.option("--unset", multiple=True, metavar="NAME", help="Return a config to its default.")
-@click.option("--partitions", type=click.IntRange(min=1), help="As many from now on; never fewer than now.")
+@click.option(
+    "--partitions", type=click.IntRange(min=1), help="The new partition count; never lower than now."
+)
 @pass_invocation
 def alter(
     invocation: Invocation,

@@ -1,4 +1,4 @@
-"""`strandline topic elect --unclean`: have partitions that nobody leads be led again, with a loss."""
+"""`strandline topic elect --unclean`: elects leaders for partitions without one, with a loss of records."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ if TYPE_CHECKING:
 
 @click.command(cls=Command)
 @click.argument("names", nargs=-1)
-@click.option("--unclean", is_flag=True, required=True, help="Records that were acknowledged may be lost.")
-@click.option("--partition", type=click.IntRange(min=0), help="Only this one, of the one topic NAME.")
-@click.option(
-    "--all", "everything", is_flag=True, help="All partitions that nobody leads, internal ones too."
-)
+@click.option("--unclean", is_flag=True, required=True, help="Accept that acknowledged records may be lost.")
+@click.option("--partition", type=click.IntRange(min=0), help="Only this partition of the one topic NAME.")
+@click.option("--all", "everything", is_flag=True, help="All partitions without a leader, internal ones too.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @pass_invocation
 def elect(
@@ -33,26 +31,27 @@ def elect(
     everything: bool,
     yes: bool,
 ) -> None:
-    """Have the longest log that is back lead, of the topics NAMES where nobody leads, or of all.
+    """Elect the longest live log as leader where the topics NAMES, or all topics, have partitions without
+    one.
 
-    First it shows for each partition which broker would lead, what is known of the records that are lost by
-    it, and what is not; then it asks. Exits with 1 if one of the partitions is not led afterwards.
+    First shows for each partition the broker that would lead, and what is known about the records that would
+    be lost. Then asks for confirmation. Exits with 1 if one of the partitions has no leader afterwards.
     """
     if everything == bool(names):
         raise click.UsageError("name topics, internal ones too, or give --all")
     if partition is not None and len(names) != 1:
         raise click.UsageError("--partition is of one topic: name it, and no other")
     if invocation.out.json and not yes:
-        raise click.UsageError("with -o json nothing is asked: give --yes")
+        raise click.UsageError("-o json cannot ask for confirmation: give --yes")
     from strandline import Admin
 
     async def ask(*, validate_only: bool) -> Sequence[UncleanElection]:
         async with Admin(invocation.bootstrap_servers()) as admin:
             wanted = None if everything else await _partitions(admin, names, partition)
             results = await admin.elect_unclean(wanted, validate_only=validate_only)
-        # Of whole topics most partitions are led: only one that was named by its number is told so.
-        told = partition is not None
-        return [each for each in results if told or not isinstance(each.error, ElectionNotNeeded)]
+        # Most partitions of a topic have a leader: only partitions named by number report that.
+        by_number = partition is not None
+        return [each for each in results if by_number or not isinstance(each.error, ElectionNotNeeded)]
 
     if not yes:
         plans = run(lambda: ask(validate_only=True))

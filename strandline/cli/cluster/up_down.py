@@ -1,4 +1,4 @@
-"""`strandline up`, `down` and `status`: the cluster of a folder as processes of this machine."""
+"""`strandline up`, `down` and `status`: runs the cluster of a folder as processes of this machine."""
 
 from __future__ import annotations
 
@@ -17,14 +17,12 @@ if TYPE_CHECKING:
 
 BROKERS: Final = 3
 STATUS_TIMEOUT_MS: Final = 2_000
-"""`status` is for a cluster in trouble too, so it does not wait long for an answer."""
+"""Short, because `status` is also for a cluster in trouble."""
 
 
 @click.command(cls=Command)
-@click.option(
-    "--brokers", type=click.IntRange(1, 100), help=f"How many, in a new cluster; default: {BROKERS}."
-)
-@click.option("--controllers", type=click.IntRange(1, 9), help="How many, in a new cluster; default: 1.")
+@click.option("--brokers", type=click.IntRange(1, 100), help=f"Brokers of a new cluster; default: {BROKERS}.")
+@click.option("--controllers", type=click.IntRange(1, 9), help="Controllers of a new cluster; default: 1.")
 @click.option(
     "--base-port", type=click.IntRange(1024, 65_000), metavar="P",
     help="Brokers from P on, controllers from P+100, ZooKeeper at P+200, metrics 300 above; default: free.",
@@ -33,7 +31,7 @@ STATUS_TIMEOUT_MS: Final = 2_000
 def up(invocation: Invocation, brokers: int | None, controllers: int | None, base_port: int | None) -> None:
     """Start ZooKeeper, brokers and a controller, and wait until they serve.
 
-    In a folder that holds a cluster already, start what does not run.
+    If the folder has a cluster already, start its missing processes.
     """
     from strandline import LocalCluster
 
@@ -52,7 +50,7 @@ def up(invocation: Invocation, brokers: int | None, controllers: int | None, bas
 
     async def main() -> None:
         async with cluster:
-            pass  # a detached cluster runs on after the end of the block
+            pass  # a detached cluster keeps running after the block
 
     missing = [member for member in cluster.members() if not member.alive]
     with invocation.out.progress(f"starting {len(missing)} processes in {directory}"):
@@ -66,7 +64,7 @@ def up(invocation: Invocation, brokers: int | None, controllers: int | None, bas
 def _refuse_change(
     cluster: LocalCluster, brokers: int | None, controllers: int | None, base_port: int | None
 ) -> None:
-    """A cluster keeps its size and its ports. Raises SettingsError if others are asked for."""
+    """Checks that the cluster keeps its size and ports. Raises SettingsError otherwise."""
     ids = cluster.broker_ids
     port = next(member.port for member in cluster.members() if member.kind == "broker")
     for option, wanted, has in (
@@ -89,7 +87,7 @@ def down(invocation: Invocation) -> None:
 
     cluster = LocalCluster.open(invocation.directory)
     with invocation.out.progress(f"stopping the cluster in {cluster.directory}"):
-        stopped = run(cluster.stop)  # counts by itself: an `up` may be under way
+        stopped = run(cluster.stop)  # returns the count, since an `up` may be under way
     if invocation.out.json:
         invocation.out.emit({"dir": str(cluster.directory), "stopped": stopped})
     else:
@@ -99,7 +97,7 @@ def down(invocation: Invocation) -> None:
 @click.command(cls=Command)
 @pass_invocation
 def status(invocation: Invocation) -> None:
-    """Show processes, brokers and partitions; what nobody can tell is null.
+    """Show processes, brokers and partitions; unknown values are null.
 
     Exits with 1 if no broker answers.
     """
@@ -137,7 +135,7 @@ def status(invocation: Invocation) -> None:
 
 
 def _processes(invocation: Invocation) -> dict[str, Any]:
-    """The processes of the folder, before anybody was asked anything."""
+    """The processes of the folder, before any request."""
     from strandline import LocalCluster
 
     if not invocation.directory.exists():
@@ -169,7 +167,7 @@ def _processes(invocation: Invocation) -> dict[str, Any]:
 
 
 def _add_what_the_cluster_says(result: dict[str, Any], description: ClusterDescription) -> None:
-    """Merge in what the controller knows; members of other machines have no pid here."""
+    """Adds what the controller knows; members on other machines have no pid here."""
     from strandline.adapters.system.clock import SystemClock
 
     now_ms = SystemClock().wall_ms()

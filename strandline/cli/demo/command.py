@@ -1,4 +1,5 @@
-"""`strandline demo`: a cluster, real records, a leader killed half way, and a check that nothing is lost."""
+"""`strandline demo`: runs a cluster with real records, kills a leader half way, and checks that no record is
+lost."""
 
 from __future__ import annotations
 
@@ -17,13 +18,11 @@ FAULTS_SHOWN_MAX: Final = 10
     "--file", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Feed the lines of this file instead of the MovieLens sample.",
 )  # fmt: skip
-@click.option(
-    "--key-separator", default="::", show_default=True, help="What ends the first field of a line of --file."
-)
+@click.option("--key-separator", default="::", show_default=True, help="End of the key in a line of --file.")
 @click.option("--brokers", type=click.IntRange(min=3), default=3, show_default=True)
 @click.option(
     "--keep", type=click.Path(file_okay=False, path_type=Path),
-    help="Run in this folder and leave logs and data there; default: a temporary one.",
+    help="Run in this folder, and keep its logs and data; default: a temporary folder.",
 )  # fmt: skip
 @pass_invocation
 def demo(
@@ -41,7 +40,7 @@ def demo(
     monotonic = SystemClock().monotonic
     began = monotonic()
 
-    def tell(sentence: str) -> None:
+    def show(sentence: str) -> None:
         line = f"{monotonic() - began:5.1f} s  {sentence}"
         if invocation.out.json:
             invocation.out.note(line)
@@ -49,11 +48,11 @@ def demo(
             click.echo(line)
 
     figures: dict[str, Any] = {"records": len(source.records)}
-    faults = run(lambda: play(source, brokers, keep, tell, figures))
+    faults = run(lambda: play(source, brokers, keep, show, figures))
     if invocation.out.json:
         invocation.out.emit({**figures, "faults": faults, "ok": not faults})
     if not faults:
-        tell("Every acknowledged record was read exactly once, in the order of its partition.")
+        show("Every acknowledged record was read exactly once, in the order of its partition.")
         return
     for fault in faults[:FAULTS_SHOWN_MAX]:
         invocation.out.note(f"error: {fault}")

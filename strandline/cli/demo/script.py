@@ -1,4 +1,4 @@
-"""The demo itself: what is done to the cluster, and what is checked afterwards."""
+"""Runs the demo's steps, and the checks after them."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ PARTITIONS: Final = 3
 REPLICAS: Final = 3
 MIN_INSYNC: Final = 2
 FEED_S: Final = 4.0
-"""The feed is spread over this time, so that the kill happens in the midst of it."""
+"""The feed takes this time, so that the kill happens in its middle."""
 FEED_STEPS: Final = 400
 
-Tell = Callable[[str], None]
+Show = Callable[[str], None]
 Figures = dict[str, Any]
 
 
-async def play(source: Source, brokers: int, keep: Path | None, tell: Tell, figures: Figures) -> list[str]:
-    """Run the demo, telling what happens and adding to `figures`; returns every fault as a sentence.
+async def play(source: Source, brokers: int, keep: Path | None, show: Show, figures: Figures) -> list[str]:
+    """Runs the demo, shows its steps, and adds to `figures`. Returns each fault as a sentence.
 
     Raises RequestTimedOut if a step did not happen at all.
     """
-    tell(f"Starting ZooKeeper, a controller and {brokers} brokers.")
+    show(f"Starting ZooKeeper, a controller and {brokers} brokers.")
     async with (
         LocalCluster(brokers=brokers, directory=keep, keep=keep is not None) as cluster,
         Admin(cluster.bootstrap) as admin,
         Producer(cluster.bootstrap) as producer,
     ):
-        tell(f"The cluster serves at {cluster.bootstrap}, its files are in {cluster.directory}.")
+        show(f"The cluster serves at {cluster.bootstrap}, its files are in {cluster.directory}.")
         await admin.create_topic(
             TOPIC,
             partitions=PARTITIONS,
             replication_factor=REPLICAS,
             config={"min.insync.replicas": str(MIN_INSYNC)},
         )
-        tell(
+        show(
             f"Topic {TOPIC}: {PARTITIONS} partitions of {REPLICAS} replicas; "
-            f"what is acknowledged is on at least {MIN_INSYNC} of them."
+            f"an acknowledged record is on at least {MIN_INSYNC} of them."
         )
         sender, reader, second_reader = (
             Recorder(name, TOPIC) for name in ("the producer", "the consumer", "a second consumer")
@@ -61,10 +61,10 @@ async def play(source: Source, brokers: int, keep: Path | None, tell: Tell, figu
         half_way = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(_read(cluster.bootstrap, sent, reader))
-            tell(f"Feeding {len(source.records):,} {source.name}, while a consumer reads.")
+            show(f"Feeding {len(source.records):,} {source.name}, while a consumer reads.")
             feeding = tasks.create_task(_feed(feeder, source, half_way))
             await half_way.wait()
-            await _kill_and_restart(cluster, admin, feeder, _busiest_partition(source), tell, figures)
+            await _kill_and_restart(cluster, admin, feeder, _busiest_partition(source), show, figures)
             await feeding
             await producer.flush()
             sent.set()
@@ -75,7 +75,7 @@ async def play(source: Source, brokers: int, keep: Path | None, tell: Tell, figu
     acknowledged = feeder.acknowledged.total()
     lost = sum(each.check == checks.LOST.name for each in found)
     figures.update(acknowledged=acknowledged, read=_received(reader), read_again=_received(second_reader))
-    tell(
+    show(
         f"{acknowledged:,} records acknowledged, {figures['read']:,} read while all this happened, "
         f"{figures['read_again']:,} read again from the start; {lost} lost."
     )
@@ -87,7 +87,7 @@ async def play(source: Source, brokers: int, keep: Path | None, tell: Tell, figu
 
 
 async def _read(bootstrap: str, sent: asyncio.Event, recorder: Recorder) -> Spans:
-    """Read the whole topic with a new consumer; the span of each partition."""
+    """Reads the whole topic with a new consumer. Returns the span of each partition."""
     async with Consumer(bootstrap, offset_reset="none") as consumer:
         partitions = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
         ends = await read_until_complete(consumer, partitions, sent, recorder)
@@ -99,7 +99,7 @@ def _received(recorder: Recorder) -> int:
 
 
 async def _feed(feeder: Feeder, source: Source, half_way: asyncio.Event) -> None:
-    """Send all records evenly over FEED_S."""
+    """Sends all records evenly over FEED_S."""
     clock = SystemClock()
     began = clock.monotonic()
     count = len(source.records)
@@ -112,19 +112,19 @@ async def _feed(feeder: Feeder, source: Source, half_way: asyncio.Event) -> None
 
 
 def _busiest_partition(source: Source) -> int:
-    """Where most records of the second half go: its next acknowledgement is not long in coming."""
+    """The partition with most records in the second half: its next acknowledgement comes soon."""
     second_half = source.records[len(source.records) // 2 :]
     ((busiest, _),) = Counter(partition_for(key, PARTITIONS) for key, _ in second_half).most_common(1)
     return busiest
 
 
 async def _kill_and_restart(
-    cluster: LocalCluster, admin: Admin, feeder: Feeder, partition: int, tell: Tell, figures: Figures
+    cluster: LocalCluster, admin: Admin, feeder: Feeder, partition: int, show: Show, figures: Figures
 ) -> None:
-    """Kill the leader of `partition`, wait for its successor, and bring the broker back."""
+    """Kills the leader of `partition`, waits for its successor, and restarts the broker."""
     monotonic = SystemClock().monotonic
     leader = (await isr_whole(admin, TOPIC))[partition]
-    tell(
+    show(
         f"kill -9 of broker {leader}, leader of partition {partition}; "
         f"{feeder.acknowledged.total():,} records are acknowledged."
     )
@@ -134,7 +134,7 @@ async def _kill_and_restart(
     failover_s = await within(f"an acknowledgement after the kill of broker {leader}", acked) - killed_at
     (description,) = await admin.describe_topics([TOPIC])
     successor = description.partitions[partition].leader
-    tell(
+    show(
         f"Broker {successor} leads partition {partition} now; "
         f"the next acknowledgement came {failover_s:.2f} s after the kill."
     )
@@ -142,7 +142,7 @@ async def _kill_and_restart(
     await cluster.start_broker(leader)
     await isr_whole(admin, TOPIC)
     whole_s = monotonic() - started_at
-    tell(f"Broker {leader} is back; every ISR is whole {whole_s:.1f} s after its restart.")
+    show(f"Broker {leader} is back; every ISR is whole {whole_s:.1f} s after its restart.")
     figures.update(
         killed=leader,
         leader=successor,

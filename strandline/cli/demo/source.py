@@ -1,4 +1,4 @@
-"""The records that the demo feeds: a sample that PySpark ships, or the lines of a file."""
+"""Reads the records that the demo feeds: a sample from PySpark, or the lines of a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LINES_MIN: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Records, each a key and a value, and what they are called."""
+    """Records, each a key and a value, and their description."""
 
     name: str
     records: Sequence[tuple[bytes, bytes]]
@@ -25,8 +25,8 @@ class Source:
 def movielens() -> Source:
     """The ratings in PySpark's wheel, user::movie::rating::time a line, keyed by movie.
 
-    By movie, since the file is sorted by user: so neighbours go to different partitions.
-    Raises SettingsError where PySpark is not installed.
+    The file is sorted by user, so neighbouring records go to different partitions. Raises SettingsError if
+    PySpark is not installed.
     """
     spec = find_spec("pyspark")
     if spec is None or spec.origin is None:
@@ -39,7 +39,8 @@ def movielens() -> Source:
 
 
 def lines_of(path: Path, separator: bytes) -> Source:
-    """A file's lines, each keyed by what stands before `separator`. Raises SettingsError if they are few."""
+    """A file's lines, each keyed by its text before `separator`. Raises SettingsError if there are too
+    few."""
     lines = path.read_bytes().splitlines()
     if len(lines) < LINES_MIN:
         raise SettingsError(

@@ -1,4 +1,4 @@
-"""`strandline group`: list, describe, reset and delete consumer groups; and what happened to them."""
+"""`strandline group`: lists, describes, resets and deletes consumer groups, and shows their events."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=Group)
 def group() -> None:
-    """List, describe, reset and delete consumer groups; and what happened to them."""
+    """List, describe, reset and delete consumer groups, and show their events."""
 
 
 group.add_command(events)
@@ -72,10 +72,10 @@ def list_(invocation: Invocation) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="GROUP…")
 @pass_invocation
 def describe(invocation: Invocation, names: tuple[str, ...]) -> None:
-    """Show GROUP…: its state, its last rebalance, its members, and where it stands in each partition.
+    """Show GROUP…: its state, its last rebalance, its members, and its offsets in each partition.
 
-    A partition's owner is the member that said it took it; a member that has not said so yet is shown
-    in brackets. The lag is counted from the committed offset to the high watermark.
+    A partition's owner is the member that reported it; a member that has not reported it yet is shown in
+    brackets. The lag is counted from the committed offset to the high watermark.
     """
     from strandline import Admin
 
@@ -93,7 +93,7 @@ def describe(invocation: Invocation, names: tuple[str, ...]) -> None:
 
 
 async def _viewed(admin: Admin, name: str) -> GroupView:
-    """Ask the coordinator for the group, and the leaders for the ends of what it reads."""
+    """Asks the coordinator about the group, and the leaders for the ends of its partitions."""
     from strandline.client.messages import LATEST
 
     description = await admin.describe_group(name)
@@ -152,14 +152,14 @@ def _show(invocation: Invocation, view: GroupView) -> None:
 )  # fmt: skip
 @click.option(
     "--to", "target", type=TargetType(), required=True, metavar="earliest|latest|OFFSET|TIME|+N|-N",
-    help="Where to; TIME in ISO 8601, +N and -N count records from what is committed.",
+    help="The new place; TIME in ISO 8601, +N and -N count records from the committed offset.",
 )  # fmt: skip
-@click.option("--execute", is_flag=True, help="Do it; else it is only shown what would be done.")
+@click.option("--execute", is_flag=True, help="Make the change; without it, only show it.")
 @pass_invocation
 def reset_offsets(
     invocation: Invocation, name: str, chosen: tuple[Chosen, ...], target: Target, execute: bool
 ) -> None:
-    """Set where GROUP reads next, within what the logs have. Without --execute nothing changes.
+    """Set where GROUP reads next, within the logs' bounds. Without --execute nothing changes.
 
     Only a group without members can be reset: stop its consumers first.
     """
@@ -196,20 +196,20 @@ def reset_offsets(
         ],
     )
     if not execute:
-        invocation.out.note("nothing was changed; --execute does it")
+        invocation.out.note("nothing was changed; --execute changes it")
 
 
 def _stop_first(described: DescribedGroup) -> str:
-    """Why a group with members is not reset, and what to do."""
+    """The reason why a group with members is not reset, and what to do."""
     members = ", ".join(f"{m.member} (client {m.client_id} at {m.host})" for m in described.members)
     return (
         f"group {described.group} is {described.state} with {len(described.members)} members: {members}. "
-        "Stop them before --execute: they would go on from where they are, and commit over it"
+        "Stop them before --execute: they would continue from their own positions, and commit over the change"
     )
 
 
 async def _planned(admin: Admin, name: str, chosen: Sequence[Chosen], target: Target) -> list[Reset]:
-    """Ask for what the plan needs. Raises what keeps a leader from being asked."""
+    """Reads what the plan needs. Raises the error that keeps a leader from answering."""
     from datetime import datetime
 
     from strandline.client.messages import EARLIEST, LATEST
@@ -219,7 +219,7 @@ async def _planned(admin: Admin, name: str, chosen: Sequence[Chosen], target: Ta
     names = chosen_partitions(chosen, there)
     committed = {each: at.offset for each, at in (await admin.group_offsets(name)).items()}
     starts = _all_known(await admin.list_offsets(dict.fromkeys(names, EARLIEST)))
-    # The ends come before the times: where no record is that young, the next one will be.
+    # The ends are read before the times: where no record is recent enough, the next one will be.
     ends = _all_known(await admin.list_offsets(dict.fromkeys(names, LATEST)))
     at_time: dict[TopicPartition, int] = {}
     if isinstance(target, datetime):
@@ -233,7 +233,7 @@ async def _planned(admin: Admin, name: str, chosen: Sequence[Chosen], target: Ta
 def _all_known(
     found: Mapping[TopicPartition, ListedOffset | StrandlineError],
 ) -> dict[TopicPartition, ListedOffset]:
-    """Raises the first error: a plan of a part would be taken for the whole."""
+    """Returns all offsets, or raises the first error: a partial plan would look like the whole."""
     for end in found.values():
         if isinstance(end, StrandlineError):
             raise end
@@ -244,7 +244,7 @@ def _all_known(
 @click.argument("names", nargs=-1, required=True, metavar="GROUP…")
 @pass_invocation
 def delete(invocation: Invocation, names: tuple[str, ...]) -> None:
-    """Forget GROUP… and what they committed. A group with members is not deleted: stop them first."""
+    """Delete GROUP… and their committed offsets. Groups with members are not deleted: stop them first."""
     from strandline import Admin
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""`strandline group events`: what happened to groups, from the topic `__group_events`."""
+"""`strandline group events`: shows what happened to groups, from the topic `__group_events`."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from strandline import Consumer, ConsumerRecord
 
 POLL_MS: Final = 250
-LANE_RECORDS_MAX: Final = 5_000
-"""Of one partition that wait for older ones of others; it is not read on meanwhile."""
+WAITING_RECORDS_MAX: Final = 5_000
+"""Records of one partition that wait for older ones of others; it is not read further meanwhile."""
 
 
 @click.command("events", cls=Command)
 @click.argument("group", required=False)
-@click.option("--follow", is_flag=True, help="Go on with what comes, until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Also show new events, until Ctrl-C.")
 @pass_invocation
 def events(invocation: Invocation, group: str | None, follow: bool) -> None:
     """Show what happened to GROUP, or to all groups: rebalances, partitions and tasks; the newest last.
 
     A line has the time, the event, the group, the generation, the member, its task or its partitions, and
-    what else is known: how far the task's state is restored, why, and who caused it. As JSON a line is a
-    record of the topic __group_events.
+    further details: how far the task's state is restored, the reason, and the member that caused it. As JSON,
+    a line is a record of the topic __group_events.
     """
     from strandline import Consumer
 
@@ -62,18 +62,18 @@ def events(invocation: Invocation, group: str | None, follow: bool) -> None:
     except KeyboardInterrupt:
         if not follow:
             raise
-        click.get_current_context().exit(INTERRUPTED)  # there is no other end: nothing to be said of it
+        click.get_current_context().exit(INTERRUPTED)  # the usual end of --follow, so there is no message
     if passed_over:
-        invocation.out.note(f"records left out that are no events of this version: {passed_over}")
+        invocation.out.note(f"records skipped because they are no events of this version: {passed_over}")
 
 
 Write = Callable[[Iterable["ConsumerRecord"]], None]
 
 
 async def read_events(consumer: Consumer, write: Write, *, follow: bool) -> None:
-    """Hand what the topic has now to `write`, the oldest first, and with `follow` all that comes.
+    """Passes the topic's present events to `write`, the oldest first, and with `follow` all new ones.
 
-    Where there is no such topic yet there is nothing, or it is waited for.
+    If the topic does not exist yet, there are no events; with `follow`, waits for it.
     """
     partitions = await _partitions(consumer, follow=follow)
     if not partitions:
@@ -102,7 +102,7 @@ async def _partitions(consumer: Consumer, *, follow: bool) -> list[TopicPartitio
     while True:
         try:
             numbers = await consumer.partitions_for(GROUP_EVENTS_TOPIC)
-        except UnknownTopicOrPartition:  # after a while in which it might have come
+        except UnknownTopicOrPartition:  # it has waited for the topic
             if not follow:
                 return []
         else:
@@ -110,40 +110,41 @@ async def _partitions(consumer: Consumer, *, follow: bool) -> list[TopicPartitio
 
 
 class Merge:
-    """Puts the records of several partitions in the order of their times; those of each stay in their own.
+    """Merges the records of several partitions by time; each partition's own order stays.
 
-    `open` are the partitions that have not been read to their ends: what is older may come from any.
+    `open` are the partitions that have not been read to their ends: each may still have older records.
     """
 
     def __init__(self, ends: Mapping[TopicPartition, int]) -> None:
         self._ends = ends
-        self._lanes: dict[TopicPartition, deque[ConsumerRecord]] = {name: deque() for name in ends}
+        self._queues: dict[TopicPartition, deque[ConsumerRecord]] = {name: deque() for name in ends}
         self.open = set(ends)
 
     def add(self, batches: Mapping[TopicPartition, Sequence[ConsumerRecord]], *, later: bool) -> None:
-        """Records of partitions, those past the ends only if `later` ones are wanted too."""
+        """Adds records of partitions; those past the ends only with `later`."""
         for name, records in batches.items():
             end = self._ends[name]
-            self._lanes[name].extend(record for record in records if later or record.offset < end)
+            self._queues[name].extend(record for record in records if later or record.offset < end)
 
     def close(self, name: TopicPartition) -> None:
-        """Nothing older comes from this one."""
+        """Notes that this partition has no older records."""
         self.open.discard(name)
 
     def take(self) -> list[ConsumerRecord]:
-        """The records that none can come before any more."""
+        """The records that no other record can precede."""
         taken: list[ConsumerRecord] = []
-        while all(self._lanes[name] for name in self.open):
-            lanes = [lane for lane in self._lanes.values() if lane]
-            if not lanes:
+        while all(self._queues[name] for name in self.open):
+            queues = [queue for queue in self._queues.values() if queue]
+            if not queues:
                 break
-            taken.append(min(lanes, key=lambda lane: lane[0].timestamp).popleft())
+            taken.append(min(queues, key=lambda queue: queue[0].timestamp).popleft())
         return taken
 
     def waiting(self) -> set[TopicPartition]:
-        """The partitions that are not to be read on now: at their ends, or too far before others."""
+        """The partitions that should not be read further now: they are at their ends, or too far ahead of the
+        others."""
         return {
             name
-            for name, lane in self._lanes.items()
-            if name not in self.open or len(lane) > LANE_RECORDS_MAX
+            for name, queue in self._queues.items()
+            if name not in self.open or len(queue) > WAITING_RECORDS_MAX
         }

@@ -1,4 +1,4 @@
-"""Events of groups, read from the records of `__group_events` and written as lines for people. Pure."""
+"""Reads group events from the records of `__group_events`, and formats them as lines for people. Pure."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from strandline.cli.group.view import compact
 from strandline.ids import TopicPartition
 
 VERSION: Final = 1
-"""The one that is understood here. New fields do not change it, nor do new events."""
+"""The version understood here. New fields and new events do not change it."""
 
 _NEEDED: Final = {"event": str, "group": str, "generation": int, "at_ms": int}
 _EVENT_WIDTH: Final = len("generation_started")
 
 
 def read_event(value: bytes | None) -> dict[str, Any] | None:
-    """All fields of an event, those too that nobody here knows; None for what is none of this version."""
+    """All fields of an event, including unknown ones; None if it is no event of this version."""
     try:
         fields = json.loads(value or b"")
     except (ValueError, RecursionError):
@@ -30,9 +30,9 @@ def read_event(value: bytes | None) -> dict[str, Any] | None:
 
 
 def line_of(event: Mapping[str, Any], today: date) -> str:
-    """When it happened, what, to which group, in which generation, to whom, and what there is to say of it.
+    """The line of an event: time, event, group, generation, member, and details.
 
-    Between two spaces each; `-` where an event has none. An event that nobody here knows has its line too.
+    Two spaces separate the columns; `-` stands for a missing value. An unknown event has a line too.
     """
     said = [_figures(event), _text(event, "reason")]
     if "caused_by" in event:
@@ -51,11 +51,11 @@ def line_of(event: Mapping[str, Any], today: date) -> str:
 
 
 def time_of(at_ms: int, today: date) -> str:
-    """By this machine's clock and zone; without the day if that is today."""
+    """The time by this machine's clock and zone; without the day if that is today."""
     try:
         at = datetime.fromtimestamp(at_ms / 1000)
     except (ValueError, OverflowError, OSError):
-        return f"{at_ms} ms"  # a member's clock may say anything
+        return f"{at_ms} ms"  # a member's clock may be arbitrarily wrong
     if at.date() == today:
         return at.time().isoformat(timespec="milliseconds")
     return at.isoformat(" ", timespec="milliseconds")
@@ -66,7 +66,7 @@ def _text(event: Mapping[str, Any], name: str) -> str:
 
 
 def _partitions(given: Any) -> str:
-    """As they are listed in an event, by topic."""
+    """The partitions of an event, by topic."""
     if given is None:
         return ""
     try:
@@ -76,7 +76,7 @@ def _partitions(given: Any) -> str:
 
 
 def _figures(event: Mapping[str, Any]) -> str:
-    """How far a task's state is restored, as far as that was told."""
+    """How far a task's state is restored, if the event has it."""
     lag, rate, remaining_ms = (event.get(name) for name in ("lag", "records_per_s", "remaining_ms"))
     said: list[str] = []
     if isinstance(lag, int):

@@ -1,4 +1,4 @@
-"""Where `group reset-offsets` puts a group: reading the target, and the plan. Pure."""
+"""Plans `group reset-offsets`: reads the target, and computes the new offsets. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from strandline.errors import InvalidRequest, UnknownTopicOrPartition
 from strandline.ids import TopicPartition
 
 PARTITION_DIGITS_MAX: Final = 6
-"""More than any topic has: a range of partitions is spelled out in memory."""
+"""More digits than any topic needs: a range of partitions is expanded in memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """So many records on from what is committed; back, if negative."""
+    """A number of records after the committed offset; before it, if negative."""
 
     records: int
 
@@ -28,13 +28,13 @@ Target = Start | Shift
 
 
 class TargetType(click.ParamType[Target]):
-    """`earliest`, `latest`, an offset, a time in ISO 8601, or `+N` and `-N` from what is committed."""
+    """`earliest`, `latest`, an offset, a time in ISO 8601, or `+N` and `-N` from the committed offset."""
 
     name = "target"
     _start = StartType()
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Target:
-        """Read one value; a wrong one is wrong usage."""
+        """Reads one value; an invalid one is wrong usage."""
         if isinstance(value, str) and value[:1] in ("+", "-"):
             if value[1:].isdecimal() and int(value[1:]) <= OFFSET_MAX:
                 return Shift(int(value))
@@ -44,7 +44,7 @@ class TargetType(click.ParamType[Target]):
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A topic, and which of its partitions; None: all."""
+    """A topic, and the selected partitions; None: all."""
 
     topic: str
     partitions: tuple[int, ...] | None
@@ -56,7 +56,7 @@ class ChosenType(click.ParamType[Chosen]):
     name = "topic"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Chosen:
-        """Read one value; a wrong one is wrong usage."""
+        """Reads one value; an invalid one is wrong usage."""
         if not isinstance(value, str):
             return value  # type: ignore[no-any-return]  # click converts a converted value again
         topic, colon, listed = value.partition(":")
@@ -80,7 +80,7 @@ class ChosenType(click.ParamType[Chosen]):
 def chosen_partitions(
     chosen: Iterable[Chosen], partitions: Mapping[str, Sequence[int]]
 ) -> list[TopicPartition]:
-    """The partitions meant, of topics that have these. Raises UnknownTopicOrPartition."""
+    """The selected partitions; checks that they exist. Raises UnknownTopicOrPartition."""
     found: set[TopicPartition] = set()
     for each in chosen:
         there = partitions[each.topic]
@@ -96,8 +96,8 @@ def chosen_partitions(
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Where a partition's log starts and ends (its high watermark), and the first record that is not
-    older than the time asked for, None if none is or no time was asked for."""
+    """The start and end (the high watermark) of a partition's log, and the first record at or after the
+    requested time. None if there is no such record, or no time was requested."""
 
     start: int
     end: int
@@ -106,7 +106,8 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """One partition's part of the plan. `note` says why `new` is not what was asked for, if it is not."""
+    """One partition's part of the plan. `note` explains why `new` is not the requested place, if it is
+    not."""
 
     name: TopicPartition
     committed: int | None
@@ -116,21 +117,21 @@ class Reset:
 
     @property
     def change(self) -> int | None:
-        """Records on; negative where some are read again."""
+        """Records skipped; negative if records are read again."""
         return None if self.committed is None else self.new - self.committed
 
     @property
     def lag(self) -> int:
-        """Of the group, once this is committed."""
+        """The group's lag after this commit."""
         return self.bounds.end - self.new
 
 
 def plan(
     target: Target, committed: Mapping[TopicPartition, int], bounds: Mapping[TopicPartition, Bounds]
 ) -> list[Reset]:
-    """Where each partition of `bounds` goes, within its log.
+    """Computes the new offset of each partition of `bounds`, within its log.
 
-    Raises InvalidRequest that names the partitions from which nothing can be shifted.
+    Raises InvalidRequest, which names the partitions without a committed offset, if the target is a shift.
     """
     if isinstance(target, Shift):
         without = [str(name) for name in sorted(bounds) if name not in committed]

@@ -1,8 +1,8 @@
-"""What `group describe` shows of a group, made from what the cluster says of it. Pure.
+"""Builds the view of a group that `group describe` shows, from the answers of the cluster. Pure.
 
-The coordinator knows members, and the bytes that they send each other; the members' own protocol says
-what the bytes mean. A group whose members follow both rebalance protocols works, and stays in the
-middle of an upgrade until somebody ends it (KIP-429, case 3.b), so it is named.
+The coordinator knows the members, and the bytes that they exchange; the members' own protocol gives the bytes
+their meaning. A group whose members follow both rebalance protocols works, but stays in the middle of an
+upgrade until an operator completes it (KIP-429, case 3.b). So the view names it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ COOPERATIVE: Final = "cooperative"
 
 @dataclass(frozen=True, slots=True)
 class MemberView:
-    """A member, with what its bytes say: None where they say nothing, as while a generation forms.
+    """A member, with its decoded bytes: None if they are empty, as while a generation forms.
 
-    `assigned` is what the leader gave it, `owned` what it said it took: they differ while it has not
-    followed yet.
+    `assigned` is what the leader gave it, `owned` what it reported as taken. They differ until the member has
+    followed the assignment.
     """
 
     member: str
@@ -45,15 +45,16 @@ class MemberView:
 
     @property
     def name(self) -> str:
-        """For people: the id says little by itself."""
+        """The member for people: its id alone is not enough."""
         return f"{self.member} (client {self.client_id} at {self.host})"
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """A partition that the group has read or has given to a member; None is what nobody knows.
+    """A partition that the group has read or has assigned to a member; None is unknown.
 
-    `end` is the high watermark. `owner` said that it took the partition; `assigned_to` is to do so.
+    `end` is the high watermark. `owner` has reported the partition as taken; `assigned_to` has not reported
+    it yet.
     """
 
     name: TopicPartition
@@ -64,7 +65,7 @@ class PartitionView:
 
     @property
     def lag(self) -> int | None:
-        """Committed records from the committed offset on."""
+        """The number of committed records from the committed offset on."""
         if self.committed is None or self.end is None:
             return None
         return max(0, self.end - self.committed)
@@ -80,7 +81,7 @@ class GroupView:
 
     @property
     def sides(self) -> Mapping[str, tuple[str, ...]]:
-        """The members on each rebalance protocol, by its name."""
+        """The members of each rebalance protocol, by its name."""
         return {
             protocol: tuple(m.member for m in self.members if m.rebalance_protocol == protocol)
             for protocol in (EAGER, COOPERATIVE)
@@ -92,7 +93,8 @@ class GroupView:
 
     @property
     def lag(self) -> int | None:
-        """Of all partitions together; None while that of one is not known, or members have none yet."""
+        """The lag of all partitions together; None if one is unknown, or if members have no partitions
+        yet."""
         if self.members and not self.partitions:
             return None
         lags = [partition.lag for partition in self.partitions]
@@ -101,7 +103,7 @@ class GroupView:
 
 
 def member_view(member: DescribedMember, protocol_type: str) -> MemberView:
-    """A member with its bytes read; bytes that nobody can read hide nothing else."""
+    """A member with its bytes decoded; if they cannot be decoded, the other facts are still shown."""
     topics = protocol = assigned = None
     if protocol_type == CONSUMERS:
         with suppress(InconsistentGroupProtocol):
@@ -123,7 +125,7 @@ def member_view(member: DescribedMember, protocol_type: str) -> MemberView:
 
 
 def members_of(description: GroupDescription) -> tuple[MemberView, ...]:
-    """The members, by their ids."""
+    """The members, sorted by id."""
     group = description.group
     members = (member_view(member, group.protocol_type) for member in group.members)
     return tuple(sorted(members, key=lambda member: member.member))
@@ -132,7 +134,7 @@ def members_of(description: GroupDescription) -> tuple[MemberView, ...]:
 def partitions_of(
     members: Iterable[MemberView], committed: Mapping[TopicPartition, CommittedOffset]
 ) -> list[TopicPartition]:
-    """Every partition that the group has to do with."""
+    """All partitions that the group reads or has read."""
     taken = {name for member in members for name in (*member.owned, *(member.assigned or ()))}
     return sorted(taken | committed.keys())
 
@@ -142,7 +144,7 @@ def group_view(
     committed: Mapping[TopicPartition, CommittedOffset],
     ends: Mapping[TopicPartition, int],
 ) -> GroupView:
-    """Put together what coordinator and leaders said; `ends` lacks those that could not be asked."""
+    """Combines the answers of coordinator and leaders; `ends` lacks leaders that could not be asked."""
     members = members_of(description)
     owners = {name: member.member for member in members for name in member.owned}
     assigned = {name: member.member for member in members for name in member.assigned or ()}
@@ -160,7 +162,7 @@ def group_view(
 
 
 def mixed_warning(view: GroupView) -> str:
-    """What to tell who looks at a mixed group: who is on which side, and how to end it."""
+    """The warning for a mixed group: which members use which protocol, and how to complete the upgrade."""
     eager, cooperative = (", ".join(view.sides[side]) for side in (EAGER, COOPERATIVE))
     return (
         f"warning: the members of group {view.description.group.group} follow both rebalance protocols. "

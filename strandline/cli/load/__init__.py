@@ -1,1 +1,1 @@
-"""The load that measurements, fault tests and the demo send, and the waits for a cluster under load."""
+"""The load of measurements, fault tests and the demo, and waits for a cluster under load."""

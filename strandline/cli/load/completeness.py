@@ -19,7 +19,7 @@ POLL_MS: Final = 100
 
 
 async def isr_whole(admin: Admin, topic: str) -> Mapping[int, int]:
-    """Wait until each replica of `topic` is in sync; the leader of each partition.
+    """Waits until each replica of `topic` is in sync. Returns the leader of each partition.
 
     Raises RequestTimedOut.
     """
@@ -41,10 +41,10 @@ async def isr_whole(admin: Admin, topic: str) -> Mapping[int, int]:
 async def read_until_complete(
     consumer: Consumer, partitions: Sequence[TopicPartition], sent: asyncio.Event, recorder: Recorder
 ) -> Mapping[TopicPartition, int]:
-    """Read `partitions` from their beginning and record it; once `sent` is set, read on to their ends.
+    """Reads `partitions` from their beginning and records them; once `sent` is set, reads on to their ends.
 
-    Returns the high watermark of each partition as it is then. Raises RequestTimedOut if no record comes
-    for `WAIT_S_MAX` before the end.
+    Returns the high watermark of each partition at that time. Raises RequestTimedOut if no record comes for
+    `WAIT_S_MAX` before the end.
     """
     monotonic = SystemClock().monotonic
     reached = await consumer.beginning_offsets(partitions)

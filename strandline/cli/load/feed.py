@@ -1,4 +1,4 @@
-"""Sends records and reports what becomes of each: one load for measurements, fault tests and the demo."""
+"""Sends records and reports their outcomes: one load for measurements, fault tests and the demo."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ if TYPE_CHECKING:
     from strandline import Producer, RecordMetadata
 
 WAIT_S_MAX: Final = 30.0
-"""For one step: a new leader, a whole ISR, the last record. Longer means that it will not happen."""
+"""Time for one step: a new leader, a full ISR, the last record. A longer wait means that it will not
+happen."""
 VALUE_BYTES: Final = 100
 PER_S: Final = 500.0
-"""Values a second into each partition, where nothing else is asked for."""
+"""Values a second into each partition, by default."""
 
 
 class Recording(Protocol):
-    """Where a feeder reports each record, by a number that rises from 0."""
+    """Receives a feeder's reports of each record, by a number that rises from 0."""
 
     def sent(self, record: int, key: bytes | None, value: bytes, partition: int | None) -> None: ...
 
@@ -44,7 +45,7 @@ class Gap:
     _last: float = 0.0
 
     def acked(self, now: float) -> None:
-        """An acknowledgement came at `now`, by a monotonic clock."""
+        """Notes an acknowledgement at `now`, by a monotonic clock."""
         if self.begun.is_set():
             self.longest_s = max(self.longest_s, now - self._last)
         self._last = now
@@ -100,7 +101,7 @@ class Feeder:
         prefix: str = "",
         value_bytes: int = VALUE_BYTES,
     ) -> None:
-        """Send a numbered value to each partition, `rate` times a second, until `stop` is set.
+        """Sends a numbered value to each partition, `rate` times a second, until `stop` is set.
 
         No two values are the same if each feeder of a topic has another `prefix`.
         """
@@ -113,8 +114,8 @@ class Feeder:
                 await self.send(None, value, partition=partition)
 
     async def send(self, key: bytes | None, value: bytes, *, partition: int | None = None) -> None:
-        """Send one record without waiting for its acknowledgement, but wait for room if there are
-        `unanswered_max` records without an answer. A record that cannot be sent has failed."""
+        """Sends one record without waiting for its acknowledgement. Waits for room while `unanswered_max`
+        records have no answer. A record that cannot be sent counts as failed."""
         while self._unanswered_max is not None and self.unanswered >= self._unanswered_max:
             self._answered.clear()
             await self._answered.wait()
@@ -130,7 +131,7 @@ class Feeder:
             future.add_done_callback(partial(self._ended, number, sent_at))
 
     def expect_ack(self, partition: int, *, sent_after: float) -> asyncio.Future[float]:
-        """When the first record of `partition` that was sent after that moment was acknowledged.
+        """The time at which the first record of `partition` sent after that moment was acknowledged.
 
         Records sent before do not count: their acknowledgement may already have been on its way.
         """
@@ -164,7 +165,7 @@ class Feeder:
 
 
 async def within(what: str, future: asyncio.Future[float]) -> float:
-    """Wait for `future`. Raises RequestTimedOut that says what did not happen."""
+    """Waits for `future`. Raises RequestTimedOut, which names what did not happen."""
     try:
         async with asyncio.timeout(WAIT_S_MAX):
             return await future

@@ -1,4 +1,4 @@
-"""Spaces out what a client does."""
+"""Limits the rate of a client's steps."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ SENDS_AHEAD_S_MAX: Final = 0.1
 
 
 class Pace:
-    """Allows `rate` steps a second on average, without long bursts to catch up; without a rate, as many as
-    there is time for."""
+    """Allows `rate` steps a second on average, without long bursts to catch up. Without a rate, it allows as
+    many as the client can make."""
 
     def __init__(self, rate: float | None) -> None:
         self._clock = SystemClock()
@@ -21,7 +21,7 @@ class Pace:
         self._due = self._clock.monotonic()
 
     async def stopped(self, stop: asyncio.Event) -> bool:
-        """Wait until the next step is due; True at once when `stop` is set."""
+        """Waits until the next step is due. Returns True at once when `stop` is set."""
         now = self._clock.monotonic()
         self._due = max(self._due, now - SENDS_AHEAD_S_MAX)
         wait = self._due - now

@@ -1,1 +1,1 @@
-"""`strandline perf`: measurements through the clients that users have."""
+"""`strandline perf`: measurements through the public clients."""

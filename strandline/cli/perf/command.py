@@ -1,4 +1,4 @@
-"""`strandline perf`: how fast the cluster is, measured through the clients that users have."""
+"""`strandline perf`: measures the cluster's speed through the public clients."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ partitions_option = click.option("--partitions", type=click.IntRange(min=1), def
 replication_option = click.option(
     "--replication-factor",
     type=click.IntRange(min=1),
-    help=f"Default: {REPLICAS}, or fewer if there are fewer brokers.",
+    help=f"Replicas of each partition; default: {REPLICAS}, or the number of brokers if that is lower.",
 )
 config_option = click.option(
     "--config",
@@ -40,7 +40,7 @@ config_option = click.option(
 )
 in_flight_option = click.option(
     "--in-flight", type=click.IntRange(min=1), default=4, show_default=True,
-    help="Unanswered calls: in all for `many`, for each partition for `batch`.",
+    help="Unanswered calls: in total for `many`, for each partition for `batch`.",
 )  # fmt: skip
 batch_bytes_option = click.option(
     "--batch-bytes",
@@ -61,7 +61,7 @@ def perf() -> None:
 async def _own_topic(
     bootstrap: str, load: Load, replication_factor: int | None, configs: tuple[str, ...]
 ) -> AsyncIterator[Admin]:
-    """Create the load's topic, and delete it afterwards whatever happened."""
+    """Creates the load's topic, and deletes it afterwards, also after an error."""
     from strandline import Admin
 
     async with Admin(bootstrap) as admin:
@@ -78,7 +78,8 @@ async def _own_topic(
 
 
 async def _check_appended(admin: Admin, topic: str, records: int) -> None:
-    """Figures count only if the log has every record, once. Raises OutcomeUnknown."""
+    """Checks that the log has every record once; otherwise the figures do not count. Raises
+    OutcomeUnknown."""
     (description,) = await admin.describe_topics([topic])
     appended = sum(partition.log_end_offset or 0 for partition in description.partitions)
     if appended != records:
@@ -88,7 +89,7 @@ async def _check_appended(admin: Admin, topic: str, records: int) -> None:
 def _load(what: str, partitions: int, records: int, record_size: int, **bounds: int) -> Load:
     from strandline.cli.perf.measure import Load
 
-    # The process id keeps runs at the same time apart.
+    # The process id separates runs at the same time.
     return Load(
         topic=f"perf-{what}-{os.getpid()}",
         partitions=partitions,
@@ -114,7 +115,7 @@ def _report(invocation: Invocation, figures: dict[str, Any]) -> None:
 @perf.command()
 @click.option(
     "--api", type=click.Choice(["many", "send", "batch"]), default="many", show_default=True,
-    help="send_many, send record by record, or batches encoded beforehand.",
+    help="`many`: send_many; `send`: record by record; `batch`: batches encoded beforehand.",
 )  # fmt: skip
 @records_option
 @size_option
@@ -141,7 +142,7 @@ def produce(
     compression: str,
     configs: tuple[str, ...],
 ) -> None:
-    """Producing: records and MB a second, and how long a call waits for its acknowledgement."""
+    """Measure producing: records and MB a second, and the time until a call is acknowledged."""
     from strandline import Producer
     from strandline.cli.perf import measure
 
@@ -170,7 +171,7 @@ def produce(
 @perf.command()
 @click.option(
     "--api", type=click.Choice(["batches", "many", "one"]), default="batches", show_default=True,
-    help="getbatches (undecoded), getmany, or getone.",
+    help="`batches`: getbatches (undecoded); `many`: getmany; `one`: getone.",
 )  # fmt: skip
 @records_option
 @size_option
@@ -185,7 +186,7 @@ def consume(
     partitions: int,
     replication_factor: int | None,
 ) -> None:
-    """Consuming what was produced before: records and MB a second."""
+    """Measure consuming of produced records: records and MB a second."""
     from strandline import Consumer, Producer, TopicPartition
     from strandline.cli.perf import measure
 
@@ -222,7 +223,7 @@ def latency(
     acks: str,
     configs: tuple[str, ...],
 ) -> None:
-    """One record in flight: time to its acknowledgement, and to a consumer that waits for it."""
+    """Measure one record in flight: time to its acknowledgement, and to a consumer that waits for it."""
     from strandline import Consumer, Producer, TopicPartition
     from strandline.cli.perf import measure
 
@@ -252,12 +253,18 @@ def latency(
 @perf.command()
 @click.option("--partitions", type=click.IntRange(min=1), default=100, show_default=True)
 @click.option("--members", type=click.IntRange(min=2), default=10, show_default=True)
-@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Of each change.")
 @click.option(
-    "--rate", type=FiniteRange(min=1), default=1000, show_default=True, help="Records a second, in all."
+    "--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Rounds of each change."
 )
 @click.option(
-    "--processes", type=click.IntRange(min=1), default=2, show_default=True, help="The members share these."
+    "--rate", type=FiniteRange(min=1), default=1000, show_default=True, help="Records a second, in total."
+)
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    help="Processes that the members share.",
 )
 @click.option(
     "--rebalance-protocol", "protocols", type=click.Choice(["eager", "cooperative"]), multiple=True,
@@ -275,11 +282,11 @@ def rebalance(
     protocols: tuple[str, ...],
     replication_factor: int | None,
 ) -> None:
-    """One member of a group comes, or goes: how long partitions have no owner and consumers no records.
+    """Measure a rebalance after one member joins or leaves: time without owners and without records.
 
-    `unowned`: from a partition's revocation to its next assignment, of the partitions that were interrupted.
-    `silent`: the longest time in which a consumer that stays was handed nothing of what it keeps; `quiet`
-    is the same while nothing changes. `settle`: until all partitions are shared again.
+    `unowned`: from a partition's revocation to its next assignment, for partitions that were interrupted.
+    `silent`: the longest time in which a remaining consumer received no records of partitions that it kept;
+    `quiet` is the same without a change. `settle`: the time until all partitions are shared again.
     """
     from strandline.cli.perf.rebalance import Scale, measure_rebalance
 
@@ -315,10 +322,10 @@ def rebalance(
 @click.option("--rate", type=FiniteRange(min=1), default=500, show_default=True, help="Records a second.")
 @pass_invocation
 def failover(invocation: Invocation, rounds: int, brokers: int, rate: float) -> None:
-    """Kill -9 the leader again and again under load, in a temporary cluster of its own.
+    """Kill -9 the leader repeatedly under load, in a temporary cluster.
 
-    Reports the time from the kill to the next record acknowledged of those sent after it, and exits
-    with 1 if anything acknowledged was lost, read twice, changed or reordered.
+    Reports the time from the kill to the first acknowledgement of a record sent after it. Exits with 1 if an
+    acknowledged record was lost, read twice, changed or reordered.
     """
     from strandline.cli.perf.failover import measure_failover
 

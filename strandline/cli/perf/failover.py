@@ -1,4 +1,4 @@
-"""`strandline perf failover`: the time without acknowledgements when a leader is killed."""
+"""`strandline perf failover`: measures the time without acknowledgements after a leader is killed."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ REPLICAS: Final = 3
 async def measure_failover(
     rounds: int, brokers: int, rate: float, advance: Callable[[int], None]
 ) -> dict[str, Any]:
-    """Kill the leader of a topic's one partition `rounds` times under an acks=all load.
+    """Kills the leader of a topic's only partition `rounds` times under an acks=all load.
 
-    Returns p50_ms, p99_ms and max_ms from the kill to the next acknowledgement of a record sent after
-    it, the same for the ISR to be whole again after the restart (`isr_whole_…`), the counts of the
-    final check, and `faults`: a sentence for each finding of `strandline.auditing`.
+    Returns p50_ms, p99_ms and max_ms from the kill to the first acknowledgement of a record sent after it,
+    the same for the time from the restart until the ISR is full (`isr_whole_…`), the counts of the final
+    check, and `faults`: a sentence for each finding of `strandline.auditing`.
     """
     monotonic = SystemClock().monotonic
     without_ack: list[float] = []

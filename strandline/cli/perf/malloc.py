@@ -1,9 +1,9 @@
-"""glibc's malloc, told to keep what it has.
+"""Configures glibc's malloc to keep freed memory.
 
-By default it maps each block of more than 128 KiB afresh and gives it back when it is freed, so that
-every message of a stream costs page faults by the hundred: with both thresholds raised, copying
-4 × 1 MiB in a loop took 1,280 page faults in place of 2,500,000, and a twentieth of the time.
-`mallopt` does inside the process what MALLOC_MMAP_THRESHOLD_ and MALLOC_TRIM_THRESHOLD_ do before its start.
+By default it maps each block of more than 128 KiB anew and returns it when it is freed, so every message of a
+stream costs hundreds of page faults. With both thresholds raised, copying 4 × 1 MiB in a loop took 1,280 page
+faults instead of 2,500,000, and a twentieth of the time. `mallopt` does inside the process what
+MALLOC_MMAP_THRESHOLD_ and MALLOC_TRIM_THRESHOLD_ do before its start.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _M_MMAP_THRESHOLD: Final = -3
 
 
 def keep_freed_memory() -> bool:
-    """Raise both thresholds (one alone is worse than none); False where the C library has none."""
+    """Raises both thresholds (one alone is worse than none). Returns False if the C library has none."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:
         return False

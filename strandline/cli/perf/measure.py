@@ -1,4 +1,4 @@
-"""The measurements behind `strandline perf`. Each takes clients that are started and returns plain figures.
+"""The measurements of `strandline perf`. Each takes clients that are started, and returns plain figures.
 
 Times are seconds of a monotonic clock; a figure's name ends in its unit. MB are 10^6 bytes of values.
 """
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 CHUNK_RECORDS_MAX: Final = 10_000
 CHUNK_BYTES_MAX: Final = 4 * 1024 * 1024
 SAMPLE_EVERY: Final = 64
-"""`send` is timed for one record of so many: timing each one would be measuring the timing."""
+"""One `send` of this many is timed: timing all of them would measure the timing."""
 SILENCE_S_MAX: Final = 30.0
-"""A consumer that has heard nothing for so long is not going to."""
+"""A consumer that has received nothing for this time will receive nothing."""
 
 Advance = Callable[[int], None]
 Call = Callable[[], Awaitable[asyncio.Future[Any]]]
@@ -54,7 +54,7 @@ def throughput(records: int, record_size: int, seconds: float) -> Figures:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What `produce` sends: `records` values of `record_size` bytes, over `partitions` of `topic`."""
+    """The load of `produce`: `records` values of `record_size` bytes, over `partitions` of `topic`."""
 
     topic: str
     partitions: int
@@ -64,14 +64,14 @@ class Load:
     batch_bytes: int
 
     def chunks(self) -> Sequence[int]:
-        """How many records each bulk call sends."""
+        """The number of records in each bulk call."""
         size = max(1, min(CHUNK_RECORDS_MAX, CHUNK_BYTES_MAX // self.record_size))
         whole, rest = divmod(self.records, size)
         return [size] * whole + ([rest] if rest else [])
 
 
 async def produce(producer: Producer, api: str, load: Load, advance: Advance) -> Figures:
-    """Send the load by one of the three calls and wait for the last acknowledgement."""
+    """Sends the load by one of the three calls, and waits for the last acknowledgement."""
     clock = SystemClock()
     began = clock.monotonic()
     match api:
@@ -85,7 +85,7 @@ async def produce(producer: Producer, api: str, load: Load, advance: Advance) ->
 
 
 async def _produce_by_send(producer: Producer, load: Load, advance: Advance) -> tuple[int, list[float]]:
-    """Record by record; the producer's buffer bounds what is under way."""
+    """Sends record by record; the producer's buffer bounds the records in flight."""
     monotonic = SystemClock().monotonic
     took: list[float] = []
 
@@ -103,14 +103,14 @@ async def _produce_by_send(producer: Producer, load: Load, advance: Advance) -> 
                 sampled.append(future)
         advance(size)
     await producer.flush()
-    await asyncio.sleep(0)  # a future that is done may not have told `timed` yet
+    await asyncio.sleep(0)  # a completed future may not have called `timed` yet
     for future in sampled:
         future.result()
     return load.records, took
 
 
 async def _produce_in_bulk(producer: Producer, load: Load, advance: Advance) -> tuple[int, list[float]]:
-    """Many values a call, `in_flight` calls at a time."""
+    """Sends many values in a call, with `in_flight` calls at a time."""
     values = [bytes(load.record_size)] * max(load.chunks())
     calls = (
         (size, partial(producer.send_many, load.topic, values if size == len(values) else values[:size]))
@@ -120,7 +120,7 @@ async def _produce_in_bulk(producer: Producer, load: Load, advance: Advance) -> 
 
 
 async def _produce_batches(producer: Producer, load: Load, advance: Advance) -> tuple[int, list[float]]:
-    """Batches encoded beforehand, handed over as opaque bytes, `in_flight` at a time a partition."""
+    """Sends batches encoded beforehand as opaque bytes, `in_flight` at a time for each partition."""
     from strandline.records import encode_values
 
     in_batch = max(1, load.batch_bytes // load.record_size)
@@ -134,9 +134,9 @@ async def _produce_batches(producer: Producer, load: Load, advance: Advance) -> 
 
 
 async def windowed(calls: Iterable[tuple[int, Call]], window: int, advance: Advance) -> list[float]:
-    """Make the calls in order with at most `window` unanswered; how long each took.
+    """Makes the calls in order, with at most `window` unanswered. Returns the duration of each.
 
-    Raises the first error that a call met.
+    Raises the first error of a call.
     """
     monotonic = SystemClock().monotonic
     took: list[float] = []
@@ -155,7 +155,7 @@ async def windowed(calls: Iterable[tuple[int, Call]], window: int, advance: Adva
         future.add_done_callback(partial(answered, began, size))
         futures.append(future)
     for _ in range(window):
-        await room.acquire()  # a future that is done may not have told `answered` yet
+        await room.acquire()  # a completed future may not have called `answered` yet
     for future in futures:
         future.result()
     return took
@@ -164,7 +164,7 @@ async def windowed(calls: Iterable[tuple[int, Call]], window: int, advance: Adva
 async def consume(
     consumer: Consumer, api: str, partitions: Sequence[TopicPartition], load: Load, advance: Advance
 ) -> Figures:
-    """Read the load from its beginning: whole batches undecoded, lists of records, or one by one.
+    """Reads the load from its beginning: undecoded batches, lists of records, or one record at a time.
 
     Raises RequestTimedOut when the records stop coming.
     """
@@ -204,7 +204,7 @@ async def _read_one_by_one(consumer: Consumer, wanted: int) -> int:
 
 
 async def commit_latency(producer: Producer, load: Load, advance: Advance) -> Figures:
-    """One record in flight: from `send` to its acknowledgement."""
+    """Measures one record in flight: from `send` to its acknowledgement."""
     monotonic = SystemClock().monotonic
     value = bytes(load.record_size)
     took = []
@@ -219,7 +219,7 @@ async def commit_latency(producer: Producer, load: Load, advance: Advance) -> Fi
 async def end_to_end_latency(
     producer: Producer, consumer: Consumer, partition: TopicPartition, load: Load, advance: Advance
 ) -> Figures:
-    """One record in flight: from `send` until a consumer that waits for it has it."""
+    """Measures one record in flight: from `send` until a waiting consumer has it."""
     monotonic = SystemClock().monotonic
     value = bytes(load.record_size)
     took = []

@@ -1,6 +1,6 @@
-"""Members of a group in a few processes: starts and stops members, and collects what they report.
+"""Starts and stops members of a group in a few processes, and collects their reports.
 
-One process for all would measure its own event loop, and one for each would be more processes than a machine
+One process for all would measure its own event loop; one for each would need more processes than a machine
 has cores.
 """
 
@@ -27,9 +27,9 @@ class MemberProcesses:
         self, bootstrap: str, topic: str, partitions: int, settings: Mapping[str, Any], *, processes: int
     ) -> None:
         self.lines: list[Line] = []
-        """All lines since `forget`, and before it those from which ownership follows."""
+        """All lines since `forget`, and the earlier lines that ownership follows from."""
         self.members: dict[str, int] = {}
-        """The number of each member's process, the member that joined first first."""
+        """The number of each member's process, in the order of joining."""
         self._workers = WorkerProcesses(
             "strandline.cli.perf.rebalance_members",
             [(bootstrap, topic, json.dumps(dict(settings)))] * processes,
@@ -52,7 +52,7 @@ class MemberProcesses:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """The members leave, and their processes end."""
+        """Has the members leave, and ends their processes."""
         await self._workers.__aexit__(kind, error, trace)
         await self._tasks.__aexit__(kind, error, trace)
 
@@ -67,7 +67,7 @@ class MemberProcesses:
         self._reported.set()
 
     async def add(self, members: int = 1) -> Span:
-        """Start `members` members, and wait until all members share the partitions."""
+        """Starts `members` members, and waits until all members share the partitions."""
         since = self._monotonic()
         for _ in range(members):
             worker = self._names % len(self._workers)
@@ -78,18 +78,19 @@ class MemberProcesses:
         return await self._settled(since)
 
     async def remove_eldest(self) -> Span:
-        """Stop the member that joined first, and wait until the others share its partitions."""
+        """Stops the member that joined first, and waits until the others share its partitions."""
         since = self._monotonic()
         name = next(iter(self.members))
         self._workers.send(f"stop {name}", self.members.pop(name))
         return await self._settled(since)
 
     def forget(self) -> None:
-        """Drop the lines of received records, but not those from which ownership follows."""
+        """Drops the lines of received records, but not those that ownership follows from."""
         self.lines = [line for line in self.lines if line.event != RECEIVED]
 
     async def _settled(self, since: float) -> Span:
-        """Raises RequestTimedOut, or at once OutcomeUnknown if a process ended."""
+        """Waits until all members share the partitions. Raises RequestTimedOut, or at once OutcomeUnknown if
+        a process ended."""
         try:
             async with asyncio.timeout(SETTLE_S_MAX):
                 while not self._ownership.shared_by(self.members, self._partitions):

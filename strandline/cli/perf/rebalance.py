@@ -1,4 +1,4 @@
-"""`strandline perf rebalance`: what a member that comes or goes costs the others, by either protocol."""
+"""`strandline perf rebalance`: measures the cost of a join or leave for the other members, by protocol."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from strandline.cli.perf.rebalance_times import Effects, Span, effects
 
 GOLDEN_SECTION: Final = 0.618
 TICK_S: Final = 0.02
-"""How often records are sent: the finest silence of a consumer that can be told."""
+"""Time between two sends: no shorter silence of a consumer can be measured."""
 QUIET_S: Final = 2.0
-"""Between two changes: what is silent then is silent without a rebalance."""
+"""Time between two changes; silence in it is not caused by a rebalance."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How large the measured group is, and how fast its topic is written to."""
+    """The size of the measured group, and the rate of its topic."""
 
     topic: str
     partitions: int
@@ -39,7 +39,7 @@ class Scale:
 
 @dataclass(slots=True)
 class Measured:
-    """The changes of one kind, and the longest silence of any member while nothing changed before each."""
+    """The changes of one kind, and the longest silence of any member in the quiet time before each."""
 
     changes: list[Effects] = field(default_factory=list)
     quiet_s: list[float] = field(default_factory=list)
@@ -63,16 +63,15 @@ def _mean(counts: Sequence[int]) -> float:
 
 
 def _named(what: str, seconds: Sequence[float]) -> dict[str, Any]:
-    """No time at all, where nothing was without an owner, is zero and not unknown."""
+    """The figures of some times. Without any time they are zero, not unknown."""
     return {f"{what}_{name}": figure or 0.0 for name, figure in spread(seconds).items()}
 
 
 async def measure_rebalance(
     bootstrap: str, protocol: str, scale: Scale, advance: Callable[[int], None]
 ) -> dict[str, dict[str, Any]]:
-    """Figures of each change: `add` has the last of `members` come, `remove` the eldest go, `rounds` times.
-
-    Meanwhile the topic is written to, so that silence is the group's doing.
+    """Measures each change: `add` starts the last of `members`, `remove` stops the eldest, `rounds` times.
+    The topic is written to all the time, so silence is caused by the group.
     """
     settings = {"group_id": scale.group(protocol), "rebalance_protocol": protocol}
     found = {"add": Measured(), "remove": Measured()}
@@ -92,30 +91,30 @@ async def measure_rebalance(
                 for kind, change in (("add", members.add), ("remove", members.remove_eldest)):
                     found[kind].quiet_s.append(await _quiet(members))
                     span = await change()
-                    # A silence that the change began ends after it.
+                    # A silence that the change caused ends after it.
                     await SystemClock().sleep(QUIET_S / 2)
                     found[kind].changes.append(effects(members.lines, span))
                     advance(1)
             stop.set()
         await producer.flush()
-        if feeder.first_error is not None:  # a silence may be the producer's
+        if feeder.first_error is not None:  # the producer may have caused a silence
             raise feeder.first_error
     return {kind: measured.figures() for kind, measured in found.items()}
 
 
 async def _quiet(members: MemberProcesses) -> float:
-    """Let nothing change for a while; the longest silence of any member in it."""
+    """Waits without a change. Returns the longest silence of any member."""
     clock = SystemClock()
     members.forget()
     since = clock.monotonic()
     await clock.sleep(QUIET_S)
-    # Its ends are left out: a silence is measured between two records.
+    # Silence at both ends is left out: a silence is measured between two records.
     inner = Span(since + QUIET_S / 4, since + QUIET_S * 3 / 4)
     return max(effects(members.lines, inner).silent_s.values(), default=0.0)
 
 
 async def _keep_sending(feeder: Feeder, scale: Scale, stop: asyncio.Event) -> None:
-    """A few records at each tick, over all partitions in turn."""
+    """Sends a few records at each tick, over all partitions in turn."""
     clock = SystemClock()
     step = stride(scale.partitions)
     began = clock.monotonic()
@@ -126,11 +125,11 @@ async def _keep_sending(feeder: Feeder, scale: Scale, stop: asyncio.Event) -> No
 
 
 def stride(partitions: int) -> int:
-    """A step that comes by each partition in turn, and by any run of them evenly.
+    """A step that visits all partitions in turn, and spreads visits evenly over any run of them.
 
-    A member often has neighbours: with steps of one it would get all of its records at once, and then be
-    silent for a whole turn. So the step is the golden section of the turn, or what is nearest to it and
-    leaves none out.
+    A member often has neighbouring partitions. With steps of one, it would get all of its records at once,
+    and then none for a whole turn. So the step is the golden section of the partition count, or the nearest
+    number coprime to it.
     """
     golden = round(partitions * GOLDEN_SECTION)
     return next(step for step in range(max(1, golden), partitions + 2) if gcd(step, partitions) == 1)

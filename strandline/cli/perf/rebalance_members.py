@@ -51,7 +51,7 @@ class Reporter(RebalanceListener):
 async def belong(
     member: str, bootstrap: str, topic: str, settings: Mapping[str, Any], stop: asyncio.Event
 ) -> None:
-    """One member, from joining to leaving."""
+    """Runs one member, from joining to leaving."""
     reporter = Reporter(member)
     async with Consumer(bootstrap, client_id=member, **settings) as consumer:
         consumer.subscribe([topic], listener=reporter)
@@ -62,7 +62,7 @@ async def belong(
 
 
 async def serve(bootstrap: str, topic: str, settings: Mapping[str, Any]) -> None:
-    """Do what standard input says until it ends."""
+    """Carries out the commands of standard input until it ends."""
     stops: dict[str, asyncio.Event] = {}
     async with asyncio.TaskGroup() as tasks:
         async for command, member in commands():

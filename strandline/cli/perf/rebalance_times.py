@@ -1,4 +1,4 @@
-"""How long a rebalance kept partitions without an owner, and consumers without records. Pure.
+"""Computes how long a rebalance left partitions without an owner, and consumers without records. Pure.
 
 Times are seconds of one monotonic clock, the same for all processes of a machine.
 """
@@ -19,8 +19,8 @@ RECEIVED: Final = "received"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a member said: that partitions came (`assigned`) or went (`revoked`, `lost`), or that records of
-    these were handed out (`received`)."""
+    """A member's report: it was assigned partitions (`assigned`), gave them up (`revoked`) or lost them
+    (`lost`), or received records of them (`received`)."""
 
     at: float
     member: str
@@ -30,7 +30,7 @@ class Line:
 
 @dataclass(slots=True)
 class Ownership:
-    """Who owns which partition, as the members say it, line by line in the order of time."""
+    """The owners of partitions, from the members' reports in the order of time."""
 
     owners: dict[int, set[str]] = field(default_factory=dict)
 
@@ -43,7 +43,8 @@ class Ownership:
                 owners.discard(line.member)
 
     def shared_by(self, members: Iterable[str], partitions: int) -> bool:
-        """Each partition has one owner, of these members, who have equal shares but for one partition."""
+        """True if each partition has one owner among these members, and their shares differ by at most one
+        partition."""
         counts = Counter(dict.fromkeys(members, 0))
         names = set(counts)
         for partition in range(partitions):
@@ -60,7 +61,7 @@ class Ownership:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A change of the group: from when it was asked for until all partitions are shared again."""
+    """A change of the group: from the request until all partitions are shared again."""
 
     since: float
     until: float
@@ -71,8 +72,8 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What one change did. `unowned_s` has each partition that was without an owner, with how long;
-    `silent_s` each member that stayed, with the longest time between two records of partitions it kept."""
+    """The effects of one change. `unowned_s`: for each interrupted partition, the time without an owner.
+    `silent_s`: for each remaining member, the longest time between two records of partitions that it kept."""
 
     settle_s: float
     moved: int
@@ -81,7 +82,7 @@ class Effects:
 
 
 def effects(lines: Sequence[Line], span: Span) -> Effects:
-    """What happened in `span`, of all that was said before, in it and for a while after it."""
+    """The effects of a change in `span`, from all reports before, in and shortly after it."""
     before, after = Ownership(), Ownership()
     for line in sorted(lines, key=lambda line: line.at):
         if line.at < span.since:
@@ -102,8 +103,8 @@ def effects(lines: Sequence[Line], span: Span) -> Effects:
 
 
 def unowned(lines: Iterable[Line], span: Span) -> dict[int, float]:
-    """How long each partition had no owner that had one before: from the last revocation to the next
-    assignment, all of such times in the span together."""
+    """For each partition that had an owner: the total time in the span from its last revocation to its next
+    assignment."""
     owners: dict[int, set[str]] = {}
     free_since: dict[int, float] = {}
     found: dict[int, float] = {}
@@ -125,8 +126,8 @@ def unowned(lines: Iterable[Line], span: Span) -> dict[int, float]:
 
 
 def silences(lines: Iterable[Line], span: Span, kept: Mapping[str, set[int]]) -> dict[str, float]:
-    """For each member the longest time between two handouts from the partitions it kept that touches the
-    span; what had not ended when the lines did counts as far as it went."""
+    """For each member, the longest time between two receipts from partitions that it kept, if it overlaps the
+    span. A silence that lasts until the last report counts up to then."""
     times: dict[str, list[float]] = {member: [] for member in kept}
     last = span.until
     for line in lines:

@@ -1,6 +1,7 @@
-"""Processes of a measurement that take commands on standard input and write JSON lines to standard output.
+"""Runs processes of a measurement: they take commands on standard input and write JSON lines to standard
+output.
 
-Both ends: `WorkerProcesses` starts and commands them, `commands` is what each of them reads.
+It has both ends: `WorkerProcesses` starts and commands the processes, and each of them reads `commands`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, Final, Self
 END_S_MAX: Final = 30.0
 LINE_BYTES_MAX: Final = 64 << 20
 READY: Final = "ready"
-"""The first line of a worker: what comes after it is not the time that a Python process takes to start."""
+"""The first line of a worker: the time before it is the start of a Python process."""
 
 
 class WorkerProcesses:
@@ -31,7 +32,7 @@ class WorkerProcesses:
 
     @property
     def exit_codes(self) -> list[int]:
-        """Of the workers that have ended."""
+        """The exit codes of the workers that have ended."""
         return [each.returncode for each in self._processes if each.returncode is not None]
 
     async def __aenter__(self) -> Self:
@@ -41,13 +42,13 @@ class WorkerProcesses:
             )
         for process in self._processes:
             assert process.stdout is not None
-            await process.stdout.readline()  # ready, or the end of a worker that failed
+            await process.stdout.readline()  # the line `ready`, or the end of a worker that failed
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the input of all workers, and kill those that do not end by themselves."""
+        """Ends the input of all workers, and kills those that do not end in time."""
         self.end_input()
         try:
             async with asyncio.timeout(END_S_MAX):
@@ -59,14 +60,14 @@ class WorkerProcesses:
                     process.kill()
 
     def send(self, command: str, *workers: int) -> None:
-        """Send a command to these workers, by number; to all of them if none is named."""
+        """Sends a command to these workers, by number; to all if none is named."""
         for number in workers or range(len(self._processes)):
             stdin = self._processes[number].stdin
             assert stdin is not None
             stdin.write(f"{command}\n".encode())
 
     def end_input(self) -> None:
-        """Workers end when their input does."""
+        """Ends the input of the workers, which ends them."""
         for process in self._processes:
             assert process.stdin is not None
             process.stdin.close()

@@ -1,4 +1,4 @@
-"""`strandline pipeline archive`: keep a topic as Parquet files, and compare the two."""
+"""`strandline pipeline archive`: keeps a topic as Parquet files, and compares the two."""
 
 from __future__ import annotations
 
@@ -22,19 +22,17 @@ if TYPE_CHECKING:
 @click.command("archive", cls=Command)
 @click.argument("topic")
 @click.option("--to", "directory", required=True, metavar="DIR", help="A folder, or a URL that Spark knows.")
-@click.option("--follow", is_flag=True, help="Go on with what comes, until SIGTERM or Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Continue with new records, until SIGTERM or Ctrl-C.")
 @click.option(
     "--every", "every_s", type=FiniteRange(min=0.1), default=30, show_default=True, metavar="SECONDS",
-    help="With --follow: how often.",
+    help="Time between two batches with --follow.",
 )  # fmt: skip
 @click.option("--check", "compare", is_flag=True, help="Compare DIR with the topic instead.")
 @click.option(
     "--batch-records", type=click.IntRange(min=1), metavar="N",
-    help="Records that are written at a time; 2,000,000 unless given.",
+    help="Records in one write; default: 2,000,000.",
 )  # fmt: skip
-@click.option(
-    "--skip-lost", is_flag=True, help="Go on past records that the topic lost before they were archived."
-)
+@click.option("--skip-lost", is_flag=True, help="Skip records that the topic lost before they were archived.")
 @master_option
 @pass_invocation
 def archive(
@@ -48,11 +46,11 @@ def archive(
     skip_lost: bool,
     master: str,
 ) -> None:
-    """Keep TOPIC as Parquet files in DIR, by topic and day; run again, it adds what has come since.
+    """Keep TOPIC as Parquet files in DIR, by topic and day; another run adds the new records.
 
-    Each record is there once, whatever is killed in between. With --check the files and the topic are
-    compared, up to where DIR is: by partition the number of records, their offsets, and a digest of all
-    that is in them. Exit status 2 if they differ.
+    The archive has each record once, even if a process is killed in between. With --check, compares the files
+    and the topic up to the end of DIR: for each partition the number of records, their offsets, and a digest
+    of all their contents. Exit status 2 if they differ.
     """
     if compare and (follow or skip_lost or batch_records is not None):
         raise click.UsageError("--check writes nothing: it goes with --to and --master only")
@@ -62,7 +60,7 @@ def archive(
 
     stop = Stop()
     if follow:
-        stop.watch()  # once Spark has started, which takes Ctrl-C for itself
+        stop.watch()  # only now, since a starting Spark takes over Ctrl-C
     try:
         if not topic_exists(invocation, topic):
             raise UnknownTopicOrPartition(f"there is no topic {topic!r}")
@@ -83,7 +81,7 @@ def archive(
             batch_records=batch_records or BATCH_RECORDS,
             skip_lost=skip_lost,
             stopped=stop.event.is_set,
-            on_progress=lambda progress: _tell(invocation, progress),
+            on_progress=lambda progress: _show_progress(invocation, progress),
         )
         _show(invocation, done)
         if stop.interrupted:
@@ -93,9 +91,9 @@ def archive(
 
 
 class Stop:
-    """SIGTERM and Ctrl-C end what follows a topic in good order; a batch that is being read is cut off.
+    """Handles SIGTERM and Ctrl-C: ends --follow cleanly, and abandons a batch that is being read.
 
-    `interrupted`: it was Ctrl-C. A second Ctrl-C ends it at once.
+    `interrupted`: Ctrl-C was pressed. A second Ctrl-C ends the command at once.
     """
 
     def __init__(self) -> None:
@@ -103,7 +101,7 @@ class Stop:
         self.interrupted = False
 
     def watch(self) -> None:
-        """From now on, in this process."""
+        """Handles the signals from now on."""
         signal.signal(signal.SIGTERM, lambda *_: self.event.set())
         signal.signal(signal.SIGINT, self._interrupt)
 
@@ -113,7 +111,7 @@ class Stop:
         self.event.set()
 
 
-def _tell(invocation: Invocation, progress: Mapping[str, Any]) -> None:
+def _show_progress(invocation: Invocation, progress: Mapping[str, Any]) -> None:
     invocation.out.note(f"batch {progress['batchId']}: {progress['numInputRows']} records")
 
 

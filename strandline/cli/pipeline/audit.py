@@ -1,4 +1,4 @@
-"""`strandline pipeline audit`: what clients saw, held against what is in the topics."""
+"""`strandline pipeline audit`: compares the clients' histories with the topics."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from strandline.cli.shell.command import Command, Invocation, pass_invocation
 @click.option("--topic", "topics", required=True, multiple=True, help="Audit this topic; may be repeated.")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=100, show_default=True, metavar="N",
-    help="Findings of each kind that are looked for.",
+    help="Maximum number of findings of each kind.",
 )  # fmt: skip
 @master_option
 @pass_invocation
 def audit(
     invocation: Invocation, histories: Sequence[Path], topics: Sequence[str], limit: int, master: str
 ) -> None:
-    """Hold what `strandline verify` told, each HISTORY one run of it, against the topics as they are now.
+    """Compare each HISTORY, written by a run of `strandline verify`, with the present topics.
 
-    It finds records that are lost, duplicated, out of order, passed over, or there though they failed;
-    offsets with two values; high watermarks that went back. Exit status 2 if there is any. A HISTORY of a
-    client that was killed may end in half a line. As JSON a line is a finding.
+    Finds records that are lost, duplicated, out of order, skipped, or present though they failed; offsets
+    with two values; and high watermarks that went back. Exit status 2 if there is any finding. The HISTORY of
+    a killed client may end in half a line. As JSON, a line is a finding.
     """
     bootstrap = invocation.bootstrap_servers()
     spark = open_session(master, "audit")
@@ -48,7 +48,7 @@ def audit(
     finally:
         spark.stop()
     for history in silent:
-        invocation.out.note(f"{history} tells nothing of {', '.join(topics)}")
+        invocation.out.note(f"{history} has no events of {', '.join(topics)}")
     _show(invocation, found, limit)
     if found:
         click.get_current_context().exit(DIFFERS)

@@ -13,7 +13,7 @@ from strandline.cli.shell.command import Group
 
 @click.group(cls=Group)
 def pipeline() -> None:
-    """Jobs over topics with Spark: archive them, audit them, and see what became of them."""
+    """Jobs over topics with Spark: archive topics, audit them, and analyse events."""
 
 
 for _command in (archive, audit, lifecycle, ownership):

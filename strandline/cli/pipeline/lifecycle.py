@@ -1,4 +1,4 @@
-"""`strandline pipeline lifecycle`: how long requests for state changes take, and which never ended."""
+"""`strandline pipeline lifecycle`: shows how long state-change requests take, and which never ended."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from strandline.pipeline.jobs.lifecycle import Lifecycle
 
 chart_option = click.option(
-    "--chart", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.png", help="Draw it, too."
+    "--chart", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE.png", help="Also draw a chart."
 )
 
 
@@ -25,16 +25,16 @@ chart_option = click.option(
 @chart_option
 @click.option(
     "--limit", type=click.IntRange(min=0), default=20, show_default=True, metavar="N",
-    help="Requests without an end that are shown, the oldest first.",
+    help="Number of requests without an end to show, the oldest first.",
 )  # fmt: skip
 @master_option
 @pass_invocation
 def lifecycle(invocation: Invocation, chart: Path | None, limit: int, master: str) -> None:
-    """Show by broker and command how long state changes took, what waits, and what never ended.
+    """Show by broker and command how long state changes took, which ones wait, and which never ended.
 
-    From the topic __state_changes. Times are from request to when its broker took it up (wait), from then to
-    completion (work), and from request to completion (total). As JSON a line is one broker and command
-    (latency), a step of a broker's backlog (backlog), or a request without an end (unended).
+    Reads the topic __state_changes. Times are from the request until its broker accepted it (wait), from then
+    to completion (work), and from the request to completion (total). As JSON, a line is one broker and
+    command (latency), a step of a broker's backlog (backlog), or a request without an end (unended).
     """
     bootstrap = invocation.bootstrap_servers()
     spark = open_session(master, "lifecycle", **FEW)
@@ -43,7 +43,7 @@ def lifecycle(invocation: Invocation, chart: Path | None, limit: int, master: st
 
     try:
         if not topic_exists(invocation, STATE_CHANGES_TOPIC):
-            invocation.out.note("nobody has requested a state change yet")
+            invocation.out.note("no state change was requested yet")
             return
         now_ms = SystemClock().wall_ms()
         found = run(spark, bootstrap, now_ms, limit)
@@ -60,7 +60,7 @@ def lifecycle(invocation: Invocation, chart: Path | None, limit: int, master: st
 def _show(invocation: Invocation, found: Lifecycle) -> None:
     out = invocation.out
     if found.backwards:
-        out.note(f"requests with a step before the one it follows, for clocks differ: {found.backwards}")
+        out.note(f"requests with a step before the one it follows, because clocks differ: {found.backwards}")
     if out.json:
         for what, rows in (
             ("latency", found.latencies),
@@ -116,7 +116,7 @@ def _three(half: float | None, most: float | None, longest: float | None) -> str
 
 
 def moment(at_ms: int | None) -> str | None:
-    """In UTC, to the millisecond."""
+    """A time in UTC, to the millisecond."""
     if at_ms is None:
         return None
     try:

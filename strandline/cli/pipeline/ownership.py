@@ -1,4 +1,4 @@
-"""`strandline pipeline ownership`: who owned which partition when, and whether two ever did."""
+"""`strandline pipeline ownership`: shows the owners of partitions over time, and overlaps."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
 
 
 @click.command("ownership", cls=Command)
-@click.option("--group", metavar="G", help="Only of this group.")
+@click.option("--group", metavar="G", help="Only this group.")
 @chart_option
 @click.option(
     "--limit", type=click.IntRange(min=0), default=40, show_default=True, metavar="N",
-    help="Lines of the timeline that are shown, the newest; as JSON all are.",
+    help="Number of timeline lines to show, the newest; JSON has all.",
 )  # fmt: skip
 @master_option
 @pass_invocation
 def ownership(invocation: Invocation, group: str | None, chart: Path | None, limit: int, master: str) -> None:
-    """Show the owners of partitions over time, for how long there was none, and rebalances by reason.
+    """Show the owners of partitions over time, times without an owner, and rebalances by reason.
 
-    From the topic __group_events. Where a partition had two owners at one time, that is told, with exit
-    status 2. As JSON a line is a time that a member owned a partition (owned), one without an owner
-    (unowned), one with several (overlap), a partition (partition), or a reason for rebalances (rebalances).
+    Reads the topic __group_events. If a partition had two owners at one time, reports it, with exit status 2.
+    As JSON, a line is a time that a member owned a partition (owned), one without an owner (unowned), one
+    with several (overlap), a partition (partition), or a reason for rebalances (rebalances).
     """
     bootstrap = invocation.bootstrap_servers()
     spark = open_session(master, "ownership", **FEW)

@@ -1,4 +1,4 @@
-"""What the commands that run on Spark share: where they run, and a session there."""
+"""Shared by the commands that run on Spark: the option for its master, and its session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from strandline.cli.shell.command import Invocation
 from strandline.errors import SettingsError
 
 DIFFERS: Final = 2
-"""Exit status if what was looked at is not as it should be."""
+"""Exit status if a check found a difference."""
 
 master_option = click.option(
     "--master", default="local[*]", show_default=True, metavar="URL", help="Where Spark runs."
@@ -18,13 +18,14 @@ master_option = click.option(
 
 
 FEW: Final = {"spark.sql.shuffle.partitions": "8", "spark.sql.codegen.wholeStage": "false"}
-"""For topics of events, which are small: most of the time would go to generated code and empty tasks."""
+"""Settings for event topics, which are small: generated code and empty tasks would take most of the time."""
 
 
 def topic_exists(invocation: Invocation, topic: str) -> bool:
-    """Whether there is such a topic yet: those of the system come with the first that there is to tell.
+    """True if the topic exists: internal topics are created with their first record.
 
-    To be asked once there is a session: its JVM is forked from this process, which no gRPC survives.
+    Call it only once there is a session: Spark's JVM is forked from this process, and gRPC does not survive a
+    fork.
     """
     from strandline import Admin
     from strandline.pipeline.loop_thread import call
@@ -37,9 +38,9 @@ def topic_exists(invocation: Invocation, topic: str) -> bool:
 
 
 def open_session(master: str, app: str, **conf: str) -> Any:
-    """A session for one command, of a type that only the pipeline knows.
+    """Opens a Spark session for one command; only the pipeline knows its type.
 
-    Raises SettingsError if the extra is not installed, or no Java.
+    Raises SettingsError if the extra or Java is not installed.
     """
     try:
         from strandline.pipeline.spark.session import session

@@ -1,4 +1,4 @@
-"""A member that works as many applications do: record by record, with timeouts, and commits of its own."""
+"""A group member that works as many applications do: record by record, with timeouts, and own commits."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from strandline import Consumer, ConsumerRecord
 
 ASK_S: Final = 0.5
-"""How long one get call may take."""
+"""Time that one get call may take."""
 BLOCK_EVERY_S: Final = 5.0
 COMMIT_EVERY: Final = 5
-"""Records. With nothing to read, and at the end, the rest is committed."""
+"""Records between two commits. The rest is committed when there is nothing to read, and at the end."""
 
 
 class ByHand:
-    """Asks by `asyncio.wait_for(getone())`, commits after some of the records, and blocks the event loop for
-    `block_s` seconds now and then, within its work on a record."""
+    """Reads by `asyncio.wait_for(getone())`, commits after some of the records, and sometimes blocks the
+    event loop for `block_s` seconds while it handles a record."""
 
     def __init__(self, consumer: Consumer, note: Callable[..., None], block_s: float | None) -> None:
         self._consumer = consumer
@@ -38,7 +38,7 @@ class ByHand:
         limits: Limits,
         between: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Until a limit is reached. `between` is awaited before each get call."""
+        """Reads until a limit is reached. Awaits `between` before each get call."""
         uncommitted = 0
         while not limits.reached:
             if between is not None:
@@ -57,15 +57,15 @@ class ByHand:
             limits.hear(1)
             self._block()
             await asyncio.sleep(0)
-            self._tell("handled", record, record.offset)
+            self._report("handled", record, record.offset)
             uncommitted += 1
             if uncommitted >= COMMIT_EVERY and await self._commit():
                 uncommitted = 0
-                self._tell("commit_acked", record, record.offset + 1)
+                self._report("commit_acked", record, record.offset + 1)
         if uncommitted:
             _ = await self._commit()
 
-    def _tell(self, event: str, record: ConsumerRecord, offset: int) -> None:
+    def _report(self, event: str, record: ConsumerRecord, offset: int) -> None:
         self._note(event, topic=record.topic, partition=record.partition, offset=offset)
 
     def _block(self) -> None:
@@ -75,8 +75,9 @@ class ByHand:
         self._blocked_at = self._clock.monotonic()
 
     async def _commit(self) -> bool:
-        """True if all that was handed out since the last get call is committed. What was lost is read again,
-        by whoever has it now; what cannot be committed at the moment goes with the next commit."""
+        """Commits. Returns True if all records handed out since the last get call are committed. Records of
+        lost partitions are read again by their new owner; offsets that cannot be committed now go with the
+        next commit."""
         try:
             await self._consumer.commit()
         except UnknownMemberId:

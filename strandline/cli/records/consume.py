@@ -1,4 +1,4 @@
-"""`strandline consume`: print the records of topics."""
+"""`strandline consume`: prints the records of topics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from strandline.cli.records.start import Start, from_option
-from strandline.cli.records.subscription import Membership, Stop, group_options, subscribe, telling
+from strandline.cli.records.subscription import Membership, Stop, group_options, report_changes, subscribe
 from strandline.cli.shell.command import Command, Invocation, pass_invocation, run
 from strandline.cli.shell.numbers import FiniteRange
 from strandline.cli.shell.output import json_line, shown
@@ -29,7 +29,7 @@ POLL_MS: Final = 250
 async def assign_from(
     consumer: Consumer, topics: Sequence[str], partition: int | None, start: Start
 ) -> list[TopicPartition]:
-    """Assign the partitions of `topics` (or the one given of each) and go to where reading begins.
+    """Assigns the partitions of `topics` (or the given one of each), and seeks to the start of reading.
 
     Raises UnknownTopicOrPartition, OffsetOutOfRange.
     """
@@ -50,7 +50,7 @@ async def assign_from(
 async def _offsets(
     consumer: Consumer, partitions: Sequence[TopicPartition], start: Start
 ) -> dict[TopicPartition, int]:
-    """Where in each partition reading begins."""
+    """The offset in each partition where reading begins."""
     match start:
         case "earliest":
             return await consumer.beginning_offsets(partitions)
@@ -59,15 +59,16 @@ async def _offsets(
         case int():
             return dict.fromkeys(partitions, start)
         case datetime():
-            # Where no record is that young, the next one will be: the ends are asked for first, so
-            # that none slips through between the two.
+            # Where no record is recent enough, the next one will be. The ends are read first, so that no
+            # record
+            # is missed between the two reads.
             offsets = await consumer.end_offsets(partitions)
             found = await consumer.offsets_for_times(dict.fromkeys(partitions, int(start.timestamp() * 1000)))
             return offsets | {each: at.offset for each, at in found.items() if at is not None}
 
 
 class Limits:
-    """When to end: after so many records, after so long without any, or when `stop` is set."""
+    """Limits of reading: a number of records, a time without records, or `stop` being set."""
 
     def __init__(
         self, max_records: int | None, idle_exit_s: float | None, stop: asyncio.Event | None = None
@@ -78,12 +79,12 @@ class Limits:
         self._idle_exit_s = idle_exit_s
         self._stop = stop
         self.left = max_records
-        """Records that are still wanted; None without a limit."""
+        """Records still wanted; None without a limit."""
         self.heard_at: float | None = self._monotonic()
-        """Since when nothing was heard; None before it counts."""
+        """The time of the last record; None before the limit applies."""
 
     def hear(self, records: int = 0) -> None:
-        """Something came."""
+        """Notes that records came."""
         self.heard_at = self._monotonic()
         if self.left is not None:
             self.left -= records
@@ -103,7 +104,7 @@ async def read_until(
     limits: Limits,
     between: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
-    """Hand every record to `write`, until a limit is reached. `between` is awaited before each look."""
+    """Passes every record to `write`, until a limit is reached. Awaits `between` before each read."""
     while not limits.reached:
         if between is not None:
             await between()
@@ -130,12 +131,14 @@ def record_json(record: ConsumerRecord) -> dict[str, Any]:
 @click.argument("topics", nargs=-1, required=True, metavar="TOPIC…")
 @from_option
 @click.option("--partition", type=click.IntRange(min=0), help="Read this partition only.")
-@click.option("--max-records", type=click.IntRange(min=1), help="End after so many records.")
-@click.option("--idle-exit", type=FiniteRange(min=0), metavar="S", help="End after S seconds without any.")
-@click.option("--key-separator", metavar="S", help="As text: print the key and S before each value.")
+@click.option("--max-records", type=click.IntRange(min=1), help="End after this many records.")
+@click.option(
+    "--idle-exit", type=FiniteRange(min=0), metavar="S", help="End after S seconds without a record."
+)
+@click.option("--key-separator", metavar="S", help="For text: print the key and S before each value.")
 @click.option(
     "--on-undecodable", type=click.Choice(["raise", "skip"]), default="raise", show_default=True,
-    help="A batch that cannot be decoded ends it with its offsets, or is left out and logged.",
+    help="How to treat a batch that cannot be decoded: end with its offsets, or skip and log it.",
 )  # fmt: skip
 @group_options
 @pass_invocation
@@ -150,14 +153,14 @@ def consume(
     on_undecodable: str,
     membership: Membership,
 ) -> None:
-    """Print the records of TOPIC…, those to come too, until Ctrl-C or a limit.
+    """Print the records of TOPIC…, including new ones, until Ctrl-C or a limit.
 
-    As text a line is a value, byte for byte. As JSON, bytes that are not UTF-8 are base64, and a
-    field such as value_encoding says so.
+    As text, a line is a value, byte for byte. As JSON, bytes that are not UTF-8 are base64, and a field such
+    as value_encoding says so.
 
-    With --group it prints its share, goes on where the group has committed (--from says where to begin
-    else), commits what it printed, and tells on standard error what is given to it and taken from it.
-    SIGTERM and Ctrl-C let it leave the group in good order.
+    With --group it prints its share, starts at the group's committed offsets (or at --from if there are
+    none), commits what it printed, and reports on standard error the partitions that it gains and loses.
+    SIGTERM and Ctrl-C let it leave the group cleanly.
     """
     settings = membership.settings(start, partition)
     separator = key_separator.encode() if key_separator else None
@@ -181,7 +184,7 @@ def consume(
     async def as_member(settings: Mapping[str, Any]) -> bool:
         stop = Stop()
         limits = Limits(max_records, idle_exit, stop.event)
-        limits.heard_at = None  # waiting for the others is not being idle
+        limits.heard_at = None  # waiting for the group does not count as idle
 
         def heard(event: str, partitions: Sequence[TopicPartition], who: GroupMetadata) -> None:
             limits.hear()
@@ -191,7 +194,7 @@ def consume(
         async with Consumer(
             invocation.bootstrap_servers(), on_undecodable=on_undecodable, **settings
         ) as consumer:
-            await subscribe(consumer, topics, telling(consumer, heard))
+            await subscribe(consumer, topics, report_changes(consumer, heard))
             await read_until(consumer, write, limits)
         return stop.interrupted
 

@@ -1,4 +1,4 @@
-"""`strandline produce`: a record for each line of standard input."""
+"""`strandline produce`: sends each line of standard input as a record."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHUNK_BYTES: Final = 256 * 1024
 
 acks_option = click.option(
     "--acks", type=click.Choice(list(ACKS)), default="all", show_default=True,
-    help="Who must have a record before it counts: all in-sync replicas, the leader, nobody.",
+    help="Replicas that must have a record before it counts: all in-sync replicas, the leader, none.",
 )  # fmt: skip
 compression_option = click.option(
     "--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
@@ -31,20 +31,20 @@ compression_option = click.option(
 )  # fmt: skip
 timeout_option = click.option(
     "--delivery-timeout-ms", type=click.IntRange(min=1), metavar="MS", default=120_000, show_default=True,
-    help="A record that is not acknowledged by then has failed.",
+    help="Time after which a record without an acknowledgement has failed.",
 )  # fmt: skip
 
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the records."""
+    """Counts the records by outcome."""
 
     acked: int = 0
     failed: int = 0
     first_error: str | None = None
 
     def show(self, invocation: Invocation, topic: str) -> None:
-        """Print the counts, and why the first of those that failed did."""
+        """Prints the counts, and the reason of the first failure."""
         if invocation.out.json:
             result: dict[str, Any] = {"topic": topic, "acked": self.acked, "failed": self.failed}
             if self.first_error is not None:
@@ -57,7 +57,7 @@ class Tally:
             invocation.out.note(f"error: {self.first_error}")
 
     def count(self, future: asyncio.Future[RecordMetadata]) -> None:
-        """Take the end of one record."""
+        """Counts the outcome of one record."""
         error = future.exception()
         if error is None:
             self.acked += 1
@@ -65,16 +65,16 @@ class Tally:
             self.fail(error)
 
     def fail(self, error: BaseException) -> None:
-        """A record failed; the first reason is kept."""
+        """Counts a failed record; keeps the first reason."""
         self.failed += 1
         if self.first_error is None:
             self.first_error = str(error)
 
 
 async def stdin_lines() -> AsyncIterator[bytes]:
-    """The lines of standard input without their ends, as soon as they are there.
+    """The lines of standard input without their ends, as soon as they arrive.
 
-    No thread: a blocked one could not be interrupted by Ctrl-C. A terminal, pipe or socket wakes the
+    It uses no thread, since Ctrl-C could not interrupt a blocked one. A terminal, pipe or socket wakes the
     event loop; a file never blocks, so it is simply read.
     """
     import asyncio
@@ -94,7 +94,7 @@ async def stdin_lines() -> AsyncIterator[bytes]:
                 await readable.wait()
                 readable.clear()
             else:
-                await asyncio.sleep(0)  # lets what was read so far go out
+                await asyncio.sleep(0)  # lets the records read so far go out
             chunk = os.read(descriptor, CHUNK_BYTES)
             if not chunk:
                 break
@@ -110,7 +110,7 @@ async def stdin_lines() -> AsyncIterator[bytes]:
 
 @click.command(cls=Command)
 @click.argument("topic")
-@click.option("--key-separator", metavar="S", help="What stands before the first S in a line is the key.")
+@click.option("--key-separator", metavar="S", help="The key of a line is its text before the first S.")
 @click.option("--partition", type=click.IntRange(min=0), help="Send everything to this partition.")
 @acks_option
 @compression_option
@@ -139,7 +139,7 @@ def produce(
     async def main() -> None:
         bootstrap = invocation.bootstrap_servers()
         async with Admin(bootstrap) as admin:
-            await admin.metadata([topic])  # an unknown topic is said before any input is waited for
+            await admin.metadata([topic])  # reports an unknown topic before it waits for input
         async with Producer(
             bootstrap,
             acks=ACKS[acks],
@@ -161,7 +161,7 @@ def produce(
     try:
         run(main)
     except KeyboardInterrupt:
-        tally.show(invocation, topic)  # what is acknowledged stays so
+        tally.show(invocation, topic)  # acknowledged records stay acknowledged
         raise
     tally.show(invocation, topic)
     if tally.failed:

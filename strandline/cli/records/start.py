@@ -1,4 +1,4 @@
-"""Where reading begins, as the command line takes it: `--from earliest|latest|OFFSET|TIME`."""
+"""The option that says where reading begins: `--from earliest|latest|OFFSET|TIME`."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ Start = Literal["earliest", "latest"] | int | datetime
 
 
 class StartType(click.ParamType[Start]):
-    """Where to begin: `earliest`, `latest`, an offset, or a time in ISO 8601 (local if it names no zone)."""
+    """Where to begin: `earliest`, `latest`, an offset, or a time in ISO 8601 (local if it has no zone)."""
 
     name = "start"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Start:
-        """Read one value; a wrong one is wrong usage."""
+        """Reads one value; an invalid one is wrong usage."""
         if not isinstance(value, str):
             return value  # type: ignore[no-any-return]  # click converts a converted default again
         if value == "earliest":
@@ -29,9 +29,9 @@ class StartType(click.ParamType[Start]):
             if value.isdecimal() and int(value) <= OFFSET_MAX:
                 return int(value)
             time = datetime.fromisoformat(value)
-            if time.timestamp() >= 0:  # before 1970 lie the numbers that mean earliest and latest
+            if time.timestamp() >= 0:  # numbers below 0 stand for earliest and latest
                 return time
-        except (ValueError, OverflowError):  # also of a time that the clock of this zone cannot show
+        except (ValueError, OverflowError):  # also for a local time that does not exist
             pass
         self.fail(
             f"{value!r} is neither earliest, latest, an offset below 2^63 nor a time such as "

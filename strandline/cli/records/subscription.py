@@ -1,4 +1,4 @@
-"""Reading as a member of a group: what `consume` and `verify consume` share when they are given --group."""
+"""Reading as a group member: the options that `consume` and `verify consume` share."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
     from strandline.consumer.group.listener import RebalanceListener
 
 HEARTBEAT_INTERVAL_MS: Final = 1_000
-"""At most; in a short session it beats three times."""
+"""The longest heartbeat interval; a short session has three heartbeats."""
 
 OPTIONS = (
     click.option("--group", metavar="G", help="Share the partitions with the other members of the group G."),
     click.option(
         "--rebalance-protocol", type=click.Choice(["eager", "cooperative"]),
-        help="eager: give everything up in each rebalance; cooperative: only what moves. "
+        help="eager: give up all partitions in each rebalance; cooperative: only those that move. "
         "With --group; default: eager.",
     ),
-    click.option("--client-id", metavar="ID", help="How `group describe` names this member; with --group."),
+    click.option("--client-id", metavar="ID", help="Name of this member in `group describe`; with --group."),
     click.option(
         "--instance", metavar="ID",
-        help="A member that comes back under this name keeps its share; with --group."
+        help="A member that returns under this name keeps its share; with --group."
     ),
     click.option(
         "--session-timeout-ms", type=click.IntRange(min=1), metavar="MS",
-        help="A member that is not heard of for so long is out; with --group.",
+        help="Time without heartbeats after which the group removes a member; with --group.",
     ),
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """What these options said; None where they said nothing."""
+    """The values of these options; None if an option was not given."""
 
     group: str | None
     rebalance_protocol: str | None
@@ -54,7 +54,7 @@ class Membership:
     def settings(self, start: Start, partition: int | None) -> dict[str, Any] | None:
         """Settings for a Consumer in the group, whose new partitions begin at `start`; None without a group.
 
-        Raises click.UsageError for what does not go together.
+        Raises click.UsageError for options that exclude each other.
         """
         said = {
             "rebalance_protocol": self.rebalance_protocol,
@@ -67,10 +67,10 @@ class Membership:
             given["heartbeat_interval_ms"] = min(HEARTBEAT_INTERVAL_MS, -(-self.session_timeout_ms // 3))
         if self.group is None:
             if given:
-                raise click.UsageError("what is said of a member needs --group")
+                raise click.UsageError("options of a member need --group")
             return None
         if partition is not None:
-            raise click.UsageError("--partition and --group: the group says who reads which partition")
+            raise click.UsageError("--partition and --group exclude each other: the group assigns partitions")
         match start:
             case "earliest" | "latest":
                 given["offset_reset"] = start
@@ -78,16 +78,16 @@ class Membership:
                 given["offset_reset_timestamp_ms"] = int(start.timestamp() * 1000)
             case int():
                 raise click.UsageError(
-                    "--from OFFSET and --group: a group goes on where it has committed; "
-                    "`strandline group reset-offsets` changes that"
+                    "--from OFFSET and --group: a group continues at its committed offsets; "
+                    "`strandline group reset-offsets` changes them"
                 )
         return {"group_id": self.group, **given}
 
 
 async def subscribe(consumer: Consumer, topics: Sequence[str], listener: RebalanceListener) -> None:
-    """Join the group for `topics`.
+    """Joins the group for `topics`.
 
-    Raises UnknownTopicOrPartition, where a consumer by itself would wait for the topic to appear.
+    Raises UnknownTopicOrPartition; a consumer alone would wait for the topic to appear.
     """
     for topic in topics:
         await consumer.partitions_for(topic)
@@ -95,7 +95,7 @@ async def subscribe(consumer: Consumer, topics: Sequence[str], listener: Rebalan
 
 
 def group_options(function: Callable[..., None]) -> Callable[..., None]:
-    """The options that make a consumer a member, handed over as one `membership`."""
+    """Adds the options that make a consumer a member; passes them as one `membership`."""
 
     @wraps(function)
     def handing_over(*arguments: Any, **named: Any) -> None:
@@ -108,33 +108,34 @@ def group_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 Heard = Callable[[str, Sequence["TopicPartition"], "GroupMetadata"], None]
-"""What happened ("assigned", "revoked", "lost"), to which partitions, and who the consumer is now."""
+"""Takes an event ("assigned", "revoked", "lost"), its partitions, and the consumer's member id and
+generation."""
 
 
-def telling(consumer: Consumer, heard: Heard) -> RebalanceListener:
-    """A listener that hands everything to one function, partitions sorted."""
+def report_changes(consumer: Consumer, heard: Heard) -> RebalanceListener:
+    """A listener that passes all events to one function, with sorted partitions."""
     from strandline import RebalanceListener
 
-    def tell(event: str, partitions: Iterable[TopicPartition]) -> None:
+    def report(event: str, partitions: Iterable[TopicPartition]) -> None:
         heard(event, sorted(partitions), consumer.group_metadata())
 
-    class Telling(RebalanceListener):
+    class Reporting(RebalanceListener):
         def on_assigned(self, added: set[TopicPartition]) -> None:
-            tell("assigned", added)
+            report("assigned", added)
 
         def on_revoked(self, removed: set[TopicPartition]) -> None:
-            tell("revoked", removed)
+            report("revoked", removed)
 
         def on_lost(self, lost: set[TopicPartition]) -> None:
-            tell("lost", lost)
+            report("lost", lost)
 
-    return Telling()
+    return Reporting()
 
 
 class Stop:
-    """SIGTERM and Ctrl-C let a member end in good order: commit what was handed out, and leave the group.
+    """Handles SIGTERM and Ctrl-C: the member commits what was handed out, and leaves the group.
 
-    `interrupted`: it was Ctrl-C. A second Ctrl-C ends it at once.
+    `interrupted`: Ctrl-C was pressed. A second Ctrl-C ends the command at once.
     """
 
     def __init__(self) -> None:

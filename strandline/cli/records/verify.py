@@ -1,21 +1,21 @@
-"""`strandline verify`: clients for fault tests, one JSON line for everything that happens to a record.
+"""`strandline verify`: clients for fault tests, with one JSON line for each event of a record.
 
 Every line has `event`, `seq` (a number that rises by one a line), `at` (wall time, ms since 1970) and
 `monotonic_ms` (comparable between the processes of one machine). The events:
 
 * `sent`: `record` (a number from 0), `topic`, `key`, `value`
-* `acked`: `record`, `topic`, `partition`, `offset` (-1 where the broker no longer knows it)
+* `acked`: `record`, `topic`, `partition`, `offset` (-1 if the broker no longer knows it)
 * `failed`: `record`, `topic`, `code` (Kafka's number), `error`, `outcome` (retriable, fatal or
   unknown outcome), `message`
-* `assigned`: `topic`, `partitions`: what the consumer reads; as a member of a group, what it was given
-  now, with `member`, `generation` and `at_ms` (wall time at which it was told)
-* `revoked`, `lost`: the same, of what it gave up in order, and of what was taken from it
+* `assigned`: `topic`, `partitions`: the partitions that the consumer reads; for a member, the added ones,
+  with `member`, `generation` and `at_ms` (wall time of the notification)
+* `revoked`, `lost`: the same, for partitions that it gave up in time, and for those that were taken from it
 * `received`: `topic`, `partition`, `offset`, `timestamp`, `key`, `value`
 * `handled`, `commit_acked`, with --by-hand: `topic`, `partition`, `offset`: the member has finished with a
-  record; its commit of all below `offset` was acknowledged
-* `watermark`, with --watermarks: `topic`, `partition`, `offset`: the high watermark that it was told, and
-  `proven`: what that must be at least, for all below it had been received when it asked
-* `error`: `topic`, and as `failed`: the client cannot go on, and ends with 1
+  record; its commit of all offsets below `offset` was acknowledged
+* `watermark`, with --watermarks: `topic`, `partition`, `offset`: the high watermark that it received, and
+  `proven`: its lower bound, since all records below it had been received before the request
+* `error`: `topic`, and the fields of `failed`: the client cannot continue, and exits with 1
 * `summary`: the last line, with the counts
 """
 
@@ -33,7 +33,7 @@ import click
 from strandline.cli.records.consume import Limits, assign_from, read_until
 from strandline.cli.records.produce import ACKS, acks_option, compression_option, timeout_option
 from strandline.cli.records.start import Start, from_option
-from strandline.cli.records.subscription import Membership, group_options, subscribe, telling
+from strandline.cli.records.subscription import Membership, group_options, report_changes, subscribe
 from strandline.cli.shell.command import FAILED, Group, Invocation, pass_invocation, run
 from strandline.cli.shell.numbers import FiniteRange
 from strandline.cli.shell.output import json_line, shown
@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from strandline.ids import TopicPartition
 
 WATERMARK_S_MAX: Final = 1.0
-"""How long reading waits for high watermarks: while there is no leader, nobody tells them."""
+"""Time that reading waits for high watermarks: no broker reports them while there is no leader."""
 
 
 class History:
-    """Writes the lines, each at once: a client that is killed has said all that it knew."""
+    """Writes each line at once, so that a killed client has written all events."""
 
     def __init__(self) -> None:
         from strandline.adapters.system.clock import SystemClock
@@ -60,8 +60,8 @@ class History:
         self._sequence = itertools.count()
 
     @contextmanager
-    def told(self, topic: str, counts: Mapping[str, int]) -> Iterator[None]:
-        """Whatever ends the block, the summary is the last line, after the error if it was one."""
+    def summarized(self, topic: str, counts: Mapping[str, int]) -> Iterator[None]:
+        """Writes the summary as the last line at the end of the block, after the error if there was one."""
         try:
             yield
         except StrandlineError as error:
@@ -71,7 +71,7 @@ class History:
             self.note("summary", topic=topic, **counts)
 
     def owned(self, event: str, topic: str, partitions: Sequence[TopicPartition], who: GroupMetadata) -> None:
-        """A member's partitions came or went."""
+        """Writes that a member's partitions were added or removed."""
         self.note(
             event,
             topic=topic,
@@ -82,7 +82,7 @@ class History:
         )
 
     def note(self, event: str, **facts: Any) -> None:
-        """One line."""
+        """Writes one line."""
         line = {
             "event": event,
             "seq": next(self._sequence),
@@ -117,7 +117,7 @@ class ProducerLines:
 
 
 def failure(error: BaseException) -> dict[str, Any]:
-    """An error's facts. One without a code of its own counts as an unknown server error."""
+    """The facts of an error. One without a code of its own counts as an unknown server error."""
     code, outcome = ErrorCode.UNKNOWN_SERVER_ERROR, Outcome.UNKNOWN
     if isinstance(error, StrandlineError):
         code, outcome = error.code, error.outcome
@@ -130,7 +130,7 @@ def failure(error: BaseException) -> dict[str, Any]:
 
 
 def ended_by_sigterm() -> asyncio.Event:
-    """An event that SIGTERM sets: the client then ends in good order, with its summary."""
+    """An event that SIGTERM sets: the client then ends cleanly, with its summary."""
     import asyncio
     import signal
 
@@ -141,13 +141,13 @@ def ended_by_sigterm() -> asyncio.Event:
 
 @click.group(cls=Group)
 def verify() -> None:
-    """Clients for fault tests: JSON lines of all that was sent, acked, failed or received."""
+    """Clients for fault tests: JSON lines of all records sent, acked, failed or received."""
 
 
 @verify.command("produce")
 @click.argument("topic")
 @click.option("--rate", type=FiniteRange(min=0, min_open=True), metavar="N", help="Records a second.")
-@click.option("--max-records", type=click.IntRange(min=1), help="End after so many.")
+@click.option("--max-records", type=click.IntRange(min=1), help="End after this many records.")
 @click.option("--partition", type=click.IntRange(min=0), help="Send everything to this partition.")
 @click.option("--keys", type=click.IntRange(min=1), help="Give the records this many keys in turn.")
 @click.option("--value-prefix", default="", help="Each value is this prefix and the record's number.")
@@ -192,7 +192,7 @@ def verify_produce(
                 await feeder.send(key, f"{value_prefix}{record}".encode(), partition=partition)
             await producer.flush()
 
-    with lines.told(topic, counts):
+    with lines.summarized(topic, counts):
         run(main)
     if counts["failed"]:
         click.get_current_context().exit(FAILED)
@@ -202,22 +202,22 @@ def verify_produce(
 @click.argument("topic")
 @from_option
 @click.option("--partition", type=click.IntRange(min=0), help="Read this partition only.")
-@click.option("--max-records", type=click.IntRange(min=1), help="End after so many.")
-@click.option("--idle-exit", type=FiniteRange(min=0), metavar="S", help="End after S seconds without any.")
+@click.option("--max-records", type=click.IntRange(min=1), help="End after this many records.")
 @click.option(
-    "--watermarks", type=FiniteRange(min=0), metavar="S",
-    help="Ask for the high watermarks every S seconds, with a line for each.",
-)  # fmt: skip
-@click.option(
-    "--by-hand", is_flag=True, help="Ask for one record at a time, and commit by hand; with --group."
+    "--idle-exit", type=FiniteRange(min=0), metavar="S", help="End after S seconds without a record."
 )
 @click.option(
+    "--watermarks", type=FiniteRange(min=0), metavar="S",
+    help="Read the high watermarks every S seconds, with a line for each.",
+)  # fmt: skip
+@click.option("--by-hand", is_flag=True, help="Read one record at a time, and commit by hand; with --group.")
+@click.option(
     "--block", type=FiniteRange(min=0, min_open=True), metavar="S",
-    help="Block the event loop for S seconds now and then; with --by-hand.",
+    help="Block the event loop for S seconds from time to time; with --by-hand.",
 )  # fmt: skip
 @click.option(
     "--max-poll-interval-ms", type=click.IntRange(min=1), metavar="MS",
-    help="How long the work on one record may take; with --by-hand.",
+    help="Time that the work on one record may take; with --by-hand.",
 )  # fmt: skip
 @group_options
 @pass_invocation
@@ -236,8 +236,8 @@ def verify_consume(
 ) -> None:
     """Read TOPIC until SIGTERM or a limit, with a line for every record received.
 
-    With --group it reads its share, with a line for all that is given to it and taken from it. With --by-hand
-    it works on one record at a time and commits some of them, with a line for each of both.
+    With --group it reads its share, with a line for each change of its partitions. With --by-hand it works on
+    one record at a time and commits some of them, with a line for each record and commit.
     """
     from strandline import Consumer, TopicPartition
     from strandline.cli.records.by_hand import ByHand
@@ -277,8 +277,8 @@ def verify_consume(
                 partitions = await assign_from(consumer, [topic], partition, start)
                 history.note("assigned", topic=topic, partitions=[each.partition for each in partitions])
             else:
-                limits.heard_at = None  # waiting for the others is not being idle
-                await subscribe(consumer, [topic], telling(consumer, heard))
+                limits.heard_at = None  # waiting for the group does not count as idle
+                await subscribe(consumer, [topic], report_changes(consumer, heard))
             between = None
             if watermarks is not None:
                 between = Watermarks(consumer, proven, history, watermarks).ask
@@ -287,14 +287,15 @@ def verify_consume(
             )
             await read(received, limits, between)
 
-    with history.told(topic, counts):
+    with history.summarized(topic, counts):
         run(main)
 
 
 def _by_hand(
     settings: dict[str, Any] | None, by_hand: bool, block: float | None, max_poll_interval_ms: int | None
 ) -> None:
-    """Set what --by-hand means for a member. Raises click.UsageError for what does not go together."""
+    """Sets the options of --by-hand for a member. Raises click.UsageError for options that exclude each
+    other."""
     if not by_hand:
         if block is not None or max_poll_interval_ms is not None:
             raise click.UsageError("--block and --max-poll-interval-ms need --by-hand")
@@ -307,8 +308,8 @@ def _by_hand(
 
 
 class Watermarks:
-    """Asks, every so many seconds, for the high watermarks of what a consumer reads. `proven` is one more
-    than the highest offset received, by partition."""
+    """Reads the high watermarks of a consumer's partitions at an interval. `proven` is, by partition, one
+    more than the highest offset received."""
 
     def __init__(
         self, consumer: Consumer, proven: Mapping[TopicPartition, int], history: History, every_s: float
@@ -323,7 +324,7 @@ class Watermarks:
         self._due = self._monotonic()
 
     async def ask(self) -> None:
-        """If it is time to. Who is not answered asks again the next time."""
+        """Reads them if it is time. A failed read is tried again at the next call."""
         import asyncio
 
         if self._monotonic() < self._due:
@@ -331,14 +332,14 @@ class Watermarks:
         self._due = self._monotonic() + self._every_s
         try:
             async with asyncio.timeout(WATERMARK_S_MAX):
-                told = await self._consumer.end_offsets(self._consumer.assignment())
+                ends = await self._consumer.end_offsets(self._consumer.assignment())
         except TimeoutError:
             return
         except StrandlineError as error:
             if not error.retriable:
                 raise
             return
-        for name, offset in sorted(told.items()):
+        for name, offset in sorted(ends.items()):
             self._history.note(
                 "watermark",
                 topic=name.topic,

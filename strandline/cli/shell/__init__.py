@@ -1,1 +1,1 @@
-"""What all commands share: options, output, and how they end."""
+"""Shared by all commands: options, output, and exit status."""

@@ -1,7 +1,7 @@
-"""What all commands share: their common options, the cluster they mean, and how they end.
+"""Shared by all commands: the common options, the choice of the cluster, and the exit status.
 
-Exit status: 0 only on success, 1 for a failure, 2 for wrong usage, 130 after Ctrl-C. A failure is
-one sentence on standard error; `--debug` adds the traceback.
+Exit status: 0 only on success, 1 for a failure, 2 for wrong usage, 130 after Ctrl-C. A failure prints one
+sentence on standard error; `--debug` adds the traceback.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ DEFAULT_DIRECTORY: Final = Path(".strandline")
 
 @dataclass(slots=True)
 class Invocation:
-    """What a command is told besides its own arguments."""
+    """The common options of a command."""
 
     bootstrap: str | None = None
     dir: Path | None = None
@@ -41,20 +41,20 @@ class Invocation:
 
     @property
     def directory(self) -> Path:
-        """Folder of the local cluster."""
+        """The folder of the local cluster."""
         return self.dir or Path(os.environ.get("STRANDLINE_DIR") or DEFAULT_DIRECTORY)
 
     def named_bootstrap(self) -> str | None:
-        """The brokers that the user named; None: the local cluster is meant.
+        """The brokers that the user named; None for the local cluster.
 
-        A --dir on the command line is nearer to the user than a variable set long ago.
+        A --dir on the command line overrides a variable set earlier.
         """
         if self.bootstrap is not None or self.dir is not None:
             return self.bootstrap
         return os.environ.get("STRANDLINE_BOOTSTRAP") or None
 
     def bootstrap_servers(self) -> str:
-        """Brokers to ask, `host:port,…`. Raises SettingsError where there is no cluster to mean."""
+        """The brokers to ask, `host:port,…`. Raises SettingsError if there is no cluster."""
         named = self.named_bootstrap()
         if named is not None:
             return named
@@ -68,7 +68,9 @@ class Invocation:
             )
         cluster = LocalCluster.open(directory)
         if not any(member.alive for member in cluster.members() if member.kind == "broker"):
-            raise SettingsError(f"no broker runs in {directory}: `strandline up` starts what does not")
+            raise SettingsError(
+                f"no broker runs in {directory}: `strandline up` starts the missing processes"
+            )
         return cluster.bootstrap
 
 
@@ -76,7 +78,7 @@ pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
 
 
 def _remember(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    """Keep a common option, wherever on the line it stands."""
+    """Keeps a common option, at any place on the line."""
     if value is None or value is False:
         return
     _refuse_bytes(context, parameter, value)
@@ -88,8 +90,8 @@ def _remember(context: click.Context, parameter: click.Parameter, value: Any) ->
 
 
 def _refuse_bytes(context: click.Context, parameter: click.Parameter, value: Any) -> None:
-    """Names and texts are UTF-8: Python hands on other bytes of argv as half characters, which nothing can
-    encode again. Paths may be any bytes. Raises click.BadParameter."""
+    """Refuses names and texts that are not UTF-8: Python passes other bytes of argv as surrogates, which
+    cannot be encoded again. Paths may be any bytes. Raises click.BadParameter."""
     match value:
         case str():
             try:
@@ -120,7 +122,7 @@ def _common_options() -> list[click.Parameter]:
 
 
 class Remark(logging.Formatter):
-    """The message alone, fit for a terminal."""
+    """Formats only the message, fit for a terminal."""
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(record.getMessage())
@@ -134,7 +136,7 @@ class Command(click.Command):
         self.params.extend(_common_options())
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the command's own arguments."""
+        """Reads the command's own arguments."""
         rest = super().parse_args(ctx, args)
         for parameter in self.params:
             _refuse_bytes(ctx, parameter, ctx.params.get(str(parameter.name)))
@@ -149,14 +151,14 @@ class Group(click.Group):
 
 
 class Root(Group):
-    """The whole command line: turns whatever happens into an exit status and at most one sentence."""
+    """The whole command line: turns every error into an exit status and at most one sentence."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.params.extend(_common_options())
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. Raises click.Abort after Ctrl-C."""
+        """Runs the command. Raises click.Abort after Ctrl-C."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -171,7 +173,7 @@ class Root(Group):
         *_: Any,
         **__: Any,
     ) -> NoReturn:
-        """Run, and exit."""
+        """Runs the command line, and exits."""
         invocation = Invocation()
         try:
             status = super().main(args, prog_name or "strandline", standalone_mode=False, obj=invocation)
@@ -182,7 +184,7 @@ class Root(Group):
 
 
 def _explain(error: BaseException, *, debug: bool) -> int:
-    """Say on standard error what went wrong and return the exit status."""
+    """Prints the error on standard error, and returns the exit status."""
     if debug and not isinstance(error, click.ClickException | click.Abort | SystemExit):
         traceback.print_exception(error)
     while isinstance(error, BaseExceptionGroup):
@@ -197,8 +199,8 @@ def _explain(error: BaseException, *, debug: bool) -> int:
             click.echo("interrupted", err=True)
             return INTERRUPTED
         case BrokenPipeError():
-            # The reader has gone (`| head`). Nothing can be said to it, not even by the
-            # interpreter's own flush at exit.
+            # The reader has gone (`| head`). No output can reach it, and the interpreter must not
+            # flush at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return FAILED
         case StrandlineError() | OSError():
@@ -206,12 +208,12 @@ def _explain(error: BaseException, *, debug: bool) -> int:
             return FAILED
         case _:
             said = f"{type(error).__name__}: {printable(str(error))}"
-            click.echo(f"error: {said} (a fault of strandline; --debug shows where)", err=True)
+            click.echo(f"error: {said} (a bug in strandline; --debug shows where)", err=True)
             return FAILED
 
 
 def _show_waits() -> None:
-    """What a client waits for is a remark like any other, and not only an error at its end."""
+    """Shows what a client waits for while it waits, and not only in the error at the end."""
     handler = logging.StreamHandler()
     handler.setFormatter(Remark())
     logger = logging.getLogger(WAITS_LOGGER)
@@ -221,9 +223,9 @@ def _show_waits() -> None:
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run an asynchronous command under uvloop. Ctrl-C cancels it, then raises KeyboardInterrupt.
+    """Runs an asynchronous command under uvloop. Ctrl-C cancels it, then raises KeyboardInterrupt.
 
-    The clients' own log lines go to standard error: errors, and everything with --debug.
+    The clients' own log lines go to standard error: errors, and with --debug all of them.
     """
     import asyncio
 

@@ -1,8 +1,8 @@
-"""How the command line shows things: JSON lines for programs, tables and bars for people.
+"""The output of the command line: JSON lines for programs, tables and bars for people.
 
-Standard output carries results only; progress goes to standard error, as a bar on a terminal and as
-plain lines elsewhere. What others chose (names, ids, reasons) is shown, and never acted on: neither by the
-terminal, nor as rich's markup.
+Standard output has only results. Progress goes to standard error, as a bar on a terminal and as plain lines
+elsewhere. Text from other sources (names, ids, reasons) is escaped: neither the terminal nor rich interprets
+it.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from strandline.vocabulary.terminal import escaped_json, printable
 
 @dataclass(slots=True)
 class Output:
-    """Where results go, and in which form."""
+    """Writes results, in the chosen format."""
 
     json: bool = False
 
     def emit(self, value: Mapping[str, Any], *, flush: bool = False) -> None:
-        """One JSON object on a line of its own."""
+        """Writes one JSON object on a line of its own."""
         sys.stdout.write(json_line(value))
         if flush:
             sys.stdout.flush()
 
     def show(self, facts: Mapping[str, Any], *, indent: str = "") -> None:
-        """Facts on one line: as JSON, or as `name=value` pairs."""
+        """Writes facts on one line: as JSON, or as `name=value` pairs."""
         if self.json:
             self.emit(facts)
         else:
             self.line(indent + " ".join(f"{name}={_cell(value)}" for name, value in facts.items()))
 
     def line(self, text: str) -> None:
-        """A line for people."""
+        """Writes a line for people."""
         sys.stdout.write(f"{printable(text)}\n")
 
     def note(self, text: str) -> None:
-        """A line about what goes on, on standard error."""
+        """Writes a line about the progress on standard error."""
         print(printable(text), file=sys.stderr, flush=True)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """Aligned columns; with a coloured head on a terminal."""
+        """Writes aligned columns; on a terminal with a coloured head."""
         if not sys.stdout.isatty():
             sys.stdout.writelines(f"{line}\n" for line in aligned(columns, rows))
             return
@@ -60,7 +60,8 @@ class Output:
 
     @contextmanager
     def progress(self, what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-        """Show how far `what` is; call what this yields with how much was done since the last call."""
+        """Shows the progress of `what`; call the yielded function with the amount done since the last
+        call."""
         if not sys.stderr.isatty():
             self.note(what)
             yield lambda _done: None
@@ -80,7 +81,8 @@ def json_line(value: Mapping[str, Any]) -> str:
 
 
 def shown(name: str, data: bytes | None) -> dict[str, str | None]:
-    """`data` as JSON fields: text where it is UTF-8, else base64 and a field `<name>_encoding` that says so.
+    """`data` as JSON fields: text if it is UTF-8, otherwise base64 and a field `<name>_encoding` that says
+    so.
 
     >>> shown("value", b"\\xff")
     {'value': '/w==', 'value_encoding': 'base64'}

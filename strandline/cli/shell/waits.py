@@ -1,4 +1,4 @@
-"""What a command waits for, said while it waits."""
+"""Shows what a command waits for, while it waits."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from strandline.ports import Clock
 
-TELL_AGAIN_S: Final = 3.0
-"""A wait is told no more often, and not at all if it is over before."""
+SHOW_AGAIN_S: Final = 3.0
+"""Time between two lines. A shorter wait shows no line."""
 REPEAT_S: Final = 30.0
-"""The same as before is told again only after this."""
+"""Time after which the same line is shown again."""
 
 
 class Waits:
-    """Of one command. `note` says a line."""
+    """The waits of one command. `note` writes a line."""
 
     def __init__(self, note: Callable[[str], None], clock: Clock) -> None:
         self._note = note
         self._clock = clock
-        self._told = ""
-        self._told_at = clock.monotonic()
+        self._shown = ""
+        self._shown_at = clock.monotonic()
 
     @property
     def due(self) -> bool:
-        """Whether a line would be said now, unless it is the same as before."""
-        return self._clock.monotonic() - self._told_at >= TELL_AGAIN_S
+        """True if a new line would be shown now."""
+        return self._clock.monotonic() - self._shown_at >= SHOW_AGAIN_S
 
-    def tell(self, what: str) -> None:
-        waited_s = self._clock.monotonic() - self._told_at
-        if waited_s >= (REPEAT_S if what == self._told else TELL_AGAIN_S):
-            self._told, self._told_at = what, self._clock.monotonic()
+    def show(self, what: str) -> None:
+        waited_s = self._clock.monotonic() - self._shown_at
+        if waited_s >= (REPEAT_S if what == self._shown else SHOW_AGAIN_S):
+            self._shown, self._shown_at = what, self._clock.monotonic()
             self._note(what)

@@ -164,7 +164,7 @@ def test_the_verdict_is_the_worst_that_is_known() -> None:
     unwell = (*whole, Moment(5, "not_settled", detail="broker 2 does not serve"))
     assert judged(whole, []) == (Verdict.GOOD, ())
     assert judged(whole, None)[0] is Verdict.UNJUDGED
-    assert judged(whole[:1], []) == (Verdict.UNFINISHED, ("The last that is known of it is “began”.",))
+    assert judged(whole[:1], []) == (Verdict.UNFINISHED, ("Its last known event is “began”.",))
     assert judged((), []) == (Verdict.UNFINISHED, ("It never began.",))
     assert judged(unwell, []) == (Verdict.UNWELL, ("It did not settle: broker 2 does not serve",))
     assert judged(unwell, [FOUND, FOUND]) == (

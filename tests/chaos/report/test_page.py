@@ -157,7 +157,7 @@ def test_a_round_that_broke_off_says_so(tmp_path: Path) -> None:
     write_lines(tmp_path / "produce-p1.jsonl", [{"event": "sent"}])
     seen = Seen(drawn(tmp_path))
     assert "The round did not come to its end" in seen.words
-    assert "The last that is known of it is “healed”." in seen.words
+    assert "Its last known event is “healed”." in seen.words
     assert "produce-p1.jsonl: 1 lines cannot be read" in seen.words
 
 

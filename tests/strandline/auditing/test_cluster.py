@@ -97,8 +97,8 @@ def _fell_with_a_leader(observations: Seen, _: Elections) -> None:
             LEADERSHIP,
             "the election of broker 2 in epoch 2 is recorded after that of broker 2 in epoch 4",
         ),
-        (_fell_in_an_epoch, FELL, "admin was told 129 in epoch 4, at 70, after 130 in epoch 4"),
-        (_fell_with_a_leader, FELL, "admin was told 119 in epoch 4, at 50, after 120 in epoch 3"),
+        (_fell_in_an_epoch, FELL, "admin received 129 in epoch 4, at 70, after 130 in epoch 4"),
+        (_fell_with_a_leader, FELL, "admin received 119 in epoch 4, at 50, after 120 in epoch 3"),
     ],
 )
 def test_each_fault_is_found_with_its_evidence(

@@ -141,7 +141,7 @@ async def test_a_reset_is_shown_first_and_then_done(shell: Shell) -> None:
         assert sorted(record["value"] for record in again) == [f"{p}-{n}" for p in (0, 1) for n in (7, 8, 9)]
         text = await shell("group", "reset-offsets", "back", "--topic", "reset:1", "--to", "99")
         assert text.status == 0, text.err
-        assert text.err == "nothing was changed; --execute does it\n"
+        assert text.err == "nothing was changed; --execute changes it\n"
         assert b"99 lies outside: the log ends at 10" in text.out
         assert b"reset  0" not in text.out
 

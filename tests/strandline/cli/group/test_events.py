@@ -14,7 +14,7 @@ import pytest
 
 from strandline import Consumer, ConsumerRecord
 from strandline.adapters.system.clock import SystemClock
-from strandline.cli.group.events import LANE_RECORDS_MAX, Merge
+from strandline.cli.group.events import WAITING_RECORDS_MAX, Merge
 from strandline.cli.group.events_text import line_of, read_event
 from strandline.client.events.writer import EventWriter
 from strandline.ids import GROUP_EVENTS_TOPIC, TopicPartition
@@ -142,7 +142,7 @@ def test_what_comes_after_the_end_of_before_is_for_who_follows(later: bool, show
 
 def test_a_partition_that_is_far_before_others_or_at_its_end_is_not_read_on() -> None:
     merge = Merge({P: 10**9, Q: 10**9})
-    merge.add({P: records(P, *range(LANE_RECORDS_MAX + 1))}, later=False)
+    merge.add({P: records(P, *range(WAITING_RECORDS_MAX + 1))}, later=False)
     assert merge.waiting() == {P}
     merge.close(Q)
     merge.take()
@@ -237,7 +237,7 @@ async def test_events_of_a_later_version_are_left_out_and_counted(shell: Shell, 
     ended = await shell("group", "events", "later", "-o", "json")
     assert [fields["event"] for fields in ended.objects] == ["task_ready", "lost"]
     assert ended.status == 0
-    assert ended.err == "records left out that are no events of this version: 1\n"
+    assert ended.err == "records skipped because they are no events of this version: 1\n"
 
 
 @pytest.mark.slow

@@ -184,7 +184,7 @@ def test_a_closed_standard_input_is_said_and_nothing_aborts(closed: str) -> None
         (NotEnoughReplicas("1 of 2 in sync"), 1, "error: 1 of 2 in sync"),
         (ExceptionGroup("tasks", [SettingsError("port = x")]), 1, "error: port = x"),
         (FileNotFoundError(2, "No such file", "f"), 1, "error: [Errno 2] No such file: 'f'"),
-        (KeyError("k"), 1, "error: KeyError: 'k' (a fault of strandline; --debug shows where)"),
+        (KeyError("k"), 1, "error: KeyError: 'k' (a bug in strandline; --debug shows where)"),
         (KeyboardInterrupt(), 130, "interrupted"),
     ],
 )

@@ -6,7 +6,7 @@ import pytest
 
 from strandline.cli.cluster.broker import still_leaving
 from strandline.cli.cluster.placement import waiting_for
-from strandline.cli.shell.waits import REPEAT_S, TELL_AGAIN_S, Waits
+from strandline.cli.shell.waits import REPEAT_S, SHOW_AGAIN_S, Waits
 from strandline.client.messages import OngoingReassignment
 from strandline.ids import TopicPartition
 
@@ -63,13 +63,13 @@ def test_a_wait_is_told_after_a_while_and_the_same_seldom() -> None:
     said: list[str] = []
     clock = Clock()
     waits = Waits(said.append, clock)
-    waits.tell("a")
+    waits.show("a")
     assert said == []
     for what in ("a", "a", "b"):
-        clock.now += TELL_AGAIN_S
+        clock.now += SHOW_AGAIN_S
         assert waits.due
-        waits.tell(what)
+        waits.show(what)
     assert said == ["a", "b"]
     clock.now += REPEAT_S
-    waits.tell("b")
+    waits.show("b")
     assert said == ["a", "b", "b"]
