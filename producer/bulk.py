@@ -1,4 +1,4 @@
-"""Many values to as few batches as they fit in."""
+"""Packs many values into as few batches as possible."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from strandline.records import HEADER_BYTES, Codec, PackedRecords, RecordFields,
 
 
 def too_large(what: str, limit: int) -> MessageTooLarge:
-    """The error for something that no broker would take."""
+    """The error for a record or batch that no broker would accept."""
     return MessageTooLarge(f"{what} is more than fits a message: the limit is {limit} bytes", limit=limit)
 
 
@@ -23,7 +23,7 @@ def not_bytes(what: str, given: object) -> TypeError:
 
 
 def one_batch(records: Sequence[RecordFields], *, bytes_max: int, codec: Codec) -> PackedRecords:
-    """All of them as one batch, uncompressed where compression makes it too large.
+    """Pack all records into one batch, uncompressed if compression makes it too large.
 
     Raises InvalidRequest if there are none, MessageTooLarge, TypeError.
     """
@@ -44,8 +44,8 @@ def one_batch(records: Sequence[RecordFields], *, bytes_max: int, codec: Codec) 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Cuts records into batches of at most `size_max` bytes; one that is larger, up to `bytes_max`,
-    travels alone. All have one timestamp."""
+    """Cuts records into batches of at most `size_max` bytes. A larger record, up to `bytes_max`, gets a batch
+    of its own. All have one timestamp."""
 
     now_ms: int
     size_max: int
@@ -71,13 +71,13 @@ class Pieces:
             yield self._pack(records[start:end])
 
     def _pack(self, records: Sequence[tuple[bytes | None, bytes | None]]) -> PackedRecords:
-        """Uncompressed where compression makes it larger than may be sent."""
+        """Pack one batch, uncompressed if compression makes it too large."""
         fields = [(key, value, (), self.now_ms) for key, value in records]
         packed = pack(fields, codec=self.codec)
         return pack(fields) if packed.size > self.bytes_max else packed
 
     def _cuts(self, lengths: Sequence[int], overhead: int) -> list[tuple[int, int]]:
-        """Where the batches begin and end."""
+        """The begin and end index of each batch."""
         if not lengths:
             return []
         longest = max(lengths) + overhead

@@ -16,11 +16,11 @@ else:
 
 
 class Delivery(_Future):
-    """An asyncio.Future in all but its base class, whose real one is made when somebody looks at it.
+    """An asyncio.Future in all but its base class. The real future is made at its first use.
 
-    Most records are sent without anybody waiting for each: then this costs a third of a future, and
-    nothing when the batch ends. asyncio knows a future by `_asyncio_future_blocking`, so that `await`,
-    `gather`, `wait`, `wait_for` and `shield` take it as one.
+    Most futures of records are never used: then this one costs a third of a real future, and nothing when
+    the batch ends. asyncio recognizes a future by `_asyncio_future_blocking`, so that `await`, `gather`,
+    `wait`, `wait_for` and `shield` accept it.
     """
 
     __slots__ = ("_index", "_made", "_ticket")
@@ -53,7 +53,7 @@ class Delivery(_Future):
         return self._future().cancelled()
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """Stop waiting. The record is sent all the same."""
+        """Stop waiting. The record is still sent."""
         return self._future().cancel(msg)
 
     def result(self) -> RecordMetadata:
@@ -63,7 +63,7 @@ class Delivery(_Future):
         return self._future().exception()
 
     def add_done_callback(self, fn: Callable[[Any], object], /, *, context: Context | None = None) -> None:
-        """`fn` is called with the future that stands behind this one."""
+        """`fn` is called with the real future."""
         self._future().add_done_callback(fn, context=context)
 
     def remove_done_callback(self, fn: Callable[[Any], object], /) -> int:

@@ -1,4 +1,4 @@
-"""The producer: accepts records, and tells what became of each."""
+"""The producer: accepts records, sends them in batches, and reports the end of each."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ class Producer(Client[ProducerSettings]):
     """Sends records to a cluster (DESIGN §11).
 
     `bootstrap` is `host:port`, several with commas or as a sequence; any of them may be dead. `settings`
-    are those of `ProducerSettings`. Idempotent unless told otherwise, or acks is not all.
+    are those of `ProducerSettings`. It is idempotent by default, if acks is all.
 
-    Futures end with metadata or with a StrandlineError whose `outcome` says what became of the records:
-    *retriable* and *fatal* mean that they were not appended, *unknown* that they may have been.
+    Futures end with metadata or with a StrandlineError. Its `outcome` says whether the records were appended:
+    *retriable* and *fatal* mean that they were not, *unknown* that they may have been.
     """
 
     def __init__(
@@ -105,8 +105,8 @@ class Producer(Client[ProducerSettings]):
         self._scope.spawn(self._watch_deadlines(), "deadlines")
 
     async def stop(self, *, timeout_s: float | None = None) -> None:
-        """Flush and close. What has not ended by then fails; without `timeout_s` that is what
-        `delivery_timeout_ms` ends."""
+        """Flush and close. Records that have not ended after `timeout_s` fail; without it each ends within
+        `delivery_timeout_ms`."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self.flush()
@@ -127,7 +127,7 @@ class Producer(Client[ProducerSettings]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Who is cancelled does not want to wait for brokers.
+        # A cancelled caller must not wait for brokers.
         hurried = kind is not None and not issubclass(kind, Exception)
         await self.stop(timeout_s=0 if hurried else None)
 
@@ -149,9 +149,9 @@ class Producer(Client[ProducerSettings]):
     ) -> asyncio.Future[RecordMetadata]:
         """Put one record into a batch; the future ends with the batch.
 
-        Without `partition` the key decides (murmur2, as Kafka's clients do), and without a key the
-        partitions take turns, batch by batch. Waits while `buffer_bytes` are under way, and for the
-        metadata of a topic that is new to this producer. Raises UnknownTopicOrPartition,
+        Without `partition` the key decides (murmur2, as in Kafka's clients), and without a key the
+        partitions take turns, batch by batch. Waits while `buffer_bytes` are in flight or waiting, and for
+        the metadata of a topic that is new to this producer. Raises UnknownTopicOrPartition,
         BrokerNotAvailable, MessageTooLarge, TypeError.
         """
         route = self._routes.get(topic) or await self._route(topic)
@@ -188,7 +188,7 @@ class Producer(Client[ProducerSettings]):
         delivery = Delivery(batch.ticket, len(records))  # type: ignore[arg-type]  # an open batch has this kind
         records.append((key, value, headers, self._wall_ms() if timestamp_ms is None else timestamp_ms))
         if full:
-            # Who sends without ever waiting lets the full batch go out here.
+            # A caller that never waits lets the full batch go out here.
             await asyncio.sleep(0)
         return delivery
 
@@ -217,7 +217,7 @@ class Producer(Client[ProducerSettings]):
         partition: int | None = None,
         keys: Sequence[bytes | None] | None = None,
     ) -> asyncio.Future[BulkMetadata]:
-        """Send many records, with one future for all: the fast way.
+        """Send many records, with one future for all. This is the fastest way.
 
         Without `partition` and `keys` the partitions take turns, batch by batch. Order is kept within a
         partition. Waits and raises as `send`; a failure of some batches only is BulkSendFailed.
@@ -238,7 +238,7 @@ class Producer(Client[ProducerSettings]):
         return bulk.future
 
     async def send_batch(self, topic: str, partition: int, batch: bytes) -> asyncio.Future[BatchMetadata]:
-        """Send one batch that is encoded already (a RecordBatch v2 without producer id), as it is.
+        """Send one encoded batch (a RecordBatch v2 without producer id) unchanged.
 
         Waits and raises as `send`, and CorruptMessage, InvalidRecord.
         """
@@ -260,9 +260,9 @@ class Producer(Client[ProducerSettings]):
     ) -> asyncio.Future[BatchMetadata]:
         """Send (key, value, headers, timestamp in ms) records as exactly one batch: all of them, or none.
 
-        With `expected_offset` they are appended where the partition's log ends at this offset, or nowhere:
-        the future then ends with UnexpectedOffset, and of several writers that expect the same offset one
-        at most succeeds. The end of a log is its `log_end_offset`, which may be above the high watermark.
+        With `expected_offset` they are appended only if the partition's log ends at this offset; otherwise
+        the future ends with UnexpectedOffset. If several writers expect the same offset, at most one
+        succeeds. The end of a log is its `log_end_offset`, which may be above the high watermark.
         Waits and raises as `send`, and InvalidRequest.
         """
         if expected_offset is not None:
@@ -278,12 +278,12 @@ class Producer(Client[ProducerSettings]):
         return future
 
     async def flush(self) -> None:
-        """Send what lingers, and wait until everything sent so far has ended, well or badly."""
+        """Send the open batches, and wait until every record so far is acknowledged or has failed."""
         batches: set[Batch[Ticket]] = set()
         for queue in self._accumulator:
             if queue.open is not None:
-                queue.open.ripe = True
-                self._nudge(queue)
+                queue.open.due = True
+                self._wake_sender(queue)
             batches.update(queue.unsettled())
         if batches:
             ended = asyncio.Event()
@@ -292,13 +292,13 @@ class Producer(Client[ProducerSettings]):
 
     @property
     def failure(self) -> StrandlineError | None:
-        """Of a gapless producer, why it sends nothing more to some partition; None while it sends to all."""
+        """Why a gapless producer no longer sends to some partition; None while it sends to all."""
         return next((queue.gap.error for queue in self._accumulator if queue.gap is not None), None)
 
     # --- routes and batches ------------------------------------------------------------------
 
     async def _route(self, topic: str) -> Route[Ticket]:
-        """Learn where the topic's partitions are."""
+        """The route of a topic; its metadata is requested."""
         self._scope.check()
         metadata = await self._cluster.topic(topic)
         route = self._routes.get(topic)
@@ -315,7 +315,7 @@ class Producer(Client[ProducerSettings]):
         return route
 
     async def _chosen(self, route: Route[Ticket], partition: int) -> Queue:
-        """A partition by its number; one that is not known is asked for, since the topic may have grown."""
+        """A partition by its number. Metadata is requested for an unknown one: the topic may have grown."""
         if partition >= len(route.queues):
             await self._cluster.topic(route.topic, partitions_min=partition + 1)
         return route.chosen(partition)
@@ -328,24 +328,24 @@ class Producer(Client[ProducerSettings]):
         if queue.gap is not None:
             self._loop.call_soon(self._fail_behind_gap, queue)
         if self._linger_s == 0:
-            batch.ripe = True
-            self._nudge(queue)
+            batch.due = True
+            self._wake_sender(queue)
         else:
-            self._loop.call_later(self._linger_s, self._ripen, batch)
+            self._loop.call_later(self._linger_s, self._linger_ended, batch)
             if queue.waiting:
-                self._nudge(queue)
+                self._wake_sender(queue)
         return batch
 
     async def _add(
         self, queue: Queue, packed: PackedRecords, ticket: Ticket, expected_offset: int | None = None
     ) -> None:
-        """A whole batch."""
+        """Add a complete batch."""
         self._scope.check()
         if self._buffered >= self._buffer_bytes:
             await self._wait_for_room()
         batch = self._accumulator.add(queue, packed, ticket, self._clock.monotonic(), expected_offset)
         self._buffered += batch.size
-        self._nudge(queue)
+        self._wake_sender(queue)
         if queue.gap is not None:
             self._fail_behind_gap(queue)
         await asyncio.sleep(0)
@@ -353,12 +353,12 @@ class Producer(Client[ProducerSettings]):
     def _fail_behind_gap(self, queue: Queue) -> None:
         self._carry_out(self._accumulator.fail_behind_gap(queue))
 
-    def _ripen(self, batch: Batch[Ticket]) -> None:
-        if not (batch.ripe or batch.settled):
-            batch.ripe = True
-            self._nudge(batch.queue)
+    def _linger_ended(self, batch: Batch[Ticket]) -> None:
+        if not (batch.due or batch.settled):
+            batch.due = True
+            self._wake_sender(batch.queue)
 
-    def _nudge(self, queue: Queue) -> None:
+    def _wake_sender(self, queue: Queue) -> None:
         """The queue may have something to send."""
         if queue.broker == NO_BROKER:
             self._cluster.doubt(queue.name)
@@ -397,7 +397,7 @@ class Producer(Client[ProducerSettings]):
                     batch.ticket.fail(error)
                     self._settled(batch)
                 case Send(queue):
-                    self._nudge(queue)
+                    self._wake_sender(queue)
                 case DelaySend(queue, pause, seconds):
                     self._loop.call_later(seconds, self._backed_off, queue, pause)
                 case DoubtLeader(queue, error):
@@ -434,7 +434,7 @@ class Producer(Client[ProducerSettings]):
             self._cluster.doubt(name)
 
     def _new_partition(self, name: TopicPartition) -> Queue | None:
-        """The queue of a partition that a topic in use has got; None for any other."""
+        """The queue of a new partition of a topic in use; None for any other partition."""
         route = self._routes.get(name.topic)
         if route is None or name.partition != len(route.queues):
             return None
@@ -456,7 +456,7 @@ class Producer(Client[ProducerSettings]):
         )
 
     async def _watch_deadlines(self) -> None:
-        """End the batches whose time is up. A new batch's deadline is never earlier than an old one's."""
+        """Fail the batches at their deadlines. A new batch's deadline is never earlier than an old one's."""
         delivery_s = self._settings.delivery_timeout_ms / 1000
         while True:
             now = self._clock.monotonic()
@@ -466,7 +466,7 @@ class Producer(Client[ProducerSettings]):
 
 
 def _headers_size(headers: Headers) -> int:
-    """Bytes that a record's headers will take at most."""
+    """An upper bound of the size of a record's headers, in bytes."""
     return sum(
         HEADER_OVERHEAD_MAX + len(name.encode()) + (0 if content is None else len(content))
         for name, content in headers

@@ -1,4 +1,4 @@
-"""Where the records of one topic go: by key, by turns, or where they are told to."""
+"""Chooses the partitions for the records of one topic: by key, in turn, or by number."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class Route(Generic[Ticket]):
     ) -> None:
         self.topic = topic
         self.queues = queues
-        """Grows with the topic: keys go to other partitions from then on, as with Kafka's clients."""
+        """Grows with the topic: keys then go to other partitions, as with Kafka's clients."""
         self.bytes_max = bytes_max
-        """What the topic takes in one batch."""
+        """The topic's limit for one batch."""
         self._turn = turn
         self.sticky = queues[turn % len(queues)]
-        """Where records without a key go until their batch is gone (KIP-480)."""
+        """The partition for records without a key, until their batch is full or sent (KIP-480)."""
 
     @property
     def size_max(self) -> int:
-        """Bytes of a batch of many records."""
+        """The size limit, in bytes, of a batch of several records."""
         return self.queues[0].size_max
 
     def chosen(self, partition: int) -> PartitionQueue[Ticket]:
@@ -47,7 +47,7 @@ class Route(Generic[Ticket]):
         return self.queues[partition_for(key, len(self.queues))]
 
     def next(self) -> PartitionQueue[Ticket]:
-        """Turn to the next partition, one that has a leader if any has."""
+        """Switch to the next partition; to one with a leader, if there is any."""
         for _ in self.queues:
             self._turn += 1
             self.sticky = self.queues[self._turn % len(self.queues)]
@@ -61,7 +61,7 @@ class Route(Generic[Ticket]):
         keys: Sequence[bytes | None],
         chosen: PartitionQueue[Ticket] | None,
     ) -> list[tuple[PartitionQueue[Ticket], KeyedRecords]]:
-        """(key, value) records by partition, in their order; those without a key stay together.
+        """The (key, value) records by partition, in their order. Records without a key stay together.
 
         All of them go to `chosen` if it is given. Raises InvalidRequest unless there are as many keys as
         values.

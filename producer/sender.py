@@ -1,8 +1,8 @@
-"""Carries batches to one broker: one stream at a time, opened when there is something to send.
+"""Sends batches to one broker, over one stream at a time, which is opened when there is a batch to send.
 
-The stream pulls: the first batch that is ready is sent at once, and the batches that become ready until that
-message is answered form the next one. So a lone record waits for nothing, and under load messages grow: a
-broker's work is mostly per message, not per byte.
+The first batch that is ready is sent at once. The batches that become ready until that message is answered
+form the next message. So a lone record does not wait, and under load messages grow: a broker's work is mostly
+per message, not per byte.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ logger = logging.getLogger(__name__)
 ProduceStream = Stream[Sequence[Entry], Sequence[Result]]
 
 GATHER_S_MAX: Final = 0.005
-"""A message waits until the one before it is answered, to gather more batches, but no longer than this: a
-slow partition may hold up the answers, or a long network path."""
+"""The longest time that a message waits for the answer to the previous one, to gather more batches. A slow
+partition, or a long network path, may delay answers for longer."""
 
 
 class Sender(BrokerStream[Sequence[Entry], Sequence[Result]]):
@@ -139,8 +139,7 @@ class Sender(BrokerStream[Sequence[Entry], Sequence[Result]]):
                 self._all_answered.set()
 
     def _refused_unasked(self, error: StrandlineError | None) -> None:
-        """With acks=0 a broker reports refusals only, and the batch is forgotten by then: all that is left is
-        to ask for the leaders."""
+        """With acks=0 a broker reports only refusals. The batch has ended by then: request the leaders."""
         logger.warning("broker %d refused a batch: %s", self._broker, error)
         for queue in self._accumulator:
             if queue.broker == self._broker:

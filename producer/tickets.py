@@ -1,4 +1,4 @@
-"""Who is told what became of a batch: each of its records' futures, its own, or one of many batches."""
+"""Tickets report the end of a batch to the futures of its records, to its own, or to that of a bulk."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from strandline.ids import UNKNOWN_OFFSET, TopicPartition
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record landed. `offset` is -1 where nobody knows it: with acks=0, or when a repeat came
-    so late that the broker only knew that it has the record."""
+    """The position of a record in the log. `offset` is -1 where it is unknown: with acks=0, or if the broker
+    knew only that a late repeat was in the log."""
 
     topic: str
     partition: int
@@ -20,7 +20,7 @@ class RecordMetadata(NamedTuple):
 
 
 class BatchMetadata(NamedTuple):
-    """Where a batch landed: `record_count` records from `base_offset` on (-1: see RecordMetadata)."""
+    """The position of a batch: `record_count` records from `base_offset` on (-1: see RecordMetadata)."""
 
     topic: str
     partition: int
@@ -29,7 +29,7 @@ class BatchMetadata(NamedTuple):
 
 
 class BulkMetadata(NamedTuple):
-    """Where the records of one `send_many` landed, batch by batch, in the order of the values."""
+    """The positions of the records of one `send_many`, batch by batch, in the order of the values."""
 
     topic: str
     record_count: int
@@ -39,7 +39,7 @@ class BulkMetadata(NamedTuple):
 class BulkSendFailed(StrandlineError):
     """Some batches of one `send_many` were acknowledged, others were not.
 
-    `acknowledged` says which were; `errors` has the others' errors, each with its own outcome.
+    `acknowledged` has the acknowledged ones, `errors` the errors of the others, each with its own outcome.
     """
 
     outcome = Outcome.UNKNOWN
@@ -54,7 +54,7 @@ class BulkSendFailed(StrandlineError):
 
 
 class Ticket(Protocol):
-    """Told once, with one of the two."""
+    """One of the two is called, once."""
 
     def acknowledge(self, name: TopicPartition, base_offset: int, record_count: int) -> None: ...
 
@@ -62,14 +62,14 @@ class Ticket(Protocol):
 
 
 def _fail(future: asyncio.Future[object], error: StrandlineError) -> None:
-    """A failure nobody waits for was logged by the producer; asyncio need not complain of it again."""
+    """The producer has logged the failure: asyncio must not warn of it again if no task waits for it."""
     if not future.done():
         future.set_exception(error)
         future.exception()
 
 
 class RecordTicket:
-    """The end of a batch whose records were sent one by one, and those futures of them that are in use."""
+    """The end of a batch whose records were sent one by one, and the futures that are in use."""
 
     __slots__ = ("_end", "_futures", "_name")
 
@@ -92,7 +92,7 @@ class RecordTicket:
         self._futures.clear()
 
     def future(self, index: int) -> asyncio.Future[RecordMetadata]:
-        """A future that ends with the record at this place of the batch, or has."""
+        """The future of the record at this index of the batch."""
         future = self._futures.get(index)
         if future is None:
             future = asyncio.get_running_loop().create_future()
@@ -125,7 +125,7 @@ class BatchTicket:
 
 @dataclass(slots=True)
 class Bulk:
-    """One future for all batches of a `send_many`; it ends when the last of them has."""
+    """One future for all batches of a `send_many`. It ends with the last of them."""
 
     topic: str
     record_count: int

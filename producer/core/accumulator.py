@@ -158,7 +158,7 @@ class Accumulator(Generic[Ticket]):
     def close(self, queue: PartitionQueue[Ticket]) -> None:
         """Close the open batch, if any: it takes no more records."""
         if queue.open is not None:
-            queue.open.ripe = True
+            queue.open.due = True
             queue.waiting.append(queue.open)
             queue.open = None
 
@@ -212,7 +212,7 @@ class Accumulator(Generic[Ticket]):
         if in_flight and (queue.recovering or in_flight[0].connection != connection):
             return None
         queue.recovering = False
-        if not queue.waiting and queue.open is not None and queue.open.ripe:
+        if not queue.waiting and queue.open is not None and queue.open.due:
             self.close(queue)
         if not queue.waiting or (queue.gap is not None and queue.waiting[0].number > queue.gap.number):
             return None

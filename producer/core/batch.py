@@ -52,7 +52,7 @@ class Batch(Generic[Ticket]):
     """An upper bound of the batch's size in bytes."""
     records: list[RecordFields] = field(default_factory=list)
     packed: PackedRecords | None = None
-    ripe: bool = False
+    due: bool = False
     """Ready to be sent without further lingering."""
     sequence: int = NO_SEQUENCE
     connection: int = NO_CONNECTION

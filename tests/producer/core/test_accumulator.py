@@ -301,7 +301,7 @@ def test_an_open_batch_is_sent_once_it_is_ripe_and_takes_no_more_then(codec: str
     batch = bench.core.begin(bench.queue, "a", 0)
     batch.records.append((b"k", b"v", (), 5))
     assert bench.take() == []
-    batch.ripe = True
+    batch.due = True
     assert bench.take() == ["a"]
     assert bench.queue.open is None
     assert split(batch.seal())[0].record_count == 1
