@@ -1,1 +1,1 @@
-"""What producer, consumer and admin share: who leads what, how to reach it, and when to try again."""
+"""The parts that producer, consumer and admin client share: metadata, leaders, connections and retries."""

@@ -1,4 +1,4 @@
-"""Where to find a first broker."""
+"""Parses bootstrap addresses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from strandline.errors import SettingsError
 
 
 def parse_bootstrap(bootstrap: str | Sequence[str]) -> tuple[str, ...]:
-    """`host:port` addresses, as one text with commas or as several. Raises SettingsError."""
+    """Parse `host:port` addresses: one text with commas, or several texts. Raises SettingsError."""
     given = bootstrap.split(",") if isinstance(bootstrap, str) else bootstrap
     addresses = tuple(dict.fromkeys(address.strip() for address in given if address.strip()))
     if not addresses:

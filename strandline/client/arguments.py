@@ -1,7 +1,7 @@
-"""What callers hand over, checked before anything is sent: small functions that raise InvalidRequest with
-the argument's name, its value, and what is wanted.
+"""Checks arguments before anything is sent. Each function raises InvalidRequest with the argument's name, its
+value, and what is expected.
 
-A type checker says all this beforehand; this is for who has none, and for values from elsewhere.
+A type checker finds such errors earlier; these checks are for callers without one, and for untyped values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _A_PARTITION: Final = "a TopicPartition(topic, partition)"
 
 
 def text(what: str, given: object) -> str:
-    """A string that UTF-8 can write."""
+    """A string that UTF-8 can encode."""
     if not isinstance(given, str):
         raise InvalidRequest(f"{what} = {given!r}: give a string")
     try:
@@ -31,7 +31,7 @@ def text(what: str, given: object) -> str:
 
 
 def whole(what: str, given: Any, least: int, most: int) -> int:
-    """A whole number within these bounds; neither a truth value nor a fraction is one."""
+    """A whole number within these bounds; neither a bool nor a fraction."""
     try:
         number = None if isinstance(given, bool) else operator.index(given)
     except TypeError:
@@ -42,7 +42,7 @@ def whole(what: str, given: Any, least: int, most: int) -> int:
 
 
 def offset(name: TopicPartition, given: object) -> int:
-    """Where a record is, or will be."""
+    """The offset of a record, or of the next one."""
     return whole(f"offset of {name}", given, 0, INT64_MAX)
 
 
@@ -65,7 +65,7 @@ def partitions(given: Iterable[object]) -> list[TopicPartition]:
 
 
 def by_partition(what: str, given: object) -> dict[TopicPartition, Any]:
-    """A mapping with partitions' names as its keys; its values are still to be looked at."""
+    """A mapping with partitions' names as its keys; the values are not checked."""
     if not isinstance(given, Mapping):
         raise InvalidRequest(f"{what} = {given!r}: give a mapping, each key {_A_PARTITION}")
     return {partition(name): value for name, value in given.items()}

@@ -1,4 +1,4 @@
-"""How long to wait before the next try."""
+"""The pause between two tries."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ _DOUBLINGS_MAX = 30
 
 
 def backoff_s(settings: ClientSettings, attempt: int) -> float:
-    """Seconds before try `attempt` (1 is the first repeat): doubling, from the least to the greatest."""
+    """Seconds before retry number `attempt` (from 1). The pause doubles up to `retry_backoff_ms_max`."""
     doubled = settings.retry_backoff_ms << min(max(attempt - 1, 0), _DOUBLINGS_MAX)
     return min(doubled, settings.retry_backoff_ms_max) / 1000

@@ -23,7 +23,7 @@ ResponseT = TypeVar("ResponseT")
 T = TypeVar("T")
 
 ANSWER_GRACE: Final = 1.25
-"""A broker answers within the request timeout by itself; a client gives it up after this many of them."""
+"""A healthy broker answers within the request timeout; a client gives up after this many of them."""
 
 
 def answer_limit_s(settings: ClientSettings) -> float:
@@ -36,11 +36,11 @@ def _no_answer(broker: int, limit_s: float) -> OutcomeUnknown:
 
 
 class BrokerStream(ABC, Generic[RequestT, ResponseT]):
-    """Keeps a stream to one broker open while there is work for it, and opens another when it breaks.
+    """Keeps a stream to one broker open while there is work for it, and reopens it when it breaks.
 
-    `run` is its task; `wake` reports that there may be work. A stream is broken off when a request stays
-    unanswered for `answer_s` seconds. A subclass writes and reads, and decides what becomes of the requests
-    that were in flight on a broken stream.
+    `run` is its task; `wake` reports that there may be work. A request that stays unanswered for `answer_s`
+    seconds breaks the stream. A subclass writes and reads, and handles the requests that were in flight on a
+    broken stream.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class BrokerStream(ABC, Generic[RequestT, ResponseT]):
         self._tries = Tries(settings, clock)
         self._wanted = asyncio.Event()
         self._stream: Stream[RequestT, ResponseT] | None = None
-        """The open stream; None between two."""
+        """The open stream; None while there is none."""
 
     def wake(self) -> None:
         self._wanted.set()
@@ -96,7 +96,7 @@ class BrokerStream(ABC, Generic[RequestT, ResponseT]):
             self._lost(error)
         finally:
             self._stream = None
-            self._wanted.set()  # for work that has come, but was not written to this stream
+            self._wanted.set()  # for work that arrived and was not written to this stream
             stream.close()
 
     async def _watch(self) -> None:
@@ -113,7 +113,7 @@ class BrokerStream(ABC, Generic[RequestT, ResponseT]):
 
     @abstractmethod
     def _led(self) -> Iterable[TopicPartition]:
-        """Partitions that this broker leads, as far as the client knows."""
+        """The partitions that this broker leads, as far as the client knows."""
 
     @abstractmethod
     def _opened(self) -> None:
@@ -121,11 +121,11 @@ class BrokerStream(ABC, Generic[RequestT, ResponseT]):
 
     @abstractmethod
     async def _write(self, stream: Stream[RequestT, ResponseT]) -> None:
-        """Write requests for ever, and wait for `_wanted` when there is none."""
+        """Write requests in an endless loop, and wait for `_wanted` when there are none."""
 
     @abstractmethod
     async def _read(self, stream: Stream[RequestT, ResponseT]) -> None:
-        """Read answers for ever."""
+        """Read answers in an endless loop."""
 
     @abstractmethod
     def _oldest_at(self) -> float | None:
@@ -137,7 +137,7 @@ class BrokerStream(ABC, Generic[RequestT, ResponseT]):
 
 
 class CallStream(Generic[RequestT, ResponseT]):
-    """Calls to one broker at a time, one after another over a stream that stays open between them."""
+    """Calls to one broker at a time, one after the other, over a stream that stays open in between."""
 
     def __init__(self, cluster: Cluster, method: Method[RequestT, ResponseT], answer_s: float) -> None:
         self._cluster = cluster
@@ -146,10 +146,10 @@ class CallStream(Generic[RequestT, ResponseT]):
         self._open: tuple[int, Stream[RequestT, ResponseT]] | None = None
 
     async def call(self, broker: int, request: RequestT, pick: Callable[[ResponseT], T | None]) -> T:
-        """What `pick` takes out of the first response that has it; `pick` returns None for the others.
+        """The first result of `pick` that is not None; it is called with each response.
 
         Opens a stream if none is open to this broker. Raises BrokerNotAvailable, OutcomeUnknown after
-        `answer_s` seconds, and what broke the stream; after an error the stream is closed.
+        `answer_s` seconds, and the error that broke the stream. An error closes the stream.
         """
         if self._open is None or self._open[0] != broker:
             self.close()

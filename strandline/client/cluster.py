@@ -1,8 +1,8 @@
-"""What a client knows of the cluster, how it learns more, and how it reaches a broker.
+"""A client's view of the cluster: brokers, topics and leaders, and the calls to a broker.
 
-Leaders are known by epoch and never go back to an older one. A leader that refuses or vanishes is
-*doubted*: another replica is asked, and holds its answer until it knows a leader of a higher epoch, so
-that a failover costs no polling interval (DESIGN §11).
+A known leader has an epoch, and is never replaced by one of an older epoch. A leader that refuses a request
+or does not answer is *doubted*. Then another replica is asked, which holds its answer until it knows a leader
+of a higher epoch, so that a failover costs no polling interval (DESIGN §11).
 """
 
 from __future__ import annotations
@@ -35,17 +35,16 @@ from strandline.vocabulary.metadata import ClusterMetadata, Endpoint, PartitionM
 logger = logging.getLogger(__name__)
 
 LEADER_WAIT_MS: Final = 1_000
-"""How long a broker may hold its answer until it knows a new leader; then another one is asked."""
+"""The longest time that a broker holds its answer until it knows a new leader. Then another one is asked."""
 LEADER_WAITS_AT_ONCE_MAX: Final = 64
-"""Questions for new leaders under way; with more partitions in doubt a question carries several."""
+"""Requests for new leaders in progress. With more partitions in doubt a request names several."""
 TOPIC_WAIT_MS: Final = 3_000
-"""How long a topic may be unknown before it counts as missing: a new one takes a moment to be known
-everywhere."""
+"""How long a topic may be unknown before it counts as missing: brokers learn of a new one after a moment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """Who leads a partition. `broker` is NO_BROKER while nobody does."""
+    """The leader of a partition. `broker` is NO_BROKER while there is none."""
 
     broker: int
     epoch: int
@@ -76,7 +75,7 @@ class Cluster:
         self._answered_last: str | None = None
         self._scope: Scope | None = None
         self._doubts: dict[TopicPartition, int] = {}
-        self._sought: set[TopicPartition] = set()
+        self._searched: set[TopicPartition] = set()
         self._doubted = asyncio.Event()
         self._turns: dict[TopicPartition, int] = {}
 
@@ -91,13 +90,13 @@ class Cluster:
         scope.spawn(self._refresh_periodically(), "metadata")
 
     def reach(self, bootstrap: Sequence[str]) -> None:
-        """Ask these addresses too from now on, in the place of those given before."""
+        """Use these bootstrap addresses from now on."""
         self._bootstrap = parse_bootstrap(bootstrap)
 
     # --- what is known -----------------------------------------------------------------------
 
     def leader(self, name: TopicPartition) -> Leader | None:
-        """The leader with the highest epoch heard of; None before the partition is known."""
+        """The leader with the highest known epoch; None before the partition is known."""
         return self._leaders.get(name)
 
     def known_topic(self, name: str) -> TopicMetadata | None:
@@ -108,8 +107,8 @@ class Cluster:
         self._listeners.append(listener)
 
     async def topic(self, name: str, *, partitions_min: int = 0) -> TopicMetadata:
-        """A topic's metadata, asked for if need be: also if it is known with fewer partitions than this,
-        for it may have grown. Raises UnknownTopicOrPartition, BrokerNotAvailable.
+        """A topic's metadata. It is requested if it is unknown, or known with fewer partitions than
+        `partitions_min`: the topic may have grown. Raises UnknownTopicOrPartition, BrokerNotAvailable.
         """
         known = self._topics.get(name)
         if known is not None and len(known.partitions) >= partitions_min:
@@ -127,7 +126,7 @@ class Cluster:
             await tries.pause()
 
     async def refresh(self, topics: Sequence[str]) -> MetadataAnswer | None:
-        """Ask for these topics; None if somebody else began to later than this call, and is done."""
+        """Request these topics; None if another call has requested them since this one began."""
         before = self._refreshes
         async with self._refreshing:
             if all(self._refreshed.get(name, 0) > before for name in topics):
@@ -141,7 +140,7 @@ class Cluster:
     # --- asking ------------------------------------------------------------------------------
 
     async def ask(self, query: MetadataQuery, *, prefer: Iterable[int] = ()) -> MetadataAnswer:
-        """Ask any broker for metadata and take in what it answers.
+        """Request metadata from any broker, and apply the answer.
 
         Raises BrokerNotAvailable if none answers, InconsistentClusterId.
         """
@@ -150,7 +149,7 @@ class Cluster:
         return answer
 
     async def partition_counts(self, topics: Sequence[str]) -> dict[str, int]:
-        """Partitions of those of these topics that exist (of all topics if none is named).
+        """The partition counts of these topics, as far as they exist; of all topics if none is named.
 
         Raises BrokerNotAvailable.
         """
@@ -164,14 +163,14 @@ class Cluster:
         prefer: Iterable[int] = (),
         wait_ms: int = 0,
     ) -> Response:
-        """Ask brokers one after the other until one answers. Raises BrokerNotAvailable with every reason."""
+        """Call brokers one after the other until one answers. Raises BrokerNotAvailable with all errors."""
         reasons: list[str] = []
         for address in self._candidates(prefer):
             try:
                 response = await self._transport.call(
                     address, method, request, timeout_s=self.request_timeout_s + wait_ms / 1000
                 )
-            except StrandlineError as error:  # one that cannot answer now, where another one may
+            except StrandlineError as error:  # another broker may be able to answer
                 if not error.retriable:
                     raise
                 reasons.append(self._explained(address, error))
@@ -181,7 +180,7 @@ class Cluster:
         raise BrokerNotAvailable(f"no broker answered: {'; '.join(reasons)}")
 
     def _candidates(self, prefer: Iterable[int]) -> list[str]:
-        """Addresses to try: those preferred, who answered last, the brokers known, the bootstrap."""
+        """Addresses to try: preferred brokers, the one that answered last, known brokers, the bootstrap."""
         preferred = [self._brokers[broker].address for broker in prefer if broker in self._brokers]
         last = [self._answered_last] if self._answered_last is not None else []
         known = [endpoint.address for endpoint in self._brokers.values()]
@@ -223,9 +222,9 @@ class Cluster:
     # --- learning ----------------------------------------------------------------------------
 
     def follow(self, name: TopicPartition, error: StrandlineError) -> None:
-        """The leader known refused or vanished with this error: go where it points, else ask.
+        """The known leader failed with this error: follow the error's hint, or request the leader.
 
-        A pointer to an older epoch than is known is one back to where the client came from.
+        A hint with an older epoch than the known one is outdated, and is ignored.
         """
         known = self._leaders.get(name)
         hint = error.leader
@@ -240,9 +239,9 @@ class Cluster:
         self._lead(name, Leader(hint.broker_id, hint.leader_epoch))
 
     def doubt(self, name: TopicPartition) -> None:
-        """The leader of this partition refused, vanished, or there is none: ask who is the next."""
+        """The leader of this partition failed, or there is none: request the next one."""
         leader = self._leaders.get(name)
-        if name not in self._sought:
+        if name not in self._searched:
             self._doubts[name] = -1 if leader is None else leader.epoch
             self._doubted.set()
 
@@ -251,9 +250,9 @@ class Cluster:
         if known == leader or (known is not None and leader.epoch < known.epoch):
             return
         self._leaders[name] = leader
-        self._tell(name)
+        self._notify(name)
 
-    def _tell(self, name: TopicPartition) -> None:
+    def _notify(self, name: TopicPartition) -> None:
         for listener in self._listeners:
             listener(name)
 
@@ -264,7 +263,7 @@ class Cluster:
             )
         self._cluster_id = cluster.cluster_id or self._cluster_id
         if cluster.brokers:
-            # A broker that is gone stays known by its address: it may be on its way back.
+            # A broker that is missing keeps its address here: it may return.
             self._brokers.update({endpoint.id: endpoint for endpoint in cluster.brokers})
         for topic in cluster.topics:
             self._topics[topic.name] = topic
@@ -290,17 +289,18 @@ class Cluster:
         while True:
             await self._doubted.wait()
             self._doubted.clear()
-            # What a broken connection takes with it is doubted in one go, and asked for together.
+            # The partitions of a broken connection are doubted in one go, and requested together.
             await asyncio.sleep(0)
             doubts, self._doubts = self._doubts, {}
-            self._sought |= doubts.keys()
+            self._searched |= doubts.keys()
             size = max(1, -(-len(doubts) // LEADER_WAITS_AT_ONCE_MAX))
             waits = [LeaderWait(name, epoch) for name, epoch in doubts.items()]
             for start in range(0, len(waits), size):
                 self._scope.spawn(self._seek(waits[start : start + size]), "seek")
 
     async def _seek(self, waits: Sequence[LeaderWait]) -> None:
-        """Ask once, and wait a little where that changed nothing; who still doubts says so again."""
+        """Request once, and pause where that changed nothing. The listeners of such a partition doubt it
+        again if they still need a leader."""
         topics = sorted({wait.name.topic for wait in waits})
         asked_at = self._clock.monotonic()
         try:
@@ -311,26 +311,27 @@ class Cluster:
         pause_s = backoff_s(self._settings, 1) - (self._clock.monotonic() - asked_at)
         if left and pause_s > 0:
             await self._clock.sleep(pause_s)
-        self._sought.difference_update(wait.name for wait in waits)
+        self._searched.difference_update(wait.name for wait in waits)
         for name in left:
-            self._tell(name)
+            self._notify(name)
 
     def _led_above(self, wait: LeaderWait) -> bool:
         leader = self._leaders.get(wait.name)
         return leader is not None and leader.epoch > wait.above_epoch and leader.broker != NO_BROKER
 
     def _successors(self, wait: LeaderWait) -> list[int]:
-        """Whom to ask for the next leader: in-sync replicas, then the others; another first each time."""
+        """The brokers to ask for the next leader: in-sync replicas, then the others. Each call begins with
+        another one."""
         partition = self._partition(wait.name)
         if partition is None:
             return []
         leader = self._leaders.get(wait.name)
-        gone = NO_BROKER if leader is None else leader.broker
+        failed = NO_BROKER if leader is None else leader.broker
         replicas = [*partition.isr, *(r for r in partition.replicas if r not in partition.isr)]
-        others = [replica for replica in replicas if replica != gone]
+        others = [replica for replica in replicas if replica != failed]
         turn = self._turns[wait.name] = self._turns.get(wait.name, -1) + 1
         start = turn % len(others) if others else 0
-        return [*others[start:], *others[:start], gone]
+        return [*others[start:], *others[:start], failed]
 
     def _partition(self, name: TopicPartition) -> PartitionMetadata | None:
         topic = self._topics.get(name.topic)

@@ -1,4 +1,4 @@
-"""Finds the broker that coordinates a group, and finds it anew when the group moves."""
+"""Finds the broker that coordinates a group, and finds it again when the group moves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 class Coordinator:
-    """The coordinator of one group, as far as it is known."""
+    """Finds and calls the coordinator of one group."""
 
     def __init__(
         self,
@@ -45,9 +45,9 @@ class Coordinator:
         self._finding = asyncio.Lock()
 
     async def find(self, *, tries_max: int | None = None) -> Endpoint:
-        """The coordinator; without `tries_max` the search goes on until it is found.
+        """The coordinator. Without `tries_max` the search ends only when it is found.
 
-        Raises an error that another try does not help, and the last one after `tries_max`.
+        Raises an error that is not retriable, and the last one after `tries_max` tries.
         """
         async with self._finding:
             if self._known is None:
@@ -76,7 +76,8 @@ class Coordinator:
     ) -> Response:
         """Call the coordinator that `find` returned, by default within the request timeout.
 
-        Raises what it answers, and BrokerNotAvailable or OutcomeUnknown; the next `find` searches then.
+        Raises the error that it answers, BrokerNotAvailable, or OutcomeUnknown. After an error that means
+        that the coordinator is lost, the next `find` searches again.
         """
         limit_s = self._cluster.request_timeout_s if timeout_s is None else timeout_s
         with self.watching(known):
@@ -104,11 +105,11 @@ class Coordinator:
             self._known = None if hint is None else Endpoint(hint.broker_id, hint.host, hint.port)
 
     def lost_at(self, address: str, error: StrandlineError) -> None:
-        """As `lost`, for a coordinator that was called by its address."""
+        """As `lost`, for the coordinator at this address."""
         if self._known is not None and self._known.address == address:
             self.lost(self._known, error)
 
 
 def no_answer(group: str, timeout_s: float) -> CoordinatorNotAvailable:
-    """The error to raise when the time is up and no call has failed yet."""
+    """The error for a timeout before any call has failed."""
     return CoordinatorNotAvailable(f"group {group}: no answer from a coordinator within {timeout_s:.1f} s")

@@ -1,4 +1,4 @@
-"""Offsets by time, asked from the leaders. Each partition's answer counts as soon as it is there."""
+"""Looks up offsets by time at the leaders. Each partition's result counts as soon as it arrives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from strandline.ports import Clock
 Found = dict[TopicPartition, ListedOffset | StrandlineError]
 
 OnEnd = Callable[[TopicPartition, ListedOffset | StrandlineError], bool]
-"""Called with what became of one partition's lookup. True: look it up once more, for another `timeout_s`."""
+"""Called with the result of one partition's lookup. True: look it up again, for another `timeout_s`."""
 
 
 async def list_offsets(
@@ -28,8 +28,8 @@ async def list_offsets(
     *,
     timeout_s: float,
 ) -> Found:
-    """For each partition the offset of a timestamp (milliseconds, LATEST or EARLIEST), or the last
-    error met when it was not retriable or the time was up."""
+    """The offset of a timestamp (milliseconds, LATEST or EARLIEST) for each partition, or the last error: one
+    that is not retriable, or the last before the timeout."""
     found: Found = {}
 
     def keep(name: TopicPartition, end: ListedOffset | StrandlineError) -> bool:
@@ -51,8 +51,8 @@ async def list_each_offset(
 ) -> None:
     """As `list_offsets`, but `on_end` gets each partition's offset or error as soon as it is known.
 
-    No partition waits for another: not for one without a leader, for a broker that does not answer, or for
-    a topic that does not exist. `on_end` is called in the task of the caller.
+    No partition waits for another one that has no leader, whose broker does not answer, or whose topic does
+    not exist. `on_end` is called in the task of the caller.
     """
     async with asyncio.TaskGroup() as tasks:
         lookup = _Lookup(cluster, wanted, settings, clock, tasks)
@@ -66,7 +66,7 @@ async def list_each_offset(
 
 
 class _Lookup:
-    """Partitions on their way to an answer. Those that can be asked for together are one request."""
+    """Lookups in progress. Partitions that can be looked up together share a request."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class _Lookup:
         self._clock = clock
         self._tasks = tasks
         self.ended: asyncio.Queue[Found] = asyncio.Queue()
-        """Partitions that are not looked up any further. Each is in it once for each `begin`."""
+        """Results. Each partition has one for each `begin`."""
 
     def begin(self, names: Iterable[TopicPartition], deadline: float, attempt: int = 1) -> None:
         """Look these up, with retries until the deadline (monotonic seconds)."""
@@ -100,7 +100,7 @@ class _Lookup:
         return topic is not None and name.partition < len(topic.partitions)
 
     async def _learn(self, names: list[TopicPartition], deadline: float, attempt: int) -> None:
-        """Ask for the metadata of all topics at once, then look for each topic that is still missing."""
+        """Request the metadata of all topics at once, then wait for each topic that is still missing."""
         try:
             await self._cluster.refresh(sorted({name.topic for name in names}))
         except StrandlineError as error:
@@ -117,7 +117,7 @@ class _Lookup:
     async def _await_topic(
         self, topic: str, names: list[TopicPartition], deadline: float, attempt: int
     ) -> None:
-        """Wait a moment for a topic, or a partition of it, that brokers may be about to hear of."""
+        """Wait a moment for a topic, or for a partition of it, that brokers may not know yet."""
         partitions_min = max(name.partition for name in names) + 1
         try:
             known = await self._cluster.topic(topic, partitions_min=partitions_min)
@@ -134,7 +134,7 @@ class _Lookup:
         await self._ask_leaders([name for name in names if name not in failed], deadline, attempt)
 
     async def _ask_leaders(self, names: list[TopicPartition], deadline: float, attempt: int) -> None:
-        """Ask each leader once, all at the same time."""
+        """Ask each leader once, all leaders at the same time."""
         failed: dict[TopicPartition, StrandlineError] = {}
         by_broker: dict[int, list[OffsetQuery]] = {}
         for name in names:
@@ -172,7 +172,7 @@ class _Lookup:
     async def _failed(
         self, failed: Mapping[TopicPartition, StrandlineError], deadline: float, attempt: int
     ) -> None:
-        """Try again what may yet succeed, after a pause; the others have ended."""
+        """Retry after a pause what may succeed then; the others have ended."""
         late = self._clock.monotonic() >= deadline
         over: Found = {name: error for name, error in failed.items() if late or not error.retriable}
         if over:

@@ -1,4 +1,4 @@
-"""Tries again what may succeed later: brokers go away and come back."""
+"""Retries calls that may succeed later."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class Tries:
-    """Counts failed tries, pauses after each, and knows when the time for them is over.
+    """Counts failed tries, pauses after each, and limits their time.
 
     Pauses double from `retry_backoff_ms` to `retry_backoff_ms_max`; `limit_s` counts from now on.
     """
@@ -35,7 +35,7 @@ class Tries:
         return self._clock.monotonic() >= self._ends_at
 
     def reset(self) -> None:
-        """Begin with the shortest pause again: a try has succeeded."""
+        """A try has succeeded: begin with the shortest pause again."""
         self.failed = 0
 
     async def pause(self) -> None:
@@ -44,7 +44,7 @@ class Tries:
         await self._clock.sleep(backoff_s(self._settings, self.failed))
 
     def log(self, log: logging.Logger, what: str, error: StrandlineError, level: int = logging.INFO) -> None:
-        """Write the error of a try to a log: the first in a row at `level`, the others for debugging."""
+        """Log the error of a try: the first one in a row at `level`, the others at DEBUG."""
         log.log(logging.DEBUG if self.failed else level, "%s: %s", what, error)
 
 

@@ -1,4 +1,4 @@
-"""A TaskGroup with a start and a stop, for clients whose life is not one lexical block."""
+"""A TaskGroup with a start and a stop, for clients that do not live in one lexical block."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from strandline.errors import InvalidRequest
 class Scope:
     """Owns every task of a client.
 
-    A TaskGroup has to be entered and left by one task, but users start a client in one task and stop
-    it in another. So one task, the only one outside a group, holds the group open in between. If any
-    task fails, the group ends as a whole, `on_failure` is called so that nobody is left waiting, and
-    `check` and `stop` raise what happened.
+    One task has to enter and leave a TaskGroup, but users start a client in one task and stop it in another.
+    So one task, the only one outside a group, holds the group open in between. If any task fails, the group
+    ends as a whole, `on_failure` is called so that waiting calls end, and `check` and `stop` raise the error.
     """
 
     def __init__(self, what: str, on_failure: Callable[[BaseException], None]) -> None:
@@ -50,8 +49,8 @@ class Scope:
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Run a task until it ends or the scope does. Raises as `check`.
 
-        A task of the scope that asks while the scope is being stopped has its own cancellation before it:
-        it ends with that, and not with an error that would be taken for a failure of the client.
+        A task of the scope that calls this while the scope stops is about to be cancelled. It ends with that
+        cancellation at once, and not with an error, which would count as a failure of the client.
         """
         try:
             if self._stop.is_set() and asyncio.current_task() in self._members:
@@ -66,7 +65,7 @@ class Scope:
         task.add_done_callback(self._members.discard)
 
     def check(self) -> None:
-        """Raises InvalidRequest if the client does not run, and what made it fail if something did."""
+        """Raises InvalidRequest if the client does not run, and its error if it has failed."""
         if self._root is None:
             raise InvalidRequest(f"this {self._what} is not started: use `async with`, or `await start()`")
         if (error := self._failure) is not None:
@@ -75,7 +74,7 @@ class Scope:
             raise InvalidRequest(f"this {self._what} has been stopped")
 
     def error(self) -> Exception | None:
-        """What made the client fail, if something did."""
+        """The error that made the client fail, if there is one."""
         return self._failure if isinstance(self._failure, Exception) else None
 
     @property
@@ -91,11 +90,11 @@ class Scope:
                 await asyncio.shield(self._root)
             except asyncio.CancelledError:
                 if not self._root.cancelled():
-                    raise  # it is the caller who is being cancelled
+                    raise  # the caller is being cancelled
 
 
 class Startable(ABC):
-    """What is started and stopped, or used by `async with`; by default it stops alike whatever ends that."""
+    """Can be started and stopped, and used by `async with`. By default each end of the block calls `stop`."""
 
     @abstractmethod
     async def start(self) -> None: ...

@@ -1,4 +1,4 @@
-"""The log of waits that a user should see while they last; the command line shows it."""
+"""The logger for waits that a user should see while they last; the command line shows it."""
 
 from __future__ import annotations
 
@@ -7,4 +7,4 @@ from typing import Final
 WAITS_LOGGER: Final = "strandline.client.waits"
 
 NOTICE_AFTER_S: Final = 2.0
-"""A longer wait is logged; most waits are shorter."""
+"""Waits longer than this are logged; most are shorter."""

@@ -1,4 +1,4 @@
-"""The admin client: topics, groups, and the cluster as a whole."""
+"""The admin client for topics, groups, brokers and replicas."""
 
 from __future__ import annotations
 
@@ -51,10 +51,9 @@ waits = logging.getLogger(WAITS_LOGGER)
 T = TypeVar("T")
 
 UNSEEN_S = 0.5
-"""How long brokers may not know a new topic before the controller is asked whether it still exists; also how
-long until it is asked again."""
+"""How often the controller is asked whether a new topic still exists, while a broker does not know it."""
 OFFSETS_WAIT_S = 0.5
-"""How long a description waits for leaders to say how long their logs are."""
+"""How long a description waits for the leaders' offsets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +80,10 @@ class TopicDescription:
 
 
 class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
-    """Creates, changes, deletes and describes topics, and looks after groups and brokers (DESIGN §11).
+    """Manages topics, groups, brokers and replicas (DESIGN §11).
 
-    `bootstrap` and `settings` (ClientSettings) as for a producer. What the controller does, it finds the
-    active controller for, and follows it when another one takes over.
+    `bootstrap` and `settings` (ClientSettings) as for a producer. It finds the active controller, also after
+    another one has taken over.
     """
 
     def __init__(
@@ -113,7 +112,7 @@ class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
     ) -> TopicId:
         """Create one topic and, unless `wait` is false, wait until each partition has a leader.
 
-        Returns the topic's id. Raises what the controller refuses it with (TopicAlreadyExists,
+        Returns the topic's id. Raises the controller's refusal (TopicAlreadyExists,
         InvalidReplicationFactor, InvalidConfig, …), RequestTimedOut, and UnknownTopicOrPartition if it is
         deleted meanwhile.
         """
@@ -125,9 +124,9 @@ class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
     async def create_topics(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False, wait: bool = True
     ) -> dict[str, TopicId]:
-        """Create topics; their ids by name.
+        """Create topics. Returns their ids by name.
 
-        Raises the first refusal, with the others as notes, after all that were not refused exist.
+        Raises the first refusal, with the others as notes, once the other topics exist.
         """
         results = await self._ask_controller(CREATE_TOPICS, CreateTopics(topics, validate_only))
         created = {result.topic: TopicId(result.topic_id) for result in results if result.error is None}
@@ -150,11 +149,11 @@ class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
         partitions: int | None = None,
         assignments: Sequence[Sequence[int]] = (),
     ) -> None:
-        """Change a topic's config, by Kafka's names, and how many partitions it has, which may only rise.
+        """Change a topic's config, with Kafka's names, or raise its number of partitions.
 
-        `assignments`, where given, names the replicas of each partition that is new, in order. Producers
-        without a partition of their own choice and groups use new partitions as soon as they notice; a key's
-        records may go to another partition from then on.
+        `assignments` names the replicas of each new partition, in order. Groups, and producers that choose no
+        partition, use new partitions as soon as they notice them; the records of a key may go to another
+        partition from then on.
 
         Raises UnknownTopicOrPartition, InvalidConfig, InvalidPartitions, InvalidReplicaAssignment, ….
         """
@@ -186,7 +185,7 @@ class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
         return [_described(topic, ends) for topic in metadata.topics]
 
     async def metadata(self, topics: Sequence[str] | None = None) -> ClusterMetadata:
-        """Brokers, controller and these topics (all if None), as one broker knows them.
+        """The brokers, the controller and these topics (None: all), as one broker knows them.
 
         Raises UnknownTopicOrPartition, BrokerNotAvailable.
         """
@@ -197,7 +196,7 @@ class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
             if not answer.errors:
                 return answer.cluster
             error = next(iter(answer.errors.values()))
-            # After a sync with ZooKeeper a broker is certain that a topic does not exist.
+            # The broker has synced with ZooKeeper: it is certain that the topic does not exist.
             if isinstance(error, UnknownTopicOrPartition) or not error.retriable or tries.over:
                 raise error
             await tries.pause()
@@ -211,12 +210,11 @@ class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
         follow: bool = False,
         since_ms: int = 0,
     ) -> AsyncGenerator[StateChangeEvent, None]:
-        """What happened to replicas and partitions: of these brokers, or all; of a topic, or one partition.
+        """The state changes of replicas and partitions: of these brokers, or all; of one topic or partition.
 
-        Each step comes once, in the order in which it was recorded. Without `follow` the reading ends
-        with what is there now; `since_ms` (milliseconds since 1970) leaves out what happened before.
-        Raises InvalidRequest, NotController, ThrottlingQuotaExceeded. Who stops before the end closes it
-        (`contextlib.aclosing`).
+        Yields each step once, in recorded order. Without `follow` it ends with the last present step;
+        `since_ms` (milliseconds since 1970) leaves out earlier steps. A caller that stops early has to close
+        the generator (`contextlib.aclosing`). Raises InvalidRequest, NotController, ThrottlingQuotaExceeded.
         """
         self._scope.check()
         asked = state_changes_query(brokers, topic, partition, follow=follow, since_ms=since_ms)
@@ -227,36 +225,36 @@ class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
     # --- groups ------------------------------------------------------------------------------
 
     async def list_groups(self) -> list[ListedGroup]:
-        """The groups of all live brokers, by name. Raises BrokerNotAvailable: a part is not the list."""
+        """The groups of all live brokers, by name. Raises BrokerNotAvailable if one does not answer."""
         self._scope.check()
         return await self._groups.list_all()
 
     async def describe_group(self, group: str) -> GroupDescription:
-        """State, members and last rebalance of a group, and its coordinator. Raises GroupIdNotFound."""
+        """A group's state, members, last rebalance and coordinator. Raises GroupIdNotFound."""
         self._scope.check()
         return await self._groups.describe(arguments.text("group", group))
 
     async def delete_group(self, group: str) -> None:
-        """Forget a group and its offsets. Raises GroupIdNotFound, NonEmptyGroup."""
+        """Delete a group and its offsets. Raises GroupIdNotFound, NonEmptyGroup."""
         self._scope.check()
         await self._groups.delete(arguments.text("group", group))
 
     async def group_offsets(self, group: str) -> dict[TopicPartition, CommittedOffset]:
-        """What a group has committed, by partition; empty for an unknown group."""
+        """The committed offsets of a group, by partition; empty for an unknown group."""
         self._scope.check()
         return await self._groups.offsets(arguments.text("group", group))
 
     async def alter_group_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Set where a group without members reads next; an unknown group begins with that.
+        """Set the committed offsets of a group without members, which is created if it is unknown.
 
-        Raises NonEmptyGroup that names the members, UnknownTopicOrPartition, InvalidRequest.
+        Raises NonEmptyGroup, which names the members, UnknownTopicOrPartition, InvalidRequest.
         """
         self._scope.check()
         await self._groups.alter_offsets(arguments.text("group", group), arguments.offsets(offsets))
 
     async def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> Found:
-        """For each partition the offset of a timestamp (milliseconds; -1 the high watermark, -2 where
-        the log starts), or the error that stood in the way within the request timeout."""
+        """For each partition the offset of a timestamp (milliseconds; -1: the high watermark, -2: the log's
+        start), or the last error within the request timeout."""
         self._scope.check()
         return await list_offsets(
             self._cluster,
@@ -275,13 +273,13 @@ class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
         return answer
 
     async def _ask_controller(self, method: Method[Request, Response], request: Request) -> Response:
-        """One call to the active controller. Raises as `_reach_controller`."""
+        """Call the active controller once. Raises as `_reach_controller`."""
         return await self._reach_controller(lambda controller: self._call(controller, method, request))
 
     async def _reach_controller(self, ask: Callable[[Endpoint], Awaitable[T]]) -> T:
-        """Find the active controller within the request timeout, and ask it.
+        """Find the active controller within the request timeout, and call `ask` with it.
 
-        Asks again only if the request was certainly not carried out. Raises NotController if there is none.
+        Retries only if the request was certainly not carried out. Raises NotController if there is none.
         """
         self._scope.check()
         limit_s = self._cluster.request_timeout_s
@@ -314,7 +312,7 @@ class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
     async def _call(
         self, controller: Endpoint, method: Method[Request, Response], request: Request
     ) -> Response:
-        """Raises NotController where it stands in an answer: then nothing at all was done."""
+        """Raises NotController if a result in the answer has it: then nothing was done."""
         try:
             response = await self._transport.call(
                 controller.address, method, request, timeout_s=self._cluster.request_timeout_s
@@ -357,8 +355,8 @@ class Admin(BrokerAdmin, PlacementAdmin, Client[ClientSettings]):
                 await tries.pause()
 
     async def _check_exist(self, created: Mapping[str, TopicId]) -> None:
-        """Ask the controller for new topics that brokers do not know: of a broker that only means that it has
-        not heard of them, or not any more. Raises UnknownTopicOrPartition for those that were deleted."""
+        """Ask the controller for new topics that a broker does not know, since the broker may not know them
+        yet. Raises UnknownTopicOrPartition for deleted ones."""
         again = CreateTopics([NewTopic(name) for name in created], validate_only=True)
         try:
             results = await self._ask_controller(CREATE_TOPICS, again)

@@ -1,4 +1,4 @@
-"""Looking after brokers from outside: what they do, whether they may be stopped, and emptying them."""
+"""Describes, checks and drains brokers."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class BrokerAdmin(ABC):
     async def _ask_controller(self, method: Method[Request, Response], request: Request) -> Response: ...
 
     async def describe_cluster(self) -> ClusterDescription:
-        """Controller and brokers, as the active controller knows them: also brokers that are gone and have a
-        queue of state changes. Raises NotController."""
+        """The controller and the brokers, as the active controller knows them. Brokers that are down are
+        included while they have a queue of state changes. Raises NotController."""
         return await self._ask_controller(DESCRIBE_CLUSTER, None)
 
     async def drain_broker(
         self, broker: int, *, replicas: bool = False, throttle_bytes_per_s: int = 0
     ) -> DrainProgress:
-        """Have a broker lead nothing, and with `replicas` have nothing either; what it still has.
+        """Move all leaderships off a broker, and with `replicas` its replicas too. Returns what is left.
 
-        The controller goes on by itself; to ask again is to look how far it is. Leaderships and replicas stay
-        away until the drain is taken back; leaderships alone also until the broker is ready again after a
-        restart (`check_broker`). `throttle_bytes_per_s` bounds what is sent to each partition's new replica;
-        0: only the brokers' own bound. Another throttle than before is also that of the moves under way.
+        The controller continues in the background; another call returns its progress. Replicas and
+        leaderships stay away until `undrain_broker`. A drain of leaderships alone also ends when the broker
+        is ready after a restart (`check_broker`). `throttle_bytes_per_s` bounds the copying to each
+        partition's new replica, also for moves in progress; 0: only the brokers' own bound.
 
-        Raises InvalidRequest for a broker that nobody knows, NotController.
+        Raises InvalidRequest for an unknown broker, NotController.
         """
         return await self._ask_controller(
             DRAIN_BROKER,
@@ -51,14 +51,14 @@ class BrokerAdmin(ABC):
         )
 
     async def undrain_broker(self, broker: int) -> DrainProgress:
-        """Take a drain back. What moves already goes on to do so. Raises NotController."""
+        """Undo a drain. Moves in progress continue. Raises NotController."""
         return await self._ask_controller(DRAIN_BROKER, DrainBroker(_id(broker), undo=True))
 
     async def check_broker(self, broker: int, *, end_drain: bool = False) -> BrokerCheck:
-        """Is it caught up, and may it be stopped without a partition falling below min.insync.replicas?
+        """Whether the broker is caught up, and may stop without a partition below min.insync.replicas.
 
-        With `end_drain` a drain of its leaderships ends if the broker is ready and was started again, or has
-        another ZooKeeper session, since that drain was asked for. Raises NotController.
+        With `end_drain` a drain of its leaderships ends if the broker is ready and was restarted, or has
+        another ZooKeeper session, since the drain began. Raises NotController.
         """
         return await self._ask_controller(CHECK_BROKER, CheckBroker(_id(broker), bool(end_drain)))
 

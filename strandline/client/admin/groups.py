@@ -55,16 +55,16 @@ _PASSING: Final = (
     OutcomeUnknown,
     RequestTimedOut,
 )
-"""Errors that another try may not meet: a coordinator moves, dies, or reads its log. After the last two the
-call may have been carried out: its connection broke, or its records are not committed yet."""
+"""Temporary errors: a coordinator moves, dies, or reads its log. After the last two the call may have been
+carried out: its connection broke, or its records are not committed yet."""
 
 NAMED_MAX: Final = 5
-"""Members that a refusal names."""
+"""The most members that a refusal names."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group as its coordinator sees it, and which broker that is."""
+    """A group as its coordinator sees it, and the coordinator."""
 
     group: DescribedGroup
     coordinator: Endpoint
@@ -73,8 +73,8 @@ class GroupDescription:
 class GroupAdmin:
     """The part of `Admin` that concerns groups.
 
-    Each call retries within the request timeout while the coordinator moves, is dead, or loads its log. Every
-    request sent here may be sent twice.
+    Each call retries within the request timeout while the coordinator moves, is dead, or loads its log. So
+    each request may be sent twice.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class GroupAdmin:
         return GroupDescription(described, coordinator)
 
     async def delete(self, group: str) -> None:
-        """Forget a group without members, and its offsets.
+        """Delete a group without members, and its offsets.
 
         Raises GroupIdNotFound, NonEmptyGroup, CoordinatorNotAvailable.
         """
@@ -119,7 +119,7 @@ class GroupAdmin:
             await self._ask(group, DELETE_GROUP, group, retried.append)
         except GroupIdNotFound:
             if all(error.outcome is not Outcome.UNKNOWN for error in retried):
-                raise  # otherwise the call whose answer was lost has deleted it
+                raise  # otherwise a call without an answer has deleted it
         except NonEmptyGroup as error:
             raise NonEmptyGroup(await self._why_not_empty(group)) from error
 
@@ -129,9 +129,9 @@ class GroupAdmin:
         return {name: committed for name, committed in sorted(fetched.items()) if committed is not None}
 
     async def alter_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit from outside, which a coordinator takes only while the group has no members.
+        """Commit as a client outside the group, which a coordinator accepts only without members.
 
-        An unknown group begins with it. Raises NonEmptyGroup, UnknownTopicOrPartition, or the
+        An unknown group is created. Raises NonEmptyGroup, UnknownTopicOrPartition, or the
         first refusal of a partition with the others as notes.
         """
         await self._check_exist(offsets)
@@ -144,7 +144,7 @@ class GroupAdmin:
             raise NonEmptyGroup(await self._why_not_empty(group)) from error
 
     async def _check_exist(self, names: Iterable[TopicPartition]) -> None:
-        """A coordinator refuses them too; this message says how many partitions there are."""
+        """Raises UnknownTopicOrPartition with the partition count, which a coordinator's refusal lacks."""
         for name in names:
             topic = await self._cluster.topic(name.topic, partitions_min=name.partition + 1)
             if name.partition >= len(topic.partitions):
@@ -154,16 +154,16 @@ class GroupAdmin:
                 )
 
     async def _why_not_empty(self, group: str) -> str:
-        """A sentence that names the members, if the coordinator still lists them."""
+        """The message of a refusal; it names the members, if the coordinator still lists them."""
         try:
             members = (await self.describe(group)).group.members
         except StrandlineError:
             members = ()
         named = ", ".join(f"{m.member} (client {m.client_id} at {m.host})" for m in members[:NAMED_MAX])
         more = f" and {len(members) - NAMED_MAX} more" if len(members) > NAMED_MAX else ""
-        who = f": {named}{more}" if named else ""
+        them = f": {named}{more}" if named else ""
         return (
-            f"group {group!r} has members{who}; stop them first, they would go on as if nothing had happened"
+            f"group {group!r} has members{them}; stop them first, they would go on as if nothing had happened"
         )
 
     # --- the coordinator ---------------------------------------------------------------------
@@ -175,10 +175,10 @@ class GroupAdmin:
         request: Request,
         on_retry: Callable[[StrandlineError], object] | None = None,
     ) -> tuple[Response, Endpoint]:
-        """The answer of the group's coordinator, and the coordinator.
+        """Call the group's coordinator. Returns its answer, and the coordinator.
 
         `on_retry` gets the error of each try that another one follows. Raises CoordinatorNotAvailable
-        with the last reason when the time is up.
+        with the last error after the request timeout.
         """
         coordinator = Coordinator(
             group,

@@ -1,4 +1,4 @@
-"""Looking after where replicas are from outside: moving them, and having preferred leaders lead."""
+"""Moves replicas, and elects preferred or unclean leaders."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class PlacementAdmin(ABC):
         throttle_bytes_per_s: int = 0,
         validate_only: bool = False,
     ) -> None:
-        """Have each of these partitions get these replicas, the preferred leader first.
+        """Give each of these partitions these replicas, the preferred leader first.
 
-        Returns once it is under way; `list_reassignments` has a partition until its replicas are all in
-        sync and the others gone. To ask again while it is under way gives it another target. The throttle
-        bounds what is sent to each partition's new replicas; 0: only the brokers' own bound.
+        Returns once the moves have begun. `list_reassignments` lists a partition until all its replicas are
+        in sync and the old ones are removed. Another call meanwhile changes the target. The throttle bounds
+        the copying to each partition's new replicas; 0: only the brokers' own bound.
 
-        Raises the first refusal, with the others as notes, after all that were not refused are under way:
+        Raises the first refusal, with the others as notes, once all other moves have begun:
         UnknownTopicOrPartition, InvalidReplicaAssignment, InvalidReplicationFactor, …
         """
         asked = []
@@ -51,24 +51,24 @@ class PlacementAdmin(ABC):
         _raise_first(await self._ask_controller(REASSIGN, Reassign(asked, throttle, validate_only)))
 
     async def cancel_reassignment(self, partitions: Iterable[TopicPartition]) -> None:
-        """Take back what is under way: these partitions keep the replicas that they had before.
+        """Undo reassignments in progress: these partitions keep the replicas that they had before.
 
-        Returns once that is under way in turn. Raises as `reassign`; NoReassignmentInProgress.
+        Returns once that has begun. Raises as `reassign`; NoReassignmentInProgress.
         """
         asked = [PartitionReassignment(name, ()) for name in arguments.partitions(partitions)]
         _raise_first(await self._ask_controller(REASSIGN, Reassign(asked)))
 
     async def list_reassignments(self) -> Sequence[OngoingReassignment]:
-        """Every partition whose replicas are on their way, and who is in sync. Raises NotController."""
+        """The reassignments in progress, with the in-sync replicas. Raises NotController."""
         return await self._ask_controller(LIST_REASSIGNMENTS, None)
 
     async def elect_preferred(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> Sequence[PartitionResult]:
-        """Have each of these partitions be led by its preferred leader, the first of its replicas, and wait.
+        """Make the first replica of each of these partitions, the preferred leader, its leader, and wait.
 
-        What became of each, in order: without an error its preferred leader leads now. ElectionNotNeeded says
-        that it did already. Without partitions all are meant, and the result has those that others led.
+        Returns a result for each, in order: without an error its preferred leader leads now.
+        ElectionNotNeeded: it did so before. None: all partitions; the result has those with another leader.
 
         Raises NotController, InvalidRequest for too many partitions at once.
         """
@@ -80,13 +80,12 @@ class PlacementAdmin(ABC):
     async def elect_unclean(
         self, partitions: Iterable[TopicPartition] | None = None, *, validate_only: bool = False
     ) -> Sequence[UncleanElection]:
-        """Have partitions that nobody leads be led by the longest log that is back, although records
-        that were committed are lost by it, and wait. With `validate_only` nothing is done: the answer says
-        what would be.
+        """Make the replica with the longest available log the leader of partitions without one, and wait.
 
-        What became of each, in order. ElectionNotNeeded says that a partition is led;
-        EligibleLeadersNotAvailable that no replica can be chosen now, or that one may lead without a loss.
-        Without partitions all are meant, and the result has those that nobody leads.
+        Committed records are lost by this. With `validate_only` nothing is done: the result says what would
+        happen. Returns a result for each, in order. ElectionNotNeeded: the partition has a leader.
+        EligibleLeadersNotAvailable: no replica can be chosen now, or one may lead without a loss. None: all
+        partitions; the result has those without a leader.
 
         Raises NotController, InvalidRequest for too many partitions at once.
         """

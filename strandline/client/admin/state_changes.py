@@ -51,7 +51,7 @@ def query(
 
 
 class StateChangesReading:
-    """One reading, over any number of controllers. A caller that stops early closes `events`."""
+    """One reading, over any number of controllers. A caller that stops early has to close `events`."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class StateChangesReading:
         self._clock = clock
 
     async def events(self) -> AsyncGenerator[StateChangeEvent, None]:
-        """Each step once, in the order of the log. Raises NotController if there is none for long."""
+        """Yields each step once, in the order of the log. Raises NotController if there is no controller."""
         seen = Identities()  # the next controller does not know what its predecessor sent
         tries = Tries(self._settings, self._clock)
         while True:
@@ -103,14 +103,14 @@ class StateChangesReading:
             return error
 
     async def _open(self, controller: Endpoint) -> tuple[Answers, StateChangesAnswer]:
-        """A stream that its controller has begun to answer. Raises NotController, BrokerNotAvailable."""
+        """Open a stream and read its first answer. Raises NotController, BrokerNotAvailable."""
         timeout_s = self._settings.request_timeout_ms / 1000
         stream = await self._transport.open(controller.address, STATE_CHANGES, timeout_s=timeout_s)
         try:
             async with asyncio.timeout(timeout_s):
                 await stream.write(self._asked)
                 return stream, await stream.read()
-        except (OutcomeUnknown, TimeoutError) as error:  # nothing but reading was asked for: so ask again
+        except (OutcomeUnknown, TimeoutError) as error:  # a request to read may be repeated
             stream.close()
             raise BrokerNotAvailable(
                 f"controller {controller.id} at {controller.address} did not begin to answer"

@@ -1,4 +1,4 @@
-"""Metrics of what a process writes into topics of the system."""
+"""Metrics of the events that a process writes into internal topics."""
 
 from __future__ import annotations
 

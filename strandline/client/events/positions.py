@@ -1,8 +1,8 @@
-"""Where a reader of an internal topic stands in each partition, and what of it waits to be handed out.
+"""The positions of a reader of an internal topic, and the fetched batches that wait for it.
 
-A partition has two positions: `fetched`, after what came from its leader, and `handed_out`, after what the
-reader's owner has. An answer counts only if it is to the offset that is still wanted, whichever leader gave
-it: so a record that two leaders are asked for in a failover is taken once.
+A partition has two positions: `fetched`, behind the last batch from its leader, and `handed_out`, behind the
+last batch that the owner of the reader has. An answer counts only if it begins at the next wanted offset,
+whichever leader sent it. So a record that two leaders send during a failover is taken once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class EventRecord(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class EventPosition:
-    """One partition. `end`: read no further; None: whatever comes."""
+    """The positions in one partition, which is read up to `end`; None: without an end."""
 
     name: TopicPartition
     fetched: int
@@ -43,7 +43,7 @@ class EventPosition:
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """One batch, not decoded yet. `first` and `end`: offsets that are wanted of it."""
+    """One batch, not decoded yet. Its offsets from `first` on and below `end` are wanted."""
 
     position: EventPosition
     header: BatchHeader
@@ -53,7 +53,7 @@ class _Waiting:
 
 
 class EventPositions:
-    """All partitions of one topic, by their numbers. At most `buffer_bytes` wait, and one answer more."""
+    """All partitions of one topic, by number. At most `buffer_bytes` and one more answer wait."""
 
     def __init__(
         self, topic: str, starts: Sequence[int], ends: Sequence[int] | None, *, buffer_bytes: int
@@ -78,7 +78,7 @@ class EventPositions:
         return len(self._positions)
 
     def grow(self, partitions: int) -> None:
-        """The topic has so many: who follows it reads new ones from their start."""
+        """The topic has this many partitions: a reader that follows it reads new ones from their start."""
         while self._follows and len(self) < partitions:
             self._positions.append(EventPosition(TopicPartition(self._topic, len(self)), 0, 0, None))
 
@@ -89,11 +89,11 @@ class EventPositions:
         return self._waiting_bytes < self._buffer_bytes
 
     def wanted(self, led: Callable[[TopicPartition], bool]) -> list[EventPosition]:
-        """The partitions to ask for of those that are `led` by whoever is asked."""
+        """The incomplete partitions for which `led` is True."""
         return [position for position in self if not position.complete and led(position.name)]
 
     def arrived(self, position: EventPosition, offset: int, records: bytes) -> bool:
-        """What a leader has from `offset` on; True if it was still wanted.
+        """Keep the records that a leader sent from `offset` on; True if they were still wanted.
 
         Raises CorruptMessage, InvalidRecord, UnsupportedCompression.
         """
@@ -113,7 +113,7 @@ class EventPositions:
         return position.fetched > offset
 
     def skip_to(self, position: EventPosition, offset: int) -> None:
-        """What lay before `offset` is no more."""
+        """The records before `offset` were deleted."""
         position.fetched = max(position.fetched, offset)
 
     # --- handing out -------------------------------------------------------------------------
@@ -132,12 +132,12 @@ class EventPositions:
 
     @property
     def ended(self) -> bool:
-        """True once all that was wanted is handed out."""
+        """True once all wanted records are handed out."""
         return not self._waiting and all(position.complete for position in self) and not self._follows
 
     @property
     def next_offsets(self) -> tuple[int, ...]:
-        """Of each partition, after what was handed out: where another reader goes on."""
+        """For each partition the offset behind the last record handed out, where another reader continues."""
         waiting = {each.position.name.partition for each in self._waiting}
         return tuple(
             position.handed_out if number in waiting else position.fetched

@@ -1,7 +1,7 @@
-"""Reads what others wrote into an internal topic: each committed record once, over any change of leaders.
+"""Reads an internal topic: each committed record once, over any change of leaders.
 
-One task a broker fetches everything that it leads, one request at a time; nothing is fetched while what
-waits to be handed out is as much as the bound allows, so a slow owner slows the fetches and nothing else.
+One task for each broker fetches the partitions that the broker leads, one request at a time. Fetching pauses
+while the buffer is full, so a slow owner of the reader slows only the fetches.
 """
 
 from __future__ import annotations
@@ -39,22 +39,23 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 BUFFER_BYTES_MAX: Final = 1 * MIB
-"""Fetched and not handed out yet; beyond it fetching pauses."""
+"""Limit of the records that are fetched and not handed out yet; then fetching pauses."""
 FETCH_WAIT_MS: Final = 500
 STALL_S_MAX: Final = 30.0
-"""A reader that is to come to an end gives up when nobody answered it for so long."""
+"""A reader that does not follow the topic gives up after this time without an answer."""
 LOCATE_PAUSE_S: Final = 1.0
-"""Before a topic that does not exist is looked for again."""
+"""The pause before another look for a topic that does not exist."""
 CLOCKS_APART_MS_MAX: Final = 60_000
-"""A record may be dated by another clock than what it tells: reading begins so much before the time."""
+"""The timestamp of a record and the time in its event may be of different clocks: reading begins this much
+earlier."""
 
 
 class EventReader(Client[ClientSettings]):
-    """One reading of one topic. It ends at what was committed when it began, unless it is to `follow`.
+    """One reading of one topic. It ends with the last record that was committed when it began, or `follow`s.
 
-    It begins at `from_offsets`, one for each partition; else with what was written a little before
-    `since_ms` (milliseconds since the Unix epoch), or where the topic starts. A topic that does not exist
-    is an empty one, or is waited for. The transport stays its owner's.
+    It begins at `from_offsets`, one for each partition; else at records written a little before `since_ms`
+    (milliseconds since the Unix epoch), or at the start of the topic. A missing topic counts as empty; with
+    `follow` it is waited for. The reader does not close the transport.
     """
 
     def __init__(
@@ -76,13 +77,13 @@ class EventReader(Client[ClientSettings]):
         self._since_ms = since_ms
         self._positions: EventPositions | None = None
         self._error: StrandlineError | None = None
-        self._news = asyncio.Event()
+        self._progress = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
-        self._lanes: dict[int, asyncio.Event] = {}
+        self._led_again: dict[int, asyncio.Event] = {}
         self._numbers = itertools.count(1)
         self._moved_at = self._clock.monotonic()
-        """When something came, or was handed out, last."""
+        """When a record last arrived, or was handed out."""
 
     async def start(self) -> None:
         await super().start()
@@ -97,19 +98,19 @@ class EventReader(Client[ClientSettings]):
 
     @property
     def ended(self) -> bool:
-        """True once all that was there when the reading began is handed out; never of one that follows."""
+        """True once all records from before the reading began are handed out; never if it follows."""
         return self._positions is not None and self._positions.ended
 
     @property
     def next_offsets(self) -> tuple[int, ...]:
-        """Where another reader goes on after what this one handed out; nothing before it has begun."""
+        """The offsets at which another reader continues after this one; before the begin `from_offsets`."""
         return self._from_offsets if self._positions is None else self._positions.next_offsets
 
     async def read(self, timeout_s: float) -> list[EventRecord]:
-        """The records of one batch, in order; none if nothing came in time, or the reading has ended.
+        """The records of one batch, in order; none after the timeout, or if the reading has ended.
 
-        Raises InvalidRequest for `from_offsets` that do not fit the topic, OffsetOutOfRange for one that
-        the log does not reach, LeaderNotAvailable, CorruptMessage.
+        Raises InvalidRequest for `from_offsets` that do not fit the topic, OffsetOutOfRange for an offset
+        outside the log, LeaderNotAvailable, CorruptMessage.
         """
         try:
             async with asyncio.timeout(timeout_s):
@@ -125,8 +126,8 @@ class EventReader(Client[ClientSettings]):
                         raise self._error
                     if self.ended:
                         return []
-                    self._news.clear()
-                    await self._news.wait()
+                    self._progress.clear()
+                    await self._progress.wait()
         except TimeoutError:
             self._check_stalled()
             return []
@@ -139,15 +140,15 @@ class EventReader(Client[ClientSettings]):
         raise LeaderNotAvailable(f"no leader has answered for {stalled_s:.0f} s: {left}")
 
     def _fail(self, error: StrandlineError) -> None:
-        """The reading is over; what came before is handed out first."""
+        """End the reading with this error. Records that have arrived are handed out first."""
         if self._error is None:
             self._error = error
-            self._news.set()
+            self._progress.set()
 
     def _failed(self, error: BaseException) -> None:
-        """`read` raises it, by the scope's check."""
+        """`read` raises the error, through the scope's check."""
         logger.error("reading %s failed", self.topic, exc_info=error)
-        self._news.set()
+        self._progress.set()
 
     # --- finding the beginning ---------------------------------------------------------------
 
@@ -160,12 +161,12 @@ class EventReader(Client[ClientSettings]):
             return
         self._positions = EventPositions(self.topic, starts, ends, buffer_bytes=BUFFER_BYTES_MAX)
         self._moved_at = self._clock.monotonic()
-        self._news.set()
+        self._progress.set()
         for position in list(self._positions):
             self._leader_changed(position.name)
 
     async def _count(self) -> int:
-        """Partitions of the topic, 0 if there is none and nobody waits for it."""
+        """The partition count of the topic; 0 if it does not exist and is not waited for."""
         while True:
             counts = await self._retried(lambda: self._cluster.partition_counts([self.topic]))
             count = counts.get(self.topic, 0)
@@ -209,14 +210,14 @@ class EventReader(Client[ClientSettings]):
                 listed = found[name]
                 if not isinstance(listed, ListedOffset):
                     raise listed
-                # No record is as young as the time asked for: the next one will be.
+                # No record is that recent: begin with the next one.
                 offsets.append(listed.offset if listed.offset >= 0 else listed.high_watermark)
             return offsets
 
         return await self._retried(ask)
 
     async def _retried(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Retries for ever if this reader follows, else within the request timeout. Raises the last error."""
+        """Retry, within the request timeout unless this reader follows. Raises the last error."""
         return await retry(
             ask,
             f"reading {self.topic} waits",
@@ -237,11 +238,13 @@ class EventReader(Client[ClientSettings]):
             return
         if leader.broker == NO_BROKER:
             self._cluster.doubt(name)
-        elif leader.broker in self._lanes:
-            self._lanes[leader.broker].set()
+        elif leader.broker in self._led_again:
+            self._led_again[leader.broker].set()
         else:
-            news = self._lanes[leader.broker] = asyncio.Event()
-            self._scope.spawn(self._fetch_from(leader.broker, news, positions), f"broker {leader.broker}")
+            led_again = self._led_again[leader.broker] = asyncio.Event()
+            self._scope.spawn(
+                self._fetch_from(leader.broker, led_again, positions), f"broker {leader.broker}"
+            )
 
     def _wanted(self, broker: int, positions: EventPositions) -> list[EventPosition]:
         def led(name: TopicPartition) -> bool:
@@ -250,13 +253,13 @@ class EventReader(Client[ClientSettings]):
 
         return positions.wanted(led)
 
-    async def _fetch_from(self, broker: int, news: asyncio.Event, positions: EventPositions) -> None:
-        """Fetch what the broker leads, now and whenever it leads something again."""
+    async def _fetch_from(self, broker: int, led_again: asyncio.Event, positions: EventPositions) -> None:
+        """Fetch from the broker whenever it leads a wanted partition."""
         tries = Tries(self._settings, self._clock)
         while True:
             while not self._wanted(broker, positions):
-                news.clear()
-                await news.wait()
+                led_again.clear()
+                await led_again.wait()
             try:
                 await self._exchange(broker, positions)
                 tries.reset()
@@ -267,7 +270,7 @@ class EventReader(Client[ClientSettings]):
                 await tries.pause()
 
     async def _exchange(self, broker: int, positions: EventPositions) -> None:
-        """Fetch over one stream until the broker leads nothing that is wanted, or something fails."""
+        """Fetch over one stream until the broker leads no wanted partition, or a call fails."""
         limit_s = FETCH_WAIT_MS / 1000 + self._cluster.request_timeout_s
         calls = CallStream(self._cluster, FETCH, limit_s)
         tries = Tries(self._settings, self._clock)
@@ -300,7 +303,7 @@ class EventReader(Client[ClientSettings]):
     ) -> FetchResponse:
         """One long poll. Raises OutcomeUnknown if it is not answered."""
         number = next(self._numbers)
-        turn = number % len(wanted)  # an answer has a bound: another partition comes first each time
+        turn = number % len(wanted)  # an answer has a size limit: the first partition changes each time
         leaders = [(p, self._cluster.leader(p.name)) for p in (*wanted[turn:], *wanted[:turn])]
         plan = FetchPlan(
             number,
@@ -322,16 +325,16 @@ class EventReader(Client[ClientSettings]):
     async def _take(
         self, positions: EventPositions, position: EventPosition, offset: int, answer: Answer
     ) -> bool:
-        """False if the partition has to be asked for again, after a pause."""
+        """False if the partition has to be requested again after a pause."""
         error = answer.error
         try:
             if error is None:
                 if answer.records and positions.arrived(position, offset, answer.records):
                     self._moved_at = self._clock.monotonic()
-                    self._news.set()
+                    self._progress.set()
                 return True
             if position.fetched != offset:
-                return True  # somebody else has answered meanwhile
+                return True  # another broker has answered meanwhile
             if isinstance(error, OffsetOutOfRange):
                 await self._go_to_start(positions, position, error)
                 return True
@@ -346,7 +349,8 @@ class EventReader(Client[ClientSettings]):
     async def _go_to_start(
         self, positions: EventPositions, position: EventPosition, error: OffsetOutOfRange
     ) -> None:
-        """Retention has taken what was to be read next; but nothing lies behind the log's end."""
+        """Retention has deleted the next records: continue at the log's start. Raises `error` if the log ends
+        before them."""
         found = await list_offsets(
             self._cluster,
             {position.name: EARLIEST},
@@ -361,4 +365,4 @@ class EventReader(Client[ClientSettings]):
             raise error
         logger.warning("%s is read on from %d: %s", position.name, listed.offset, error)
         positions.skip_to(position, listed.offset)
-        self._news.set()
+        self._progress.set()

@@ -1,9 +1,9 @@
-"""Writes what happens inside the system into an internal topic, for others to read.
+"""Writes events of the system into an internal topic.
 
-Whoever has an event calls `put`, which never waits: a group or a broker is not slowed down by a topic
-that has no leader. What waits is written in batches, in order, and again until it is acknowledged; a
-producer id makes the broker drop what it has already. One batch is under way at a time. Only when more
-wait than the bound allows are the oldest dropped, with a warning that counts them.
+`put` never waits, so a topic without a leader does not slow down a group or a broker. Waiting events are
+written in batches, in order. A batch is retried until it is acknowledged; its producer id lets the broker
+detect repeats. One batch is in flight at a time. If more events wait than the limit allows, the oldest are
+dropped, with a warning that counts them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ SEQUENCES: Final = 1 << 31
 
 
 Done = Callable[[bool], None]
-"""Told once what became of an event: True when it is in the log, False when it was dropped or refused."""
+"""Called once for an event: with True when it is in the log, with False when it was dropped or refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +64,14 @@ class _Event:
 
 @dataclass(slots=True)
 class _Sequence:
-    """Under which producer id a partition is written, and the number of its next record."""
+    """The producer id for a partition, and the sequence number of the next record."""
 
     identity: ProducerIdentity
     next: int = 0
 
 
 class EventWriter(Client[ClientSettings]):
-    """One topic's writer. `prepare` makes sure that the topic exists, and may fail, retriably.
+    """Writes one topic. `prepare` makes sure that the topic exists; any StrandlineError of it is retried.
 
     `bootstrap` and `settings` (ClientSettings) as for a producer. Events of one key stay in their order.
     """
@@ -96,7 +96,7 @@ class EventWriter(Client[ClientSettings]):
         self._events_max = events_max
         self._prepare = prepare
         self._waiting: deque[_Event] = deque()
-        self._news = asyncio.Event()
+        self._arrived = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._overflowing = False
@@ -106,7 +106,7 @@ class EventWriter(Client[ClientSettings]):
 
     @property
     def waiting(self) -> int:
-        """Events that wait to be written; those in the batch under way are not among them."""
+        """The number of waiting events, without those in the batch in flight."""
         return len(self._waiting)
 
     async def start(self) -> None:
@@ -115,14 +115,14 @@ class EventWriter(Client[ClientSettings]):
         self._scope.spawn(self._run(), "write")
 
     async def stop(self) -> None:
-        """What waits is lost: `flush` before."""
+        """Waiting events are lost: call `flush` before."""
         try:
             await super().stop()
         finally:
             self._calls.close()
 
     def _failed(self, error: BaseException) -> None:
-        """A defect of a service that writes events: it must not live on without them, and without a word."""
+        """A defect: the service that writes these events must not continue silently without them."""
         asyncio.get_running_loop().call_exception_handler(
             {"message": f"no more events are written to {self.topic}", "exception": error}
         )
@@ -130,18 +130,18 @@ class EventWriter(Client[ClientSettings]):
     # --- accepting ---------------------------------------------------------------------------
 
     def put(self, key: bytes, value: bytes, at_ms: int, done: Done | None = None) -> None:
-        """Have an event written, some time; `at_ms` (milliseconds since the Unix epoch) is its timestamp.
+        """Write an event later; `at_ms` (milliseconds since the Unix epoch) is its timestamp.
 
         `done` may be called before this returns, when there is no room.
         """
         self._waiting.append(_Event(key, value, at_ms, done))
         self._idle.clear()
-        self._news.set()
+        self._arrived.set()
         if len(self._waiting) > self._events_max:
             self._drop(self._waiting.popleft())
 
     def put_all(self, events: Sequence[tuple[bytes, bytes]], at_ms: int, done: Done | None = None) -> None:
-        """`put` each of these keys and values; `done` is told of all as one: True when all are in the log."""
+        """`put` each of these keys and values. `done` is called once, with True when all are in the log."""
         if not events and done is not None:
             done(True)
         one = None if done is None else _Countdown(len(events), done).one
@@ -159,11 +159,11 @@ class EventWriter(Client[ClientSettings]):
             event.done(False)
 
     def reach(self, bootstrap: Sequence[str]) -> None:
-        """These brokers are alive now: ask them too. For a writer that may outlive those it began with."""
+        """Use these bootstrap addresses from now on: a writer may outlive the brokers that it began with."""
         self._cluster.reach(bootstrap)
 
     async def flush(self, timeout_s: float) -> bool:
-        """True once nothing waits any more, False if that takes longer."""
+        """Wait until every event is written or dropped; False after the timeout."""
         try:
             async with asyncio.timeout(timeout_s):
                 await self._idle.wait()
@@ -175,8 +175,8 @@ class EventWriter(Client[ClientSettings]):
 
     async def _run(self) -> None:
         while True:
-            await self._news.wait()
-            self._news.clear()
+            await self._arrived.wait()
+            self._arrived.clear()
             while self._waiting:
                 partitions = await self._count_partitions()
                 name, events = self._take(partitions)
@@ -184,7 +184,7 @@ class EventWriter(Client[ClientSettings]):
             self._idle.set()
 
     async def _count_partitions(self) -> int:
-        """How many partitions the topic has. Waits until it exists."""
+        """The partition count of the topic. Waits until it exists."""
 
         async def ask() -> int:
             known = self._cluster.known_topic(self.topic)
@@ -202,7 +202,7 @@ class EventWriter(Client[ClientSettings]):
         )
 
     def _take(self, partitions: int) -> tuple[TopicPartition, list[_Event]]:
-        """The oldest event, and of those behind it what goes to the same partition and fits."""
+        """The oldest event, and later ones for the same partition, as many as fit into a batch."""
         chosen = _partition_of(self._waiting[0], partitions)
         events: list[_Event] = []
         left: list[_Event] = []
@@ -221,7 +221,7 @@ class EventWriter(Client[ClientSettings]):
         return TopicPartition(self.topic, chosen), events
 
     async def _deliver(self, name: TopicPartition, events: list[_Event]) -> None:
-        """Write one batch until it is acknowledged, or refused for good."""
+        """Write one batch until it is acknowledged, or refused permanently."""
         packed = pack([(e.key, e.value, (), e.at_ms) for e in events], codec=Codec.ZSTD)
         tries = Tries(self._settings, self._clock)
         while (error := await self._try(name, packed)) is not None:
@@ -231,13 +231,13 @@ class EventWriter(Client[ClientSettings]):
                 await self._deliver(name, events[:half])
                 return
             if isinstance(error, OutOfOrderSequence | UnknownProducerId | InvalidProducerEpoch):
-                # The broker knows less than it did: another topic under the name, or a forgotten producer.
+                # The broker has lost the producer's state: another topic has this name, or it was forgotten.
                 self._sequences.pop(name, None)
             elif error.outcome is Outcome.FATAL:
                 logger.error("%d events for %s were refused: %s", len(events), name, error.message)
                 self.dropped += len(events)
                 self._sequences.pop(name, None)
-                _tell(events, written=False)
+                _report(events, written=False)
                 return
             elif isinstance(error, UnknownTopicOrPartition):
                 await self._restore()
@@ -249,10 +249,10 @@ class EventWriter(Client[ClientSettings]):
         if self._overflowing:
             self._overflowing = False
             logger.warning("%s is written again; events dropped so far: %d", self.topic, self.dropped)
-        _tell(events, written=True)
+        _report(events, written=True)
 
     async def _try(self, name: TopicPartition, packed: PackedRecords) -> StrandlineError | None:
-        """One try; None once the batch is in the log."""
+        """Try once; None if the batch is in the log."""
         try:
             sequence = self._sequences.get(name)
             if sequence is None:
@@ -275,14 +275,14 @@ class EventWriter(Client[ClientSettings]):
         return await self._cluster.call_any(INIT_PRODUCER_ID, None)
 
     async def _send(self, broker: int, name: TopicPartition, records: bytes) -> Result:
-        """Raises an error of the stream; the result has the broker's own error."""
+        """Raises an error of the stream; a broker's error is in the result."""
         self._correlation_id += 1
         number = self._correlation_id
         entry = Entry(number, name, -1, self._settings.request_timeout_ms, records, internal=True)
         return await self._calls.call(broker, [entry], partial(result_of, number))
 
     async def _restore(self) -> None:
-        """The topic was deleted under the writer."""
+        """The topic was deleted: create it again."""
         try:
             await self._prepare()
             await self._cluster.refresh([self.topic])
@@ -294,14 +294,14 @@ def _partition_of(event: _Event, partitions: int) -> int:
     return zlib.crc32(event.key) % partitions
 
 
-def _tell(events: Sequence[_Event], *, written: bool) -> None:
+def _report(events: Sequence[_Event], *, written: bool) -> None:
     for event in events:
         if event.done is not None:
             event.done(written)
 
 
 class _Countdown:
-    """Tells the end of several events as one."""
+    """Reports the end of several events as one."""
 
     def __init__(self, count: int, on_end: Done) -> None:
         self._left = count
