@@ -30,7 +30,7 @@ from strandline.streams.runtime.tasks.inputs import Inputs
 from strandline.streams.runtime.tasks.local import LocalTask, Role, TaskContext
 from strandline.streams.storage.errors import StoreCorrupt
 from strandline.streams.storage.slots import StateFolder
-from strandline.streams.storage.task_store import TaskStore
+from strandline.streams.storage.stores import OpenStores, StateStore, StateStores
 from strandline.streams.topology.subtopology import Subtopology
 from strandline.streams.topology.topology import Topology
 
@@ -56,8 +56,8 @@ class TaskStatus:
 class Streams(Startable):
     """Runs a topology together with all other members of the same `application_id` (docs/use/streams.md).
 
-    `bootstrap` as for a producer; `settings` are those of `StreamsSettings`. Raises SettingsError and
-    TopologyError at once for invalid ones.
+    `bootstrap` as for a producer; `settings` are those of `StreamsSettings`. `open_stores` is for a host that
+    keeps state elsewhere than on disk. Raises SettingsError and TopologyError at once for invalid arguments.
     """
 
     def __init__(
@@ -68,6 +68,7 @@ class Streams(Startable):
         application_id: str,
         state_dir: str | Path,
         clock: Clock | None = None,
+        open_stores: OpenStores = StateFolder.take,
         **settings: Any,
     ) -> None:
         self._settings = load(StreamsSettings, application_id=application_id, state_dir=state_dir, **settings)
@@ -84,7 +85,8 @@ class Streams(Startable):
         )
         self._clients = Clients(bootstrap, self._assignor, self._settings, self._clock)
         self._topics = InternalTopics(self._clients.admin, self._subtopologies, self._settings, self._clock)
-        self._folder: StateFolder | None = None
+        self._open_stores = open_stores
+        self._stores: StateStores | None = None
         self._scope = Scope("stream application", self._failed)
         consumer = self._clients.consumer
         self._inputs = Inputs(consumer, self._settings.offset_reset)
@@ -110,7 +112,7 @@ class Streams(Startable):
     def _task_context(self, on_closed: Callable[[TaskId], None]) -> TaskContext:
         factory = TaskFactory(
             {subtopology.name: subtopology for subtopology in self._subtopologies},
-            folder=self._store_folder,
+            open_store=self._open_store,
             topics=self._topics,
             inputs=self._inputs,
             outputs=self._clients.outputs,
@@ -141,7 +143,7 @@ class Streams(Startable):
             await self._clients.start()
             await self._topics.prepare()
             self._scope.check()  # it may have been stopped meanwhile, and must leave nothing behind
-            self._folder = StateFolder.take(self._settings.state_dir, self._settings.application_id)
+            self._stores = self._open_stores(self._settings.state_dir, self._settings.application_id)
             self._scope.spawn(self._poller.run(), "records")
             interval_s = self._settings.progress_interval_ms / 1000
             self._scope.spawn(self._reports.run(self._tasks.restoring, interval_s), "reports")
@@ -171,8 +173,8 @@ class Streams(Startable):
                 self._failure = self._failure or error
             finally:
                 self._end()
-                if self._folder is not None:
-                    self._folder.close()
+                if self._stores is not None:
+                    self._stores.close()
                 await self._clients.stop()
             self._stopped_once = True
 
@@ -208,9 +210,9 @@ class Streams(Startable):
         if self._failure is not None:
             raise self._failure
 
-    def _store_folder(self, task: TaskId) -> Path:
-        assert self._folder is not None
-        return self._folder.of(task)
+    def _open_store(self, task: TaskId, identity: str) -> StateStore:
+        assert self._stores is not None
+        return self._stores.open(task, identity)
 
     def _failed(self, error: BaseException) -> None:
         while isinstance(error, BaseExceptionGroup):
@@ -261,7 +263,7 @@ class Streams(Startable):
     def _count(self, subtopology: Subtopology) -> int:
         return max(self._topics.partitions(subtopology.topics), self._counts.get(subtopology.name, 0))
 
-    def _running_stores(self, subtopology: str) -> Mapping[TaskId, TaskStore]:
+    def _running_stores(self, subtopology: str) -> Mapping[TaskId, StateStore]:
         return {
             local.task: local.store
             for local in self._tasks

@@ -13,7 +13,7 @@ from strandline.producer.core.partitioner import partition_for
 from strandline.streams.core.changelog import state_key, store_prefix
 from strandline.streams.core.task import TaskId
 from strandline.streams.storage.errors import StoreCorrupt
-from strandline.streams.storage.task_store import TaskStore
+from strandline.streams.storage.stores import StateStore
 from strandline.streams.topology.stores import Store
 from strandline.streams.topology.subtopology import Subtopology
 
@@ -45,7 +45,7 @@ class QueryContext:
     def __init__(
         self,
         *,
-        stores: Callable[[str], Mapping[TaskId, TaskStore]],
+        stores: Callable[[str], Mapping[TaskId, StateStore]],
         owners: Callable[[], Mapping[TaskId, str]],
         servers: Callable[[], Mapping[str, str]],
         count: Callable[[Subtopology], int],
@@ -115,7 +115,7 @@ class StoreQuery(Generic[SK, SV]):
         return TaskId(self._subtopology.name, partition_for(key, count))
 
     def _rows(
-        self, task: TaskId, store: TaskStore, first: bytes, last: bytes | None, prefix: bytes
+        self, task: TaskId, store: StateStore, first: bytes, last: bytes | None, prefix: bytes
     ) -> Iterator[tuple[bytes, bytes]]:
         with self._reading(task):
             for key, value in store.range(first, last):

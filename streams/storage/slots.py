@@ -20,6 +20,7 @@ from typing import Final, Self
 
 from strandline.errors import InvalidTopic, SettingsError
 from strandline.streams.core.task import TaskId
+from strandline.streams.storage.task_store import TaskStore
 from strandline.vocabulary.topics import check_topic_name
 
 SLOTS_MAX: Final = 1_000
@@ -28,7 +29,7 @@ _LOCK: Final = "lock"
 
 
 class StateFolder:
-    """A member's folder, until `close`."""
+    """A member's folder with its stores, until `close`."""
 
     def __init__(self, path: Path, lock: int) -> None:
         """Called by `take`."""
@@ -67,6 +68,10 @@ class StateFolder:
     def of(self, task: TaskId) -> Path:
         """The folder of a task's store. It is not created."""
         return self.path / str(task)
+
+    def open(self, task: TaskId, identity: str) -> TaskStore:
+        """The store of a task. Raises as `TaskStore.open`."""
+        return TaskStore.open(self.of(task), identity)
 
     def close(self) -> None:
         """Free the slot. Close its stores first. Further calls do nothing."""

@@ -19,7 +19,7 @@ from typing import Final
 from strandline.config import MIB
 from strandline.streams.core.changelog import POSITION_KEY, store_end, store_prefix
 from strandline.streams.core.positions import Positions
-from strandline.streams.storage.task_store import Change, TaskStore
+from strandline.streams.storage.stores import Change, StateStore
 
 KNOWN_BYTES_MAX: Final = 2 * MIB
 """Cache memory of one task, besides its uncommitted changes."""
@@ -32,7 +32,7 @@ _key_of = itemgetter(0)
 class TaskState:
     """The state as the task sees it. Each store name is a namespace of byte keys; nothing here awaits."""
 
-    def __init__(self, store: TaskStore) -> None:
+    def __init__(self, store: StateStore) -> None:
         self._store = store
         self._get = store.get
         self._prefixes: dict[str, bytes] = {}

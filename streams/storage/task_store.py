@@ -32,11 +32,9 @@ from strandline.streams.core.changelog import CHANGELOG_START, LOCAL_PREFIX, POS
 from strandline.streams.core.positions import Positions
 from strandline.streams.storage.database import open_database, without_log
 from strandline.streams.storage.errors import StoreClosed, StoreCorrupt, StoreInUse
+from strandline.streams.storage.stores import Change
 
 logger = logging.getLogger(__name__)
-
-Change = tuple[bytes, bytes | None]
-"""A key and its new value; None: it is deleted."""
 
 _LOCK: Final = "lock"
 _CORRUPT: Final = "corrupt"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 
 from strandline.config import StreamsSettings
 from strandline.ids import TopicPartition
@@ -17,18 +16,18 @@ from strandline.streams.runtime.tasks.changelog_writer import ChangelogWriter
 from strandline.streams.runtime.tasks.inputs import Inputs
 from strandline.streams.runtime.tasks.outputs import Outputs
 from strandline.streams.storage.state import TaskState
-from strandline.streams.storage.task_store import TaskStore
+from strandline.streams.storage.stores import StateStore
 from strandline.streams.topology.subtopology import Subtopology
 
 
 class TaskFactory:
-    """The factory of one member. `folder` returns the folder of a task's store."""
+    """The factory of one member. `open_store` opens the store of a task, given its changelog's identity."""
 
     def __init__(
         self,
         subtopologies: Mapping[str, Subtopology],
         *,
-        folder: Callable[[TaskId], Path],
+        open_store: Callable[[TaskId, str], StateStore],
         topics: InternalTopics,
         inputs: Inputs,
         outputs: Producer,
@@ -37,7 +36,7 @@ class TaskFactory:
         clock: Clock,
     ) -> None:
         self._subtopologies = subtopologies
-        self._folder = folder
+        self.open_store = open_store
         self._topics = topics
         self._inputs = inputs
         self._outputs = outputs
@@ -70,15 +69,11 @@ class TaskFactory:
         topic = self._subtopologies[task.subtopology].changelog
         return None if topic is None else TopicPartition(topic, task.partition)
 
-    def open_store(self, task: TaskId, identity: str) -> TaskStore:
-        """Raises StoreInUse."""
-        return TaskStore.open(self._folder(task), identity)
-
-    def positions(self, store: TaskStore | None) -> Positions:
+    def positions(self, store: StateStore | None) -> Positions:
         """The positions in the changelog; none for a stateless task."""
         return Positions() if store is None else store.positions()
 
-    def active(self, task: TaskId, store: TaskStore | None, end: int, positions: Positions) -> ActiveTask:
+    def active(self, task: TaskId, store: StateStore | None, end: int, positions: Positions) -> ActiveTask:
         """The running task for its restored store, whose changelog ends at `end`."""
         subtopology = self._subtopologies[task.subtopology]
         changelog = self.changelog(task)

@@ -23,7 +23,7 @@ from strandline.streams.runtime.tasks.factory import TaskFactory
 from strandline.streams.runtime.tasks.group_offsets import GroupOffsets
 from strandline.streams.runtime.tasks.inputs import Inputs
 from strandline.streams.storage.errors import StoreCorrupt
-from strandline.streams.storage.task_store import TaskStore
+from strandline.streams.storage.stores import StateStore
 from strandline.vocabulary.groups import TaskChangeKind
 
 logger = logging.getLogger(__name__)
@@ -88,7 +88,7 @@ class LocalTask:
         self.task = task
         self.role = Role.SUSPENDED
         self.active: ActiveTask | None = None
-        self.store: TaskStore | None = None
+        self.store: StateStore | None = None
         self.restoration: Restoration | None = None
         self._context = context
         self._wanted = Wanted.SUSPEND

@@ -11,7 +11,8 @@ from functools import cache
 from pathlib import Path
 
 from strandline.streams.core.changelog import CHANGELOG_START, state_key
-from strandline.streams.storage.task_store import Change, TaskStore
+from strandline.streams.storage.stores import Change
+from strandline.streams.storage.task_store import TaskStore
 
 IDENTITY = "0123456789abcdef0123456789abcdef-3"
 COUNT = state_key("counts", b"batches")

@@ -15,7 +15,8 @@ from strandline.streams.core.changelog import CHANGELOG_START, POSITION_KEY, sta
 from strandline.streams.core.positions import Positions
 from strandline.streams.storage.errors import StoreClosed
 from strandline.streams.storage.state import KNOWN_BYTES_MAX, TaskState
-from strandline.streams.storage.task_store import Change, TaskStore
+from strandline.streams.storage.stores import Change
+from strandline.streams.storage.task_store import TaskStore
 
 IN = TopicPartition("in", 0)
 STORES = st.sampled_from(["", "a", "ab"])

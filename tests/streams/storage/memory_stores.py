@@ -1,0 +1,99 @@
+"""The stores of stream members in memory, which outlive the member that has them open."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from strandline.streams.core.changelog import POSITION_KEY
+from strandline.streams.core.positions import Positions
+from strandline.streams.core.task import TaskId
+from strandline.streams.storage.errors import StoreClosed, StoreInUse
+from strandline.streams.storage.stores import Change
+
+
+class MemoryStore:
+    """One open store."""
+
+    def __init__(self, identity: str) -> None:
+        self.identity = identity
+        self.is_open = True
+        self.lives = 0
+        """Counts opens, closes and clears: ranges of an earlier life are over."""
+        self._rows: dict[bytes, bytes] = {}
+        self._checkpoint = 0
+
+    @property
+    def checkpoint(self) -> int:
+        return self._checkpoint
+
+    def get(self, key: bytes) -> bytes | None:
+        if not self.is_open:
+            raise StoreClosed("the store is closed")
+        return self._rows.get(key)
+
+    def range(self, start: bytes, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        if not self.is_open:
+            raise StoreClosed("the store is closed")
+        rows = sorted(self._rows.items())
+        last = len(rows) if end is None else bisect_left(rows, (end, b""))
+        return self._living(rows[bisect_left(rows, (start, b"")) : last], self.lives)
+
+    def _living(self, rows: list[tuple[bytes, bytes]], life: int) -> Iterator[tuple[bytes, bytes]]:
+        for row in rows:
+            if life != self.lives:
+                raise StoreClosed("the store was closed before the end of a range")
+            yield row
+
+    def apply(self, changes: Iterable[Change], checkpoint: int) -> None:
+        assert self.is_open and checkpoint >= self._checkpoint
+        for key, value in changes:
+            if value is None:
+                self._rows.pop(key, None)
+            else:
+                self._rows[key] = value
+        self._checkpoint = checkpoint
+
+    def positions(self) -> Positions:
+        record = self.get(POSITION_KEY)
+        return Positions() if record is None else Positions.decode(record)
+
+    def clear(self) -> None:
+        self._rows = {}
+        self._checkpoint = 0
+        self.lives += 1
+
+    def close(self) -> None:
+        self.is_open = False
+        self.lives += 1
+
+
+class MemoryStores:
+    """The stores of one member."""
+
+    def __init__(self) -> None:
+        self._stores: dict[TaskId, MemoryStore] = {}
+
+    def open(self, task: TaskId, identity: str) -> MemoryStore:
+        store = self._stores.get(task)
+        if store is not None and store.is_open:
+            raise StoreInUse(f"the store of {task} is open")
+        if store is None or store.identity != identity:
+            store = self._stores[task] = MemoryStore(identity)
+        store.is_open = True
+        return store
+
+    def close(self) -> None:
+        assert not any(store.is_open for store in self._stores.values())
+
+
+class MemoryDisk:
+    """The stores of all members of one machine. `open` is an `OpenStores`."""
+
+    def __init__(self) -> None:
+        self._stores: dict[tuple[Path, str], MemoryStores] = {}
+
+    def open(self, state_dir: Path, application_id: str) -> MemoryStores:
+        """For one member of an application for each `state_dir`."""
+        return self._stores.setdefault((state_dir, application_id), MemoryStores())
