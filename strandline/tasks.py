@@ -99,10 +99,11 @@ async def until_failure(kind: type[Failure] | tuple[type[Failure], ...], *parts:
     """
     async with asyncio.TaskGroup() as tasks:
         running = [tasks.create_task(_failure(kind, part)) for part in parts]
-        ended, others = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-        for task in others:
+        await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+        ended = [task for task in running if task.done()]
+        for task in running:
             task.cancel()
-    return ended.pop().result()
+    return ended[0].result()
 
 
 async def _failure(kind: type[Failure] | tuple[type[Failure], ...], part: Part) -> Failure:

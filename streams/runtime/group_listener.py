@@ -66,12 +66,12 @@ class GroupListener(RebalanceListener):
         self._inputs.hold(added)
         self._assigned |= added
         self._update_tasks()
-        for task in self._assignor.tasks_of(added):
+        for task in sorted(self._assignor.tasks_of(added)):
             if (local := self._tasks.find(task)) is not None:
                 local.assigned_more()
 
     async def on_revoked(self, removed: set[TopicPartition]) -> None:
-        going = self._assignor.tasks_of(removed)
+        going = sorted(self._assignor.tasks_of(removed))
         await self._tasks.suspend(going)
         self._inputs.forget(removed)
         self._assigned -= removed
@@ -79,7 +79,7 @@ class GroupListener(RebalanceListener):
         self._update_tasks()
 
     def on_lost(self, lost: set[TopicPartition]) -> None:
-        for task in self._assignor.tasks_of(lost):
+        for task in sorted(self._assignor.tasks_of(lost)):
             self._tasks.abandon(task)
         self._inputs.forget(lost)
         self._assigned -= lost
@@ -90,10 +90,10 @@ class GroupListener(RebalanceListener):
     def _update_tasks(self) -> None:
         """Give each task the role that the member has for it."""
         member, assigned = self._member, self._assignor.tasks_of(self._assigned)
-        for task in assigned & member.assigned:
+        for task in sorted(assigned & member.assigned):
             self._tasks.want(task, Wanted.RUN)
         others = {local.task for local in self._tasks} | member.learning.keys() | member.standbys.keys()
-        for task in others - assigned - member.assigned:
+        for task in sorted(others - assigned - member.assigned):
             if task in member.learning:
                 self._tasks.want(task, Wanted.LEARN)
             elif task in member.standbys:

@@ -74,7 +74,7 @@ class Poller:
                     due = self._clock.monotonic() + interval_s
             # Records handed out last are processed, or will be read again: a rebalance need not wait for
             # them.
-            self._consumer.pause(*self._consumer.assignment())
+            self._consumer.pause(*sorted(self._consumer.assignment()))
             _ = await self._consumer.getmany()
         finally:
             self._ended.set()

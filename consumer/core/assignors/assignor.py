@@ -197,7 +197,7 @@ def subscribers_by_topic(
     """The subscribers of each existing topic, `in_order`; topics by name."""
     subscribers: dict[str, list[str]] = {}
     for member in in_order(members):
-        for topic in set(members[member].topics):
+        for topic in dict.fromkeys(members[member].topics):
             if topic in partitions:
                 subscribers.setdefault(topic, []).append(member)
     return dict(sorted(subscribers.items()))

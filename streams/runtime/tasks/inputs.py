@@ -101,4 +101,4 @@ class Inputs:
 
     def _assigned(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         mine = self._consumer.assignment()
-        return [name for name in partitions if name in mine]
+        return [name for name in sorted(partitions) if name in mine]

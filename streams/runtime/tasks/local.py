@@ -168,7 +168,7 @@ class LocalTask:
             self._become(Role.RESTORING, TaskChangeKind.RESTORING)
             end = await self._restored()
         positions = context.factory.positions(self.store)
-        new = inputs - positions.offsets.keys()
+        new = sorted(inputs - positions.offsets.keys())
         try:
             starts = context.factory.starts
             positions.offsets |= await self._unless_changed(self._retry(lambda: starts(self.task, new)))
